@@ -1,7 +1,7 @@
-"""Enrich as a job of a Ray cluster: what is submitted, and what then runs there, ``python -m pipeline.job``.
+"""The enrich stage as a job of a Ray cluster: its submission, and its entry point ``python -m pipeline.job``.
 
-The corpus travels as its file was read here, with the prompts and corrections that it names, so that the cluster needs no copy of
-them; its store must be one that both see.
+The corpus file travels with the job, prompts and corrections included, so that the cluster needs no copy of them; both sides must
+see the same store.
 """
 
 import logging
@@ -24,12 +24,12 @@ from schemas.stages import Stage
 REFUSED = 2
 """Exit code of a job that would fail again."""
 
-_ORDER = "order.json"
+_SPEC_FILE = "job.json"
 _logger = logging.getLogger(__name__)
 
 
-class Order(BaseModel):
-    """What a job has to do. ``key`` is what its work must be filed under: other code, or another model, would have another."""
+class JobSpec(BaseModel):
+    """The work of a job. ``key`` is the key of its results, which differs where code or models differ."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,7 +40,7 @@ class Order(BaseModel):
 
 
 class Submission(NamedTuple):
-    """A job, and where it goes. ``store`` is where its corpus is kept."""
+    """A job and the address of its server; ``store`` is the address of its corpus's store."""
 
     server: str
     job: Job
@@ -48,9 +48,7 @@ class Submission(NamedTuple):
 
 
 def job_of(corpus: str, run_id: str, version: str) -> Submission | None:
-    """Return the job that enriches a version; None where the corpus file names no job server.
-
-    A run has one job a version, whoever asks and however often.
+    """Return the job that enriches a version, one a run and version; None where the corpus file names no job server.
 
     Raises:
         UserError: The corpus file is missing or wrong.
@@ -60,11 +58,11 @@ def job_of(corpus: str, run_id: str, version: str) -> Submission | None:
     if options.jobs is None:
         return None
     corpus_there, files = _packed(workspace.corpus, workspace.file.parent)
-    order = Order(corpus=corpus_there, run_id=run_id, version=version, key=workspace.keys.assembled)
+    spec = JobSpec(corpus=corpus_there, run_id=run_id, version=version, key=workspace.keys.assembled)
     job = Job(
         name=f"inset-{workspace.corpus.name}-{sha256(f'{run_id} {version}'.encode())[:16]}",
         command="python -m pipeline.job",
-        files=files | {_ORDER: order.model_dump_json().encode()},
+        files=files | {_SPEC_FILE: spec.model_dump_json().encode()},
         runtime_env=runtime_env(options),
         about={"corpus": workspace.corpus.name, "run": run_id, "version": version},
     )
@@ -72,7 +70,7 @@ def job_of(corpus: str, run_id: str, version: str) -> Submission | None:
 
 
 def _packed(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, bytes]]:
-    """Return a corpus that names files of its own beside it, and those files."""
+    """Return a corpus that names its files relative to the job's folder, and those files."""
     files: dict[str, bytes] = {}
 
     def pack(file: Path) -> str:
@@ -88,40 +86,37 @@ def _packed(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, bytes]]:
     if corrections is not None and not corrections.startswith("s3://"):
         corrections = pack(Path(corrections))
     captions = captions.model_copy(update={"models": models, "corrections": corrections})
-    # The questions are a file too, and nothing that enrich asks for.
+    # enrich needs no questions.
     return corpus.model_copy(update={"captions": captions, "questions": None}), files
 
 
-def run(order: Order) -> None:
-    """Enrich a version, here.
+def run(spec: JobSpec) -> None:
+    """Enrich a version here.
 
     Raises:
-        UserError: This machine sees another store, or its code or models aren't those of the machine that submitted the job.
+        UserError: This machine sees another store, or its code or models differ from those of the submitting machine.
     """
-    workspace = open_corpus(order.corpus, Path(_ORDER))
-    if workspace.keys.assembled != order.key:
+    workspace = open_corpus(spec.corpus, Path(_SPEC_FILE))
+    if workspace.keys.assembled != spec.key:
         raise UserError(
             "the code or the models on the cluster are not those that planned this version; bring the same ones there: "
             "docs/guides/run-on-a-ray-cluster.md"
         )
-    if not workspace.store.exists(version_file(order.version, "plan.json")):
+    if not workspace.store.exists(version_file(spec.version, "plan.json")):
         raise UserError(
-            f"the cluster doesn't see the store {workspace.store.root} that the version was planned in; in the corpus file, name "
+            f"the cluster doesn't see the store {workspace.store.root} of this version; in the corpus file, name "
             "an s3:// store, or a folder that its nodes share"
         )
-    run_stage_in(workspace, Stage.ENRICH, order.run_id, order.version)
+    run_stage_in(workspace, Stage.ENRICH, spec.run_id, spec.version)
 
 
 def main() -> int:
-    """Do what the order in the working folder asks for, and log what happens: the last line says why it failed."""
+    """Run the job in the working folder, and log the result: the last line says why it failed."""
     try:
-        run(Order.model_validate_json(Path(_ORDER).read_bytes()))
-    except TransientError as error:
-        _logger.error("%s", error.message)
-        return 1
+        run(JobSpec.model_validate_json(Path(_SPEC_FILE).read_bytes()))
     except InsetError as error:
         _logger.error("%s", error.message)
-        return REFUSED
+        return 1 if isinstance(error, TransientError) else REFUSED
     return 0
 
 

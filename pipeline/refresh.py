@@ -1,4 +1,4 @@
-"""A whole refresh in one process: the very stages that the DAG runs one by one."""
+"""A whole refresh in one process, with the stages that the DAG runs as tasks."""
 
 import functools
 import time
@@ -38,7 +38,7 @@ WORK: dict[Stage, Work] = {
     Stage.BUILD: build,
     Stage.EVALUATE: evaluate,
 }
-"""What each stage of ``ON_A_VERSION`` does."""
+"""The function of each stage in ``ON_A_VERSION``."""
 
 
 def refresh(
@@ -46,17 +46,12 @@ def refresh(
 ) -> RefreshResult:
     """Bring the live version up to date with its source.
 
-    Killed at any point, it leaves the live version as it was; the next refresh goes on from the finished work.
-
-    Args:
-        workspace: The corpus.
-        run_id: Who refreshes; None makes a new name.
-        report: Called with progress.
-        replay: Try quarantined documents again.
+    A killed refresh leaves the live version unchanged; the next one continues from finished work. With ``replay``,
+    quarantined documents are tried again.
 
     Raises:
-        UserError: The source isn't there, or another run is refreshing.
-        ContractError: Something else was published meanwhile.
+        UserError: The source is missing, or another run is refreshing.
+        ContractError: Another version was published meanwhile.
     """
     run_id = run_id or f"cli-{uuid.uuid4().hex[:12]}"
     store = workspace.store
@@ -65,7 +60,7 @@ def refresh(
             try:
                 return _refresh(workspace, run_id, lease, report, replay=replay)
             except DamagedError as error:
-                # What is damaged is made again, and then there may be nothing in the way any more.
+                # The second try repairs the damage first.
                 note_damage(store, [error.name])
                 return _refresh(workspace, run_id, lease, report, replay=replay)
         finally:
@@ -85,20 +80,20 @@ def _refresh(workspace: Workspace, run_id: str, lease: Lease, report: Report, *,
         return describe(workspace, made, published=published, timings=seconds)
     result = _build(workspace, made, lease, seconds, report, retry)
     if damaged and result.published:
-        repair(workspace)  # what it took the place of can't be gone back to
+        repair(workspace)  # removes the damaged version
     return result
 
 
 def quarantined(workspace: Workspace) -> frozenset[str]:
-    """Return the documents that the last refresh left in quarantine, whether its version went live or not."""
+    """Return the documents that the last refresh left in quarantine, whether or not its version is live."""
     finished = manifests(workspace.store)
     rows = read_ledger(workspace.store, finished[0].version) if finished else []
-    # What can't be read is tried each time; who knows which document it is?
+    # Sources that can't be read have no document id, and are tried each time anyway.
     return frozenset(row.doc_id for row in rows if row.status is Status.QUARANTINED and row.doc_id)
 
 
 def publish_existing(workspace: Workspace, made: Plan, lease: Lease) -> bool:
-    """Publish a version that was built before and is ready; return whether anything was published. The alias is repaired."""
+    """Publish an existing version that is ready, and update the alias; return whether a version was published."""
     if made.outcome == "ready":
         move_pointer(workspace.store, made.version, expected=made.parent, held=False, lease=lease, since=datetime.now(UTC))
     update_alias(workspace)
@@ -131,7 +126,7 @@ def _build(
 
 
 def _retries_failed(workspace: Workspace, made: Plan, retry: frozenset[str], failures: Sequence[Failure]) -> bool:
-    """Return whether every document that was tried again failed again, and nothing else is new: what is live is what there is."""
+    """Return whether every retried document failed again and nothing else changed, so that no version is needed."""
     if not retry or made.parent is None or not retry <= {failure.doc_id for failure in failures}:
         return False
     parent = readable_manifest(workspace.store, made.parent)
@@ -139,7 +134,7 @@ def _retries_failed(workspace: Workspace, made: Plan, retry: frozenset[str], fai
 
 
 def describe(workspace: Workspace, made: Plan, *, published: bool, timings: dict[str, float]) -> RefreshResult:
-    """Return what a refresh did, from what its version says of itself.
+    """Return the result of a refresh, from its version's manifest.
 
     Raises:
         ContractError: The version was never finished.
@@ -159,7 +154,7 @@ def describe(workspace: Workspace, made: Plan, *, published: bool, timings: dict
 
 
 def is_refused(workspace: Workspace, result: RefreshResult) -> bool:
-    """Return whether gates refused the version that a refresh came to; one that an operator made live all the same isn't."""
+    """Return whether gates refused the version of a refresh, and no operator made it live."""
     if all(gate.passed for gate in result.gates):
         return False
     live = read_pointer(workspace.store)

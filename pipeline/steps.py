@@ -1,7 +1,7 @@
-"""A refresh as a scheduler runs it: one function a task, each in a process of its own.
+"""A refresh as a scheduler runs it: one function a task, each in its own process.
 
-The stages are those of ``pipeline.refresh``. What is here is what a process boundary asks for: the corpus is opened rebuild,
-the run's lease is entered again, progress goes to the log, and what passes from task to task is a few names.
+The stages are those of ``pipeline.refresh``. Each task opens the corpus, re-enters the run's lease and logs its progress; tasks
+pass only names to each other.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records import lease
 from pipeline.records.alias import update_alias
 from pipeline.records.damage_note import note_damage
-from pipeline.records.notes import StageNote, read_plan, write_plan
+from pipeline.records.notes import StageNote, join_notes, read_plan, write_plan
 from pipeline.records.publication import override_hint, read_manifest, read_pointer, refusals_of
 from pipeline.refresh import WORK, publish_existing
 from pipeline.stages import parse, publish
@@ -30,13 +30,13 @@ from schemas.versions import Lease, LedgerRow, Outcome, in_words
 _logger = logging.getLogger(__name__)
 
 MOST_GROUPS = 500
-"""Groups of shards at most: schedulers suffer from thousands of mapped tasks, and Airflow refuses 1,025."""
+"""Most groups of shards: schedulers are slow with thousands of mapped tasks, and Airflow refuses 1,025."""
 
 _REPORT_EVERY_S = 5.0
 
 
 class Planned(NamedTuple):
-    """What a plan came to. ``groups`` are the shards to parse, by number, a group a task."""
+    """Result of planning. ``groups`` are the numbers of the shards that each parse task gets."""
 
     version: str
     outcome: Outcome
@@ -45,7 +45,7 @@ class Planned(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What became of a version: ``counts`` is what it holds, and it isn't live where the corpus is held."""
+    """Result of publishing; a version of a held corpus isn't live."""
 
     version: str
     live: bool
@@ -53,17 +53,13 @@ class Published(NamedTuple):
 
 
 def plan(corpus: str, run_id: str) -> Planned:
-    """Take the lease, plan, and keep the plan where something is to be built.
-
-    Args:
-        corpus: A corpus, by name or file.
-        run_id: Who refreshes.
+    """Take the lease, plan, and store the plan where a version is to be built.
 
     Raises:
-        UserError: Another run is refreshing, or the source isn't there.
+        UserError: Another run is refreshing, or the source is missing.
     """
     workspace = open_workspace(corpus)
-    with _entered(workspace, run_id):
+    with _holding_lease(workspace, run_id):
         made = planning.plan(workspace, run_id, rebuild=repair(workspace))
         if made.outcome == "build":
             workspace.reach_engine()
@@ -83,10 +79,10 @@ def plan(corpus: str, run_id: str) -> Planned:
 
 
 _OUTCOMES: dict[Outcome, str] = {
-    "build": "a new version is to be built",
+    "build": "a new version will be built",
     "unchanged": "nothing to do; this version is live",
-    "ready": "built before and ready; it only has to be published",
-    "refused": "built before and refused by a gate; it is not built again",
+    "ready": "built before and ready to be published",
+    "refused": "built before and refused by a gate; not built again",
     "held": "built before and held back since a rollback",
 }
 
@@ -98,17 +94,12 @@ def parse_shards(corpus: str, run_id: str, version: str, shards: list[int]) -> S
         UserError: The version is finished.
     """
     workspace = open_workspace(corpus)
-    with _entered(workspace, run_id):
-        _unfinished(workspace, version)
-        notes = [parse.parse(workspace, version, shard, _to_log()) for shard in shards]
-    failures = [failure for note in notes for failure in note.failures]
-    _log_failures(failures)
-    counts: dict[str, int] = {}
-    for note in notes:
-        for name, count in note.counts.items():
-            counts[name] = counts.get(name, 0) + count
-    _logger.info("parse: %s", _in_words(counts))
-    return StageNote(seconds=sum(note.seconds for note in notes), failures=failures, counts=counts)
+    with _holding_lease(workspace, run_id):
+        _check_unfinished(workspace, version)
+        note = join_notes([parse.parse(workspace, version, shard, _log_progress()) for shard in shards])
+    _log_failures(note.failures)
+    _logger.info("parse: %s", _in_words(note.counts))
+    return note
 
 
 def run_stage(stage: Stage, corpus: str, run_id: str, version: str) -> StageNote:
@@ -121,10 +112,10 @@ def run_stage(stage: Stage, corpus: str, run_id: str, version: str) -> StageNote
 
 
 def run_stage_in(workspace: Workspace, stage: Stage, run_id: str, version: str) -> StageNote:
-    """Run a stage in a corpus that is open; otherwise as ``run_stage``."""
-    with _entered(workspace, run_id):
-        _unfinished(workspace, version)
-        note = WORK[stage](workspace, version, _to_log())
+    """Run a stage in an open corpus; as ``run_stage``."""
+    with _holding_lease(workspace, run_id):
+        _check_unfinished(workspace, version)
+        note = WORK[stage](workspace, version, _log_progress())
     if note.counts:
         _logger.info("%s: %s", stage, _in_words(note.counts))
     _log_failures(note.failures)
@@ -138,17 +129,17 @@ def run_stage_in(workspace: Workspace, stage: Stage, run_id: str, version: str) 
 
 
 def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
-    """Bring a refresh to its end: publish what was built, or what was built before and is ready.
+    """Publish the version that was built, or an existing one that is ready.
 
     Raises:
         GateError: Gates refuse the version; the message gives each reason.
-        ContractError: Something else was published meanwhile, or another run took the lease over.
+        ContractError: Another version was published meanwhile, or the lease was lost.
     """
     workspace = open_workspace(corpus)
-    with _entered(workspace, run_id) as held:
+    with _holding_lease(workspace, run_id) as held:
         live = _publish(workspace, planned, held)
         if live:
-            repair(workspace)  # where it took the place of a damaged version, that can't be gone back to
+            repair(workspace)  # removes a damaged version that was replaced
     manifest = read_manifest(workspace.store, planned.version)
     reasons = refusals_of(manifest) if manifest else []
     if reasons and not live:
@@ -162,8 +153,8 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
 
 def _log_failures(failures: Iterable[Failure | LedgerRow]) -> None:
     for failure in failures:
-        place = f" page {failure.page}" if failure.page else ""
-        _logger.warning("quarantine: %s", line(f"{failure.source}{place}: {failure.code}: {failure.message}"))
+        page = f" page {failure.page}" if failure.page else ""
+        _logger.warning("quarantine: %s", line(f"{failure.source}{page}: {failure.code}: {failure.message}"))
 
 
 def _publish(workspace: Workspace, planned: Planned, held: Lease) -> bool:
@@ -172,19 +163,19 @@ def _publish(workspace: Workspace, planned: Planned, held: Lease) -> bool:
     pointer = read_pointer(workspace.store)
     if pointer is not None and pointer.version == planned.version:
         update_alias(workspace)
-        return True  # an earlier try of this task came this far
+        return True  # by an earlier try of this task
     made = read_plan(workspace.store, planned.version)
     return publish_existing(workspace, made.model_copy(update={"outcome": planned.outcome, "parent": planned.parent}), held)
 
 
 def release(corpus: str, run_id: str) -> None:
-    """Give the run's lease back; nothing happens when it doesn't hold it."""
+    """Release the lease if this run holds it."""
     lease.release(open_workspace(corpus).store, run_id)
 
 
 @contextlib.contextmanager
-def _entered(workspace: Workspace, run_id: str) -> Iterator[Lease]:
-    """Hold the run's lease. Tasks of one run that enter it at the same moment are no reason to fail."""
+def _holding_lease(workspace: Workspace, run_id: str) -> Iterator[Lease]:
+    """Hold the run's lease; tasks of one run may enter it at the same moment."""
     with contextlib.ExitStack() as stack:
         for attempt in range(1, _TRIES + 1):
             try:
@@ -197,20 +188,20 @@ def _entered(workspace: Workspace, run_id: str) -> Iterator[Lease]:
         try:
             yield held
         except DamagedError as error:
-            note_damage(workspace.store, [error.name])  # the next run's plan makes it again
+            note_damage(workspace.store, [error.name])  # the next run repairs it
             raise
 
 
 _TRIES = 10
 
 
-def _unfinished(workspace: Workspace, version: str) -> None:
-    """Refuse to work on a version that has its manifest: it may be live, and building would take it from its readers."""
+def _check_unfinished(workspace: Workspace, version: str) -> None:
+    """Refuse to work on a finished version: it may be live."""
     if read_manifest(workspace.store, version) is not None:
         raise UserError(f"{version} is finished, and finished versions never change; trigger a new run instead")
 
 
-def _to_log() -> Report:
+def _log_progress() -> Report:
     reported: dict[str, float] = {}
 
     def report(step: str, done: int, total: int, spent: str = "") -> None:

@@ -98,7 +98,7 @@ class JobTrigger(BaseTrigger):
             server = await asyncio.to_thread(JobServer, self.server)
             async for text in server.lines(self.job):
                 last = self._log_line(text) or last
-            state = await asyncio.to_thread(server.look, self.job)
+            state = await asyncio.to_thread(server.state_of, self.job)
         except InsetError as error:
             yield _event("LOST", None, error.message)
             return

@@ -1,1 +1,1 @@
-"""Where heavy work runs, and the one place where an exception becomes a row."""
+"""Work on Ray: actors over batches, and Ray Jobs."""

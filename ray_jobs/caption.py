@@ -1,15 +1,15 @@
-"""Generative models at work on figures, pages and texts, behind an endpoint or as actors."""
+"""Generative models that describe figures, pages and texts, at an endpoint or as Ray actors."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from backends.models.registry import language_model
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
 from ray_jobs.outcomes import Outcome, RowFailure
 from ray_jobs.pools import run_pool
+from schemas.batches import batched
 from schemas.corpus.captions import ModelCaptioner
 from schemas.corpus.cluster import RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
@@ -18,12 +18,12 @@ from schemas.ids import figure_file
 from schemas.ports import ObjectStore
 
 BATCHES_A_CALL = 4
-"""Batches of the model that an actor gets at once, so that it never waits for its next one."""
+"""Batches that an actor gets at once, so that it never waits for its next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptionRequest:
-    """A figure, page or text to describe: the name of its description, the prompt for it, and its picture where it has one."""
+    """A figure, page or text to describe: id of its description, prompt, and picture if any."""
 
     id: str
     prompt: str
@@ -31,21 +31,21 @@ class CaptionRequest:
 
 
 class CaptionerActor:
-    """Describes stored pictures, and texts, by a model that it holds."""
+    """Describes stored pictures and texts with a model."""
 
     def __init__(self, name: str, options: ModelCaptioner, store_address: str) -> None:
         self._model = language_model(f"captions.models.{name}", options).load(options.batch)
         self._options, self._store = options, open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, CaptionRequest]]) -> list[Outcome[Reply]]:
-        """Return the reply to each."""
-        requests = (_request(asked, self._options, self._store) for _, asked in batch)
+        """Return the reply to each request."""
+        requests = (_request(item, self._options, self._store) for _, item in batch)
         return [_outcome(*made) for made in self._model.replies(requests)]
 
 
 @dataclass
 class Calls:
-    """What calls came to beside their answers: what all of them cost, and what went wrong meanwhile, by what it is called."""
+    """Total usage of calls, failed ones included, and the number of faults by name."""
 
     usage: Usage = field(default_factory=Usage)
     faults: Counter[str] = field(default_factory=Counter)
@@ -54,23 +54,16 @@ class Calls:
 def caption(
     work: Iterable[CaptionRequest], name: str, options: ModelCaptioner, store_address: str, ray: RayOptions, calls: Calls
 ) -> Iterator[list[Outcome[Reply]]]:
-    """Yield what a model makes of figures, pages and texts, some at a time, as it comes; work is taken as there is room for it.
+    """Yield descriptions in groups as they come; requests are taken as there is capacity.
 
-    An endpoint is called from this process, which only waits; any other model works as actors of Ray.
-
-    Args:
-        work: What to describe.
-        name: The captioner's, as the corpus file has it.
-        options: What the corpus file says of it.
-        store_address: Where the pictures are.
-        ray: Where actors work.
-        calls: Gets what the calls of an endpoint came to.
+    An endpoint is called from this process; any other model runs as Ray actors. ``calls`` collects the usage of an
+    endpoint.
 
     Raises:
-        UserError: The model can't be had as the corpus file names it.
+        UserError: The model isn't available.
     """
     if not options.kind.is_at_endpoint:
-        batches = _batches(work, options.batch * BATCHES_A_CALL)
+        batches = batched(((item.id, item) for item in work), options.batch * BATCHES_A_CALL)
         with connected(ray):
             workers, gpus = actors(options.gpus, options.workers, 1)
             yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
@@ -78,22 +71,16 @@ def caption(
     store = open_store(store_address)
     model = language_model(f"captions.models.{name}", options).load(options.batch)
     try:
-        for made in model.replies(_request(asked, options, store) for asked in work):
+        for made in model.replies(_request(item, options, store) for item in work):
             yield [_outcome(*made)]
     finally:
         calls.usage.add(model.usage)
         calls.faults.update(model.faults)
 
 
-def _batches(work: Iterable[CaptionRequest], size: int) -> Iterator[list[tuple[str, CaptionRequest]]]:
-    coming = iter(work)
-    while batch := [(asked.id, asked) for asked in islice(coming, size)]:
-        yield batch
-
-
-def _request(asked: CaptionRequest, options: ModelCaptioner, store: ObjectStore) -> Request:
-    picture = store.get(figure_file(asked.picture)) if asked.picture and options.kind.sees else None
-    return Request.of(asked.id, asked.prompt, picture)
+def _request(item: CaptionRequest, options: ModelCaptioner, store: ObjectStore) -> Request:
+    picture = store.get(figure_file(item.picture)) if item.picture and options.kind.sees else None
+    return Request.of(item.id, item.prompt, picture)
 
 
 def _outcome(name: str, made: Reply | BadInputError | TransientError) -> Outcome[Reply]:

@@ -1,4 +1,4 @@
-"""Start or join Ray, once a process, and bring Inset's code to its workers."""
+"""Start or join Ray, once for each process, and bring Inset's code to its workers."""
 
 import contextlib
 import importlib
@@ -14,25 +14,25 @@ from schemas.corpus.cluster import RayOptions
 from schemas.errors import TransientError, UserError
 
 CODE = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks", "workers")
-"""Packages that a stage of a refresh may import."""
+"""Packages that a stage may import."""
 
 _IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""What Ray sets for the driver of a job, which runs on the cluster already, in the runtime environment of the job."""
+"""Set by Ray for the driver of a job, which runs on the cluster already."""
 
 _REFUSED = "InvalidAuthToken"
-"""What Ray says, in the text of the cause alone, where a cluster refuses a token."""
+"""In Ray's error message where a cluster refuses a token."""
 
 
 @contextlib.contextmanager
 def connected(options: RayOptions) -> Iterator[int]:
-    """Yield the number of CPUs of a Ray that is up; one that was started here is shut down again.
+    """Yield the number of CPUs of a running Ray; one that was started here is shut down at the end.
 
     Raises:
-        UserError: Ray isn't installed, there is no cluster at the address, or it wants another token.
-        TransientError: Ray can't be started, or can't be joined.
+        UserError: Ray isn't installed, no cluster answers at the address, or it refuses the token.
+        TransientError: Ray can't be started or joined.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Workers share this process's environment: Ray must not build one of its own when it is started through uv.
+    # Workers share this process's environment; under uv, Ray would build another.
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -44,7 +44,7 @@ def connected(options: RayOptions) -> Iterator[int]:
         in_a_job = _IN_A_JOB in os.environ
         address = "auto" if in_a_job else options.address
         if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
-            # Without one, Ray writes a token into the home folder, which a container may not have, or not let be written.
+            # Ray would write a token into the home folder, which may be missing or read-only in a container.
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         try:
             ray.init(
@@ -62,7 +62,7 @@ def connected(options: RayOptions) -> Iterator[int]:
             raise UserError(
                 f"no Ray cluster answers at {options.address}; correct ray.address in the corpus file"
             ) from error
-        except Exception as error:  # Ray's own, where a node isn't up in time, is of no narrower class
+        except Exception as error:  # Ray raises no narrower class where a node isn't up in time
             lines = [part.strip() for part in str(error).splitlines() if part.strip()]
             raise TransientError(
                 f"Ray can't be {'joined' if address else 'started'}: {lines[-1] if lines else error}"
@@ -77,17 +77,17 @@ def connected(options: RayOptions) -> Iterator[int]:
 
 
 def token_refused(by: str) -> UserError:
-    """Return what a user is told where a cluster, or its job server, doesn't take the token that this process has."""
+    """Return the error of a cluster or job server that refuses this process's token."""
     return UserError(f"{by} wants a token, or another one: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN where this runs")
 
 
 def actors(gpus: float, workers: int | None, without: int) -> tuple[int, float]:
-    """Return how many actors of a model there are, and what of a GPU each takes: none where the cluster hasn't as much.
+    """Return the number of actors of a model, and the GPUs for each; 0 GPUs where the cluster has too few.
 
     Args:
-        gpus: GPUs, or the part of one, that an actor is to take.
-        workers: How many actors a corpus file asks for; None for as many as the GPUs hold.
-        without: How many there are where there is no GPU, and nobody asks for a number.
+        gpus: GPUs for each actor; may be a fraction.
+        workers: Number of actors in the corpus file; None for as many as the GPUs hold.
+        without: Number of actors without GPUs, where the corpus file names none.
     """
     import ray
 
@@ -100,14 +100,14 @@ _started_here: list[bool] = []
 
 
 def is_this_machine() -> bool:
-    """Return whether the Ray that this process is connected to was started by it, and so has no node but this machine."""
+    """Return whether this process started the Ray it is connected to, which then has only this machine."""
     return _started_here == [True]
 
 
 def runtime_env(options: RayOptions) -> dict[str, JsonValue]:
-    """Return the runtime environment of a cluster's workers: what the corpus file asks for, and this very code."""
+    """Return the runtime environment of workers: the corpus file's, and this code."""
     env = dict(options.runtime_env)
     if "py_modules" not in env:
-        places = [Path(str(importlib.import_module(name).__file__)).parent for name in CODE]
-        env |= {"py_modules": [str(place) for place in places], "excludes": ["__pycache__"]}
+        folders = [Path(str(importlib.import_module(name).__file__)).parent for name in CODE]
+        env |= {"py_modules": [str(folder) for folder in folders], "excludes": ["__pycache__"]}
     return env

@@ -1,4 +1,4 @@
-"""The models that embed, as actors over batches."""
+"""Embedders as actors over batches."""
 
 import functools
 import os
@@ -11,7 +11,8 @@ from backends.models.registry import EMBEDDERS
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
 from ray_jobs.outcomes import Outcome, RowFailure
-from ray_jobs.pools import cut_batches, run_pool
+from ray_jobs.pools import run_pool
+from schemas.batches import batched
 from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode
@@ -22,24 +23,18 @@ from tasks.enriching.embed import Content, check_vectors
 from tasks.enriching.spaces import Space
 
 BATCHES_A_CALL = 4
-"""Batches of a model that an actor gets at once, so that it can sort them by length, and decode the next one meanwhile."""
+"""Batches that an actor gets at once, to sort by length and to decode the next one meanwhile."""
 
 FEW_TEXTS, FEW_PICTURES = 512, 16
-"""Up to that many are embedded in this process: starting Ray would take longer than the work."""
+"""Up to so many are embedded in this process, which is faster than starting Ray."""
 
 FETCHES_AT_ONCE = 8
 
 
 class EmbedderActor:
-    """Turns texts and stored pictures into vectors.
+    """Embeds texts and stored pictures.
 
-    A batch for which there is no memory is halved and tried again, and so are all that follow.
-
-    Args:
-        embeds: What the model makes vectors of.
-        model: Which.
-        batch: Inputs that the model is given at once.
-        store_address: The corpus's store.
+    A batch that runs out of memory is halved and tried again, and later ones are as small.
     """
 
     def __init__(self, embeds: Embeds, model: ModelName, batch: int, store_address: str) -> None:
@@ -49,11 +44,11 @@ class EmbedderActor:
         self._at_once = batch * BATCHES_A_CALL
 
     def run(self, batch: Sequence[tuple[str, Content]]) -> list[Outcome[Vector]]:
-        """Return what was made of each input: a vector, or many of a picture for late interaction.
+        """Return the outcome of each input: a vector, or several for late interaction.
 
         Raises:
-            ContractError: The model makes something else than its card promises.
-            DamagedError: A stored picture isn't what was stored.
+            ContractError: The vectors differ from the model's card.
+            DamagedError: A stored picture is damaged.
         """
         made: list[Outcome[Vector]] = []
         while len(made) < len(batch):
@@ -61,7 +56,7 @@ class EmbedderActor:
             try:
                 vectors = self._vectors([content for _, content in some])
             except MemoryError as error:
-                # Tried again below: what this error holds of the failed attempt is in memory until then.
+                # Leaving the block frees what the error holds before the next try.
                 starved = str(error)
             else:
                 made += [Outcome(name, vector) for (name, _), vector in zip(some, vectors, strict=True)]
@@ -107,12 +102,11 @@ class EmbedderActor:
         try:
             return embed(pictures)
         except BadInputError as error:
-            # It could be decoded when it was stored.
+            # It was valid when it was stored.
             raise DamagedError(f"{self._store.root}: {error.message}", _undecodable(pictures, names)) from error
 
 
 def _undecodable(pictures: Sequence[bytes], names: Sequence[str]) -> str:
-    """Return the name of the first picture that can't be decoded."""
     for name, picture in zip(names, pictures, strict=True):
         try:
             open_picture(picture, 1)
@@ -126,18 +120,16 @@ class _RemoteEmbedder(EmbedderActor):
 
     def __init__(self, gpus: float, *arguments: Any) -> None:
         if not gpus:
-            # Ray leaves all GPUs in sight of an actor that asks for none.
+            # Ray leaves all GPUs visible to an actor without one.
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
         super().__init__(*arguments)
 
 
-@functools.lru_cache(maxsize=2)
-def _local_embedder(embeds: Embeds, model: ModelName, batch: int, store_address: str) -> EmbedderActor:
-    return EmbedderActor(embeds, model, batch, store_address)
+_local_embedder = functools.lru_cache(maxsize=2)(EmbedderActor)
 
 
 def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions) -> bool:
-    """Return whether so many inputs are embedded in this process. A model for GPUs isn't loaded here beside a cluster."""
+    """Return whether so few inputs are embedded in this process; never a GPU model beside a cluster."""
     if space.pool(options).gpus and ray.address:
         return False
     return count <= (FEW_PICTURES if space.sees else FEW_TEXTS)
@@ -151,25 +143,17 @@ def embed(
     store_address: str,
     ray: RayOptions,
 ) -> Iterator[list[Outcome[Vector]]]:
-    """Yield the vectors of texts and stored pictures, a batch at a time; none where the corpus has no such space.
-
-    Args:
-        names: What to embed.
-        contents: What each of them is.
-        space: The space, whose model it is.
-        options: Which model that is, and how many actors run it.
-        store_address: The corpus's store, where the pictures are.
-        ray: Where to work.
+    """Yield the vectors of texts and stored pictures, a batch at a time; nothing where the corpus has no such space.
 
     Raises:
-        ContractError: A model makes something else than its card promises.
-        DamagedError: A stored picture isn't what was stored.
+        ContractError: The vectors differ from the model's card.
+        DamagedError: A stored picture is damaged.
     """
     model, pool = space.model(options), space.pool(options)
     if model is None:
         return
     arguments = (space.embeds, model, pool.batch, store_address)
-    batches = cut_batches(((name, contents[name]) for name in names), pool.batch * BATCHES_A_CALL)
+    batches = batched(((name, contents[name]) for name in names), pool.batch * BATCHES_A_CALL)
     if is_few(space, len(names), options, ray):
         yield from map(_local_embedder(*arguments).run, batches)
         return

@@ -1,4 +1,4 @@
-"""The models of a refresh, as actors over batches."""
+"""Recognisers, segmenters and structuring as actors over batches."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,8 @@ from backends.stores.document_files import pack_structured, parsed_file, read_pa
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.outcomes import Outcome, attempt, errors_as_bad_input
-from ray_jobs.pools import cut_batches, run_pool
+from ray_jobs.pools import run_pool
+from schemas.batches import batched
 from schemas.corpus.captions import CaptionOptions
 from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions
@@ -36,11 +37,11 @@ from workers.garbage import infrequent_gc
 PICTURES_A_BATCH = 4
 
 FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS = 4, 16, 16
-"""Up to that many are done in this process: starting Ray would take longer than the work."""
+"""Up to so many are processed in this process, which is faster than starting Ray."""
 
 
 class RecogniserActor:
-    """Reads words off stored figures. Input: the figure's name in the store."""
+    """Recognises text in stored figures. Input: the figure's name in the store."""
 
     def __init__(self, options: CaptionOptions, store_address: str) -> None:
         self._recogniser = RECOGNISERS.of(options).load(PICTURES_A_BATCH)
@@ -59,7 +60,7 @@ class SegmenterActor:
         self._store = open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[Segment]]]:
-        """Return what was cut out of each picture."""
+        """Return the segments of each picture."""
         return attempt(batch, self._segment)
 
     def _segment(self, name: str) -> list[Segment]:
@@ -74,18 +75,12 @@ def recognise(
     ray: RayOptions | None,
     unfinished: dict[str, str] | None = None,
 ) -> Iterator[list[Recognised]]:
-    """Yield what is read off stored figures, a batch at a time; Ray is up only while this runs.
+    """Yield the recognised lines of stored figures, a batch at a time.
 
-    Only a failure of the picture is a result. One whose model died, or had no memory left, is no result yet.
-
-    Args:
-        figure_ids: The figures.
-        options: Which model.
-        store_address: The corpus's store.
-        ray: Where to work; None means this process.
-        unfinished: Gets the figures that have no result, with the reason.
+    A model that died or ran out of memory gives no result; only a failure of the picture itself is one. ``unfinished``
+    collects the figures without a result, with the reason. Without ``ray``, the model runs in this process.
     """
-    for outcomes in _looked_at(RecogniserActor, figure_ids, options, store_address, ray, few=FEW_PICTURES):
+    for outcomes in _run(RecogniserActor, figure_ids, options, store_address, ray, few=FEW_PICTURES):
         results = _results(outcomes, unfinished)
         yield [Recognised(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
 
@@ -97,8 +92,8 @@ def segment(
     ray: RayOptions | None,
     unfinished: dict[str, str] | None = None,
 ) -> Iterator[list[Segmented]]:
-    """Yield what is cut out of stored pictures of pages, a batch at a time; arguments as for ``recognise``."""
-    for outcomes in _looked_at(SegmenterActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
+    """Yield the segments of stored pictures of pages, a batch at a time; arguments as for ``recognise``."""
+    for outcomes in _run(SegmenterActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
         results = _results(outcomes, unfinished)
         yield [Segmented(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
 
@@ -107,7 +102,7 @@ _OF_THE_PICTURE = frozenset({FailureCode.IMAGE_REJECTED, FailureCode.MODEL_FAILE
 
 
 def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None) -> list[Outcome[Any]]:
-    """Return the outcomes that are results, and put the others among what is unfinished."""
+    """Return the results, and add the other outcomes to ``unfinished``."""
     results = []
     for made in outcomes:
         if made.failure is None or made.failure.code in _OF_THE_PICTURE:
@@ -117,7 +112,7 @@ def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None
     return results
 
 
-def _looked_at(
+def _run(
     actor: type[RecogniserActor] | type[SegmenterActor],
     figure_ids: Iterable[str],
     options: CaptionOptions,
@@ -126,8 +121,8 @@ def _looked_at(
     *,
     few: int,
 ) -> Iterator[list[Outcome[Any]]]:
-    only_few, figure_ids = _begun(figure_ids, few)
-    batches = cut_batches(((figure_id, figure_file(figure_id)) for figure_id in figure_ids), PICTURES_A_BATCH)
+    only_few, figure_ids = _peek(figure_ids, few)
+    batches = batched(((figure_id, figure_file(figure_id)) for figure_id in figure_ids), PICTURES_A_BATCH)
     if ray is None or only_few:
         local = actor(options, store_address)
         yield from map(local.run, batches)
@@ -139,8 +134,8 @@ def _looked_at(
 Item = TypeVar("Item")
 
 
-def _begun(work: Iterable[Item], few: int) -> tuple[bool, Iterator[Item]]:
-    """Return whether there is only a little work, ``few`` items at most, and all of it."""
+def _peek(work: Iterable[Item], few: int) -> tuple[bool, Iterator[Item]]:
+    """Return whether there are at most ``few`` items, and all of them."""
     items = iter(work)
     first = list(islice(items, few + 1))
     return len(first) <= few, chain(first, items)
@@ -152,17 +147,17 @@ def _reason(outcome: Outcome[Any]) -> str | None:
 
 @dataclass(frozen=True)
 class Unstructured:
-    """A document to structure, with what was read off its pictures and cut out of them."""
+    """A document to structure, with the model results for its pictures."""
 
     doc_id: str
     recognised: tuple[Recognised, ...]
     segmented: tuple[Segmented, ...]
     unfinished: Mapping[str, tuple[FailureCode, str]] = field(default_factory=dict)
-    """Pictures that have no result yet, and why."""
+    """Pictures without a result, and why."""
 
 
 class StructureActor:
-    """Structures and chunks parsed documents, and keeps the result. Pure work, spread because there may be much of it."""
+    """Structures and chunks parsed documents, and stores the result."""
 
     def __init__(
         self, store_address: str, embeddings: EmbeddingOptions, chunk_tokens: int, parse_key: str, structured_key: str
@@ -173,7 +168,7 @@ class StructureActor:
         self._keys = parse_key, structured_key
 
     def run(self, batch: Sequence[tuple[str, Unstructured]]) -> list[Outcome[bool]]:
-        """Keep each document's structure."""
+        """Store the structure of each document."""
         return attempt(batch, self._structure)
 
     def _structure(self, work: Unstructured) -> bool:
@@ -183,7 +178,7 @@ class StructureActor:
             document = structure_with(parsed, work.recognised, work.segmented, work.unfinished)
             chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
             data = pack_structured(document, grow(document), chunks)
-        # One that was structured before lacks what a model had not come to, or was damaged.
+        # Replaced, since an earlier result may lack model results, or be damaged.
         self._store.replace(structured_file(work.doc_id, structured_key), data)
         return True
 
@@ -194,12 +189,10 @@ def structure_with(
     segmented: Sequence[Segmented],
     unfinished: Mapping[str, tuple[FailureCode, str]] = MappingProxyType({}),
 ) -> StructuredDocument:
-    """Structure a document with what models made of its pictures; what they failed on, or left, is among its failures."""
+    """Structure a document with model results; pictures without one are among its failures."""
     code = FailureCode.MODEL_FAILED
     failed = {read.id: (code, f"words of a figure were not read: {read.failure}") for read in recognised if read.failure}
-    failed |= {
-        page.id: (code, f"figures of a page were not looked for: {page.failure}") for page in segmented if page.failure
-    }
+    failed |= {page.id: (code, f"a page was not segmented: {page.failure}") for page in segmented if page.failure}
     failed |= unfinished
     unread = [
         PageFailure(placement.page, *failed[placement.figure_id])
@@ -222,10 +215,10 @@ def structure_all(
     structured_key: str,
     ray: RayOptions,
 ) -> Iterator[list[Outcome[bool]]]:
-    """Structure documents and keep each under its key; yield as they are done."""
+    """Structure documents and store each under its key; yield the outcomes."""
     arguments = (store_address, embeddings, chunk_tokens, parse_key, structured_key)
-    only_few, work = _begun(work, FEW_DOCUMENTS)
-    batches = cut_batches(((item.doc_id, item) for item in work), 1)
+    only_few, work = _peek(work, FEW_DOCUMENTS)
+    batches = batched(((item.doc_id, item) for item in work), 1)
     if only_few:
         yield from map(StructureActor(*arguments).run, batches)
         return

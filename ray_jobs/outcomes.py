@@ -1,4 +1,4 @@
-"""The one place where an exception becomes a row: every input row yields exactly one output."""
+"""Outcomes of rows: every input row yields exactly one."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ O = TypeVar("O")  # noqa: E741 -- output
 
 @dataclass(frozen=True)
 class RowFailure:
-    """Why one row has no output."""
+    """Why a row has no output."""
 
     row_id: str
     code: FailureCode
@@ -22,7 +22,7 @@ class RowFailure:
 
 @dataclass(frozen=True)
 class Outcome(Generic[O]):
-    """What became of one row: a value, or a failure."""
+    """A row's value or failure."""
 
     row_id: str
     value: O | None
@@ -30,24 +30,16 @@ class Outcome(Generic[O]):
 
 
 def attempt(rows: Sequence[tuple[str, I]], do: Callable[[I], O]) -> list[Outcome[O]]:
-    """Run ``do`` on each row; a ``BadInputError`` costs that row only, any other error is raised.
-
-    Args:
-        rows: Row id and input.
-        do: What makes a row's output.
-    """
+    """Run ``do`` on each row; a ``BadInputError`` fails that row, any other error is raised."""
     return [_attempt(row_id, row, do) for row_id, row in rows]
 
 
 @contextlib.contextmanager
 def errors_as_bad_input(what: str) -> Iterator[None]:
-    """Let whatever pure work raises be the doing of its input: it has nothing else. Errors of ours stay what they are.
-
-    Args:
-        what: What is being done, for the message.
+    """Turn unexpected errors of pure work into failures of its input.
 
     Raises:
-        BadInputError: Nobody foresaw what was raised, or there wasn't enough memory.
+        BadInputError: An unexpected error, or out of memory.
     """
     try:
         yield

@@ -1,11 +1,11 @@
-"""Run batches on a pool of Ray actors, and lose no batch to an actor, or a node, that dies."""
+"""Run batches on a pool of Ray actors that survives the death of actors and nodes."""
 
 import contextlib
 import gc
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
@@ -20,23 +20,23 @@ _logger = logging.getLogger(__name__)
 Batch = Sequence[tuple[str, Any]]
 
 _RETRIES = 3
-"""Deaths after the first that a batch, or the start of a worker, is excused for."""
+"""Retries of a batch, or of a worker's start, after the actor died."""
 _IN_FLIGHT = 2
-"""Batches an actor has at once: one that it works on, and one that waits there, so that it never idles."""
+"""Batches queued at an actor, so that it never idles."""
 _PLACED_WITHIN_S = 600.0
-"""Seconds without any actor that runs, after which the cluster counts as having no room: it may have to start a node first."""
+"""Seconds without any running actor until the cluster counts as full: it may have to start a node first."""
 
 
 _ADD_OR_ASK_LESS = "add such a node, or let actors take less in the corpus file"
-_LAST_WORD_S = 60.0
-"""Seconds in which Ray learns that a call of a dead actor will never be answered."""
+_DEAD_ACTOR_S = 60.0
+"""Seconds in which Ray notices that a call of a dead actor stays without an answer."""
 
 
 class Actor(Protocol):
-    """What works on batches: made once a process, where its models are loaded."""
+    """Processes batches; made once in each process, where it loads its models."""
 
     def run(self, batch: Any) -> list[Outcome[Any]]:
-        """Return one outcome a row."""
+        """Return one outcome for each row."""
         ...
 
 
@@ -51,26 +51,24 @@ def run_pool(
 ) -> Generator[list[Outcome[Any]], None, None]:
     """Yield the outcomes of each batch as it is finished, in no particular order.
 
-    Batches are taken from the iterable as actors become free, so that the list of work is never held whole; there are as many
-    actors as there is work for. Where the generator is left early, its actors end.
+    Batches are taken as actors become free, and actors are started as there is work. Leaving the generator ends them.
 
-    An actor that dies is replaced, on another node where its own is gone, and its batch is tried again. A batch that keeps
-    killing actors is taken apart, so that only the row that does it fails. A batch for which there isn't memory enough, of a GPU
-    or of the process, is halved and tried again, down to a row, which then fails with ``MEMORY_LIMIT``. An actor that can't be
-    made at all says nothing about any row.
+    A dead actor is replaced, on another node if need be, and its batch is tried again. A batch that keeps killing actors is
+    split, so that only the row at fault fails. A batch that runs out of memory, of a GPU or of the process, is halved, down to a
+    row that fails with ``MEMORY_LIMIT``.
 
     Args:
-        actor: A class with ``run(batch) -> list[Outcome]``, which its workers can import.
-        arguments: What its constructor takes.
-        batches: Rows as ``(row_id, input)``, at least one a batch.
-        workers: Actors at once, at most.
-        num_cpus: CPUs that each actor takes.
-        num_gpus: GPUs that each actor takes; a part of one, and several actors share it.
+        actor: A class with ``run(batch) -> list[Outcome]`` that workers can import.
+        arguments: Arguments of its constructor.
+        batches: Rows as ``(row_id, input)``, at least one in each batch.
+        workers: Most actors.
+        num_cpus: CPUs for each actor.
+        num_gpus: GPUs for each actor; may be a fraction.
 
     Raises:
-        TransientError: An actor can't be made, with the reason in a line; or the cluster has no room for one.
+        TransientError: An actor can't be started, or the cluster has no room for one.
         UserError: This machine can't hold such an actor.
-        InsetError: What an actor's constructor or ``run`` raised, as it was raised there.
+        InsetError: Raised by an actor's constructor or ``run``.
     """
     pool = _Pool(actor, tuple(arguments), workers, {"CPU": num_cpus, "GPU": num_gpus})
     waiting, more = deque[_Try](), iter(batches)
@@ -86,7 +84,7 @@ def run_pool(
                 return
             made = []
             for finished in pool.wait():
-                again, outcomes = _judged(finished)
+                again, outcomes = _next_tries(finished)
                 waiting.extendleft(reversed(again))
                 made += outcomes
     finally:
@@ -95,31 +93,30 @@ def run_pool(
 
 @dataclass(frozen=True)
 class _Try:
-    """A batch, and how many actors died at it so far."""
+    """A batch, and the number of actors that died while they ran it."""
 
     batch: Batch
     deaths: int = 0
 
 
 def _may_share(queue: "deque[tuple[Any, _Try]]", work: _Try) -> bool:
-    """Return whether a batch may wait at an actor that has others.
+    """Return whether a batch may be queued behind others.
 
-    One at which an actor died has the next actor for itself: the answer to the batch before it can be lost with an actor that
-    dies at once, and the wrong one would be blamed.
+    A batch that killed an actor runs alone: an actor that dies at once can lose the answer to the batch before.
     """
     return not queue or (not work.deaths and not any(other.deaths for _, other in queue))
 
 
 @dataclass(frozen=True)
 class _NoMemory:
-    """What an actor answers where there is not memory enough for a batch."""
+    """Answer of an actor that ran out of memory."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class _Died:
-    """What became of a batch whose actor is gone. One that had only waited there is not ``begun``."""
+    """Result of a batch whose actor died; ``begun`` is False where it was only queued."""
 
     begun: bool
 
@@ -127,8 +124,7 @@ class _Died:
 _Finished = tuple[_Try, list[Outcome[Any]] | _NoMemory | _Died]
 
 
-def _judged(finished: _Finished) -> tuple[list[_Try], list[list[Outcome[Any]]]]:
-    """Return what of a batch is to be tried again, and its outcomes, where there are any."""
+def _next_tries(finished: _Finished) -> tuple[list[_Try], list[list[Outcome[Any]]]]:
     work, result = finished
     match result:
         case _NoMemory(message):
@@ -154,11 +150,8 @@ def _failed(batch: Batch, code: FailureCode, message: str) -> list[Outcome[Any]]
     return [Outcome(row_id, None, RowFailure(row_id, code, message))]
 
 
-# ---- the actors ----
-
-
 class _Host:
-    """The process of an actor. What the actor is made of comes in a call, so that its errors come back as they were raised."""
+    """The process of an actor. ``make`` is a call, so that errors of the constructor come back as they were raised."""
 
     def make(self, actor: Callable[..., Actor], arguments: tuple[Any, ...]) -> None:
         """Make the actor."""
@@ -169,37 +162,35 @@ class _Host:
         try:
             return self._actor.run(batch)
         except Exception as error:
-            if not _is_for_want_of_memory(error):
+            if not _is_out_of_memory(error):
                 raise
-            message = line(f"there is not memory enough for it: {error}")[:300]
-        # What the batch had taken is free only now that the error, which holds its frames, is gone.
+            message = line(f"there is not enough memory for it: {error}")[:300]
+        # The error, which held the batch's memory, is gone now.
         gc.collect()
         if torch := sys.modules.get("torch"):
             torch.cuda.empty_cache()
         return _NoMemory(message)
 
 
-def _is_for_want_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out, of the process or of a GPU; torch has an error of its own for that, by this name."""
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, of the process or of a GPU, for which torch has its own error."""
     causes = (error, error.__cause__)
     return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for cause in causes for kind in type(cause).__mro__)
 
 
 @dataclass(eq=False)
 class _Worker:
-    """An actor and the batches that it has, oldest first; it gets none before it is made."""
+    """An actor and its queued batches, oldest first; none before it is ready."""
 
     handle: Any
     starting: Any
-    """What is waited for until it is made: first its process, then what it is made of."""
+    """What the pool waits for until the actor is ready: its process, then its constructor."""
     placed: bool = False
     made: bool = False
     queue: "deque[tuple[Any, _Try]]" = field(default_factory=deque)
 
 
 class _Pool:
-    """Actors, started as there is work for them."""
-
     def __init__(
         self, actor: Callable[..., Actor], arguments: tuple[Any, ...], most: int, resources: dict[str, float]
     ) -> None:
@@ -207,15 +198,15 @@ class _Pool:
         from ray import exceptions
 
         self._ray, self._most, self._resources = ray, most, resources
-        # Ray would restart an actor itself; but then nobody knows which of its batches was begun.
+        # With restarts by Ray, it is unknown which batches were begun.
         self._host: Any = ray.remote(
             scheduling_strategy="SPREAD", max_restarts=0, num_cpus=resources["CPU"], num_gpus=resources["GPU"]
         )(_Host)
-        self._made_of = actor, arguments
+        self._constructor = actor, arguments
         self._workers: list[_Worker] = []
-        self._stillborn = 0
+        self._failed_starts = 0
         self._check_room()
-        self._gone = (
+        self._death_errors = (
             exceptions.ActorDiedError,
             exceptions.ActorUnavailableError,
             exceptions.NodeDiedError,
@@ -225,7 +216,7 @@ class _Pool:
         )
 
     def room(self) -> int:
-        """Return how many batches could be taken now."""
+        """Return how many batches fit now."""
         return self._most * _IN_FLIGHT - sum(len(worker.queue) for worker in self._workers)
 
     def busy(self) -> bool:
@@ -233,15 +224,13 @@ class _Pool:
         return any(worker.queue for worker in self._workers)
 
     def feed(self, waiting: "deque[_Try]", *, last: bool) -> None:
-        """Give batches to actors, and start actors for what is left.
+        """Give batches to actors, and start actors for the rest.
 
-        Args:
-            waiting: Batches; those that an actor gets are taken out.
-            last: There are no more: no batch waits at an actor then, for another one may be free before.
+        With ``last``, no batch is queued behind another, since a different actor may be free first.
         """
         made = [worker for worker in self._workers if worker.made]
         for depth in range(1 if last else _IN_FLIGHT):
-            # Those that start get one each before any gets a second.
+            # Starting actors get one each before any gets a second.
             spare = 0 if depth == 0 else self._most - len(made)
             for worker in made:
                 if len(waiting) > spare and len(worker.queue) == depth and _may_share(worker.queue, waiting[0]):
@@ -253,7 +242,7 @@ class _Pool:
             self._workers.append(_Worker(handle, handle.__ray_ready__.remote()))
 
     def wait(self) -> list[_Finished]:
-        """Wait until something happens; return the batches that an actor is done with, or died at."""
+        """Wait for an event; return the batches that are finished, or whose actor died."""
         holders = {ref: worker for worker in self._workers for ref, _ in worker.queue}
         holders |= {worker.starting: worker for worker in self._workers if not worker.made}
         room = any(worker.placed for worker in self._workers)
@@ -262,17 +251,17 @@ class _Pool:
             raise TransientError(f"{self._no_room()} free within {_PLACED_WITHIN_S / 60:.0f} minutes; {_ADD_OR_ASK_LESS}")
         worker = holders[done[0]]
         if not worker.made:
-            self._go_on_starting(worker)
+            self._continue_start(worker)
             return []
         try:
             result = self._ray.get(done[0])
-        except self._gone:
-            return self._bury(worker)
+        except self._death_errors:
+            return self._remove_dead(worker)
         except self._ray.exceptions.RayTaskError as error:
-            raise _as_raised(error) from None
-        place = next(place for place, (ref, _) in enumerate(worker.queue) if ref == done[0])
-        work = worker.queue[place][1]
-        del worker.queue[place]
+            raise _original_error(error) from None
+        position = next(position for position, (ref, _) in enumerate(worker.queue) if ref == done[0])
+        work = worker.queue[position][1]
+        del worker.queue[position]
         return [(work, result)]
 
     def close(self) -> None:
@@ -281,74 +270,70 @@ class _Pool:
             self._end(self._workers.pop())
 
     def _check_room(self) -> None:
-        """Refuse what this machine can never do. A cluster may get another node, so that it is only warned of."""
+        """Raise where this machine is too small; a cluster, which may add a node, only gets a warning."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         if not any(all(node.get(name, 0) >= count for name, count in self._resources.items()) for node in nodes):
             if is_this_machine():
                 raise UserError(f"{self._no_room()}; {_ADD_OR_ASK_LESS}")
-            _logger.warning("%s; waiting %.0f minutes for one that has", self._no_room(), _PLACED_WITHIN_S / 60)
+            _logger.warning("%s; waiting %.0f minutes for one", self._no_room(), _PLACED_WITHIN_S / 60)
 
     def _no_room(self) -> str:
         wanted = " and ".join(f"{count:g} {name}" for name, count in self._resources.items() if count)
         return f"no node of the Ray cluster has {wanted}"
 
     def _end(self, worker: _Worker) -> None:
-        with contextlib.suppress(Exception):  # Ray may be gone, and with it the actor
+        with contextlib.suppress(Exception):  # Ray may be gone
             self._ray.kill(worker.handle)
 
-    def _go_on_starting(self, worker: _Worker) -> None:
+    def _continue_start(self, worker: _Worker) -> None:
         try:
             self._ray.get(worker.starting)
         except self._ray.exceptions.RayTaskError as error:
-            raise _unmade(error) from None
-        except self._gone as error:
-            self._stillborn += 1
-            if self._stillborn > _RETRIES * self._most:
+            raise _start_error(error) from None
+        except self._death_errors as error:
+            self._failed_starts += 1
+            if self._failed_starts > _RETRIES * self._most:
                 raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
-            self._bury(worker)
+            self._remove_dead(worker)
         except self._ray.exceptions.RayError as error:
             raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
         else:
             if worker.placed:
-                worker.made, self._stillborn = True, 0
+                worker.made, self._failed_starts = True, 0
             else:
                 worker.placed = True
-                worker.starting = worker.handle.make.remote(*self._made_of)
+                worker.starting = worker.handle.make.remote(*self._constructor)
 
-    def _bury(self, worker: _Worker) -> list[_Finished]:
-        """Take a dead actor out of the pool, and return what became of its batches: it did them in order."""
+    def _remove_dead(self, worker: _Worker) -> list[_Finished]:
+        """Remove a dead actor, and return the results of its batches, which it ran in order."""
         self._workers.remove(worker)
         self._end(worker)
         finished: list[_Finished] = []
         begun = True
         for ref, work in worker.queue:
             try:
-                finished.append((work, self._ray.get(ref, timeout=_LAST_WORD_S)))
-            except (*self._gone, self._ray.exceptions.GetTimeoutError):
+                finished.append((work, self._ray.get(ref, timeout=_DEAD_ACTOR_S)))
+            except (*self._death_errors, self._ray.exceptions.GetTimeoutError):
                 finished.append((work, _Died(begun)))
                 begun = False
             except self._ray.exceptions.RayTaskError as error:
-                raise _as_raised(error) from None
+                raise _original_error(error) from None
         return finished
 
 
-def _as_raised(error: Any) -> BaseException:
-    """Return what was raised in an actor."""
+def _original_error(error: Any) -> BaseException:
     if isinstance(error.cause, InsetError):
         return error.cause
     raised: BaseException = error.as_instanceof_cause()
     return raised
 
 
-def _unmade(error: Any) -> InsetError:
-    """Return the error for an actor that can't be made."""
+def _start_error(error: Any) -> InsetError:
     cause = error.cause
     if isinstance(cause, InsetError):
         return cause
     if "failed to import on the worker" in str(cause) or isinstance(cause, ModuleNotFoundError):
-        why = (
-            f"it lacks code that is here ({_last_line(cause)}); docs/guides/run-on-a-ray-cluster.md says how it gets there"
-        )
+        why = f"it lacks code that is here ({_last_line(cause)}); see docs/guides/run-on-a-ray-cluster.md"
     else:
         first, *_ = str(cause).splitlines() or [""]
         why = f"{type(cause).__name__}: {line(first)}"[:500]
@@ -358,10 +343,3 @@ def _unmade(error: Any) -> InsetError:
 def _last_line(error: BaseException) -> str:
     lines = [part.strip() for part in str(error).splitlines() if part.strip()]
     return lines[-1] if lines else type(error).__name__
-
-
-def cut_batches(rows: Iterable[tuple[str, Any]], size: int) -> Iterator[Batch]:
-    """Cut rows into batches of at most ``size``, as they are asked for."""
-    rows = iter(rows)
-    while batch := list(islice(rows, size)):
-        yield batch

@@ -1,4 +1,4 @@
-"""Work on a Ray cluster that outlives whoever asked for it: Ray Jobs, submitted once and found again by name."""
+"""Ray Jobs: work on a cluster that survives its caller, submitted once and found again by name."""
 
 import asyncio
 import contextlib
@@ -19,18 +19,17 @@ from schemas.printing import line
 
 Answer = TypeVar("Answer")
 
-_LOOKS_AT_LOG = 3
+_LOG_TRIES = 3
 _POLL_S = 2.0
 _SILENT_S = 60.0
-"""Seconds without a word of the server, after which it is asked whether it is there."""
+"""Seconds without output after which the job's state is read."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to run where.
+    """A job.
 
-    ``name`` makes it one job at a time, however often it is asked for. ``files`` lie in the folder that it runs in. ``about`` is
-    shown beside it in Ray's dashboard.
+    At most one job of a ``name`` runs. ``files`` are in its working folder; ``about`` is shown in Ray's dashboard.
     """
 
     name: str
@@ -42,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobState:
-    """How far a job is: ``exit_code`` is None where its process didn't end by itself; ``message`` is Ray's."""
+    """State of a job; ``exit_code`` is None where its process was ended, ``message`` is Ray's."""
 
     status: str
     exit_code: int | None
@@ -50,19 +49,16 @@ class JobState:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more happens."""
+        """Whether the job ended."""
         return self.status in ("STOPPED", "SUCCEEDED", "FAILED")
 
 
 class JobServer:
     """The job server of a Ray cluster.
 
-    Args:
-        address: Its address, such as ``http://head:8265``.
-
     Raises:
         UserError: Ray isn't installed with what its jobs need.
-        TransientError: It doesn't answer.
+        TransientError: The server doesn't answer.
     """
 
     def __init__(self, address: str) -> None:
@@ -70,29 +66,29 @@ class JobServer:
             from ray.job_submission import JobSubmissionClient
         except ImportError as error:
             raise UserError("Ray is not installed; run: pip install 'inset[ray]'") from error
-        # What it packs, and where it sends it, is no news; on standard error, Airflow takes it for errors.
+        # Airflow takes what Ray logs to standard error for errors.
         for name in ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk"):
             logging.getLogger(name).setLevel(logging.WARNING)
         self._address = address
-        self._client: Any = self._asked(lambda: JobSubmissionClient(address))
+        self._client: Any = self._call(lambda: JobSubmissionClient(address))
 
     def start(self, job: Job) -> tuple[str, bool]:
-        """Start a job, unless it is under way; return its id, and whether it was started.
+        """Start a job unless it is running; return its id, and whether it was started.
 
-        A job that is over is another one, with an id of its own: what it printed stays with it.
+        A job that ended is started again under a new id, so that its log is kept.
         """
         for number in itertools.count(1):
             found = f"{job.name}-{number}"
-            state = self.look(found)
+            state = self.state_of(found)
             if state is None and self._submit(found, job):
                 return found, True
-            state = state or self.look(found)
+            state = state or self.state_of(found)
             if state is not None and not state.over:
                 return found, False
         raise AssertionError
 
     def _submit(self, job_id: str, job: Job) -> bool:
-        """Submit a job; return False where somebody else was faster."""
+        """Submit a job; return False where another caller was faster."""
         with tempfile.TemporaryDirectory() as folder:
             for name, data in job.files.items():
                 file = Path(folder) / name
@@ -100,21 +96,21 @@ class JobServer:
                 file.write_bytes(data)
             env = {**job.runtime_env, "working_dir": folder}
             try:
-                self._asked(
+                self._call(
                     lambda: self._client.submit_job(
                         entrypoint=job.command, submission_id=job_id, runtime_env=env, metadata=dict(job.about)
                     )
                 )
             except TransientError:
-                if self.look(job_id) is None:
+                if self.state_of(job_id) is None:
                     raise
                 return False
         return True
 
-    def look(self, job_id: str) -> JobState | None:
-        """Return how far a job is; None where there is no such job."""
+    def state_of(self, job_id: str) -> JobState | None:
+        """Return the state of a job; None where it doesn't exist."""
         try:
-            found = self._asked(lambda: self._client.get_job_info(job_id))
+            found = self._call(lambda: self._client.get_job_info(job_id))
         except TransientError as error:
             if "status code 404" in error.message:
                 return None
@@ -122,13 +118,13 @@ class JobServer:
         return JobState(str(found.status), found.driver_exit_code, found.message or "")
 
     def stop(self, job_id: str) -> None:
-        """Have a job end; nothing happens where it is over, or isn't there."""
-        state = self.look(job_id)
+        """Stop a job if it is running."""
+        state = self.state_of(job_id)
         if state is not None and not state.over:
-            self._asked(lambda: self._client.stop_job(job_id))
+            self._call(lambda: self._client.stop_job(job_id))
 
     async def lines(self, job_id: str) -> AsyncGenerator[str, None]:
-        """Yield the lines that a job prints, as they come, until it is over.
+        """Yield the lines of a job's log as they come, until it ends.
 
         Raises:
             TransientError: The server doesn't answer any more.
@@ -141,7 +137,7 @@ class JobServer:
             try:
                 async with contextlib.aclosing(self._client.tail_job_logs(job_id)) as chunks:
                     while True:
-                        # A machine that is gone closes no connection.
+                        # A lost machine closes no connection.
                         chunk = await asyncio.wait_for(anext(chunks), _SILENT_S)
                         *whole, rest = (rest + chunk).split("\n")
                         for text in whole:
@@ -152,34 +148,34 @@ class JobServer:
             except (StopAsyncIteration, RuntimeError, OSError, TimeoutError, aiohttp.ClientError):
                 pass
             if await self._is_over(job_id):
-                for text in (await asyncio.to_thread(self._printed, job_id))[seen:]:  # who tails may miss the end
+                for text in (await asyncio.to_thread(self._printed, job_id))[seen:]:  # a tail may miss the end
                     yield text
                 return
             await asyncio.sleep(_POLL_S)
 
     def _printed(self, job_id: str) -> list[str]:
-        for _ in range(_LOOKS_AT_LOG):  # its last line says why it failed
+        for _ in range(_LOG_TRIES):  # the last line says why a job failed
             try:
-                found: str = self._asked(lambda: self._client.get_job_logs(job_id))
+                found: str = self._call(lambda: self._client.get_job_logs(job_id))
             except TransientError:
                 time.sleep(_POLL_S)
                 continue
             return found.removesuffix("\n").split("\n")
-        return []  # nobody waits for what a job printed when the job is over
+        return []  # the log of a finished job is not worth more tries
 
     async def _is_over(self, job_id: str) -> bool:
         try:
-            state = await asyncio.wait_for(asyncio.to_thread(self.look, job_id), _SILENT_S)
+            state = await asyncio.wait_for(asyncio.to_thread(self.state_of, job_id), _SILENT_S)
         except TimeoutError as error:
             raise TransientError(f"Ray's job server at {self._address} doesn't answer") from error
         return state is None or state.over
 
-    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+    def _call(self, request: Callable[[], Answer]) -> Answer:
         from ray.exceptions import AuthenticationError
 
         try:
-            return ask()
+            return request()
         except AuthenticationError as error:
             raise token_refused(f"Ray's job server at {self._address}") from error
-        except (RuntimeError, OSError) as error:  # what requests raises is an OSError
+        except (RuntimeError, OSError) as error:  # those of requests are OSErrors
             raise TransientError(f"Ray's job server at {self._address}: {line(str(error))}"[:500]) from error

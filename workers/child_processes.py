@@ -1,7 +1,7 @@
-"""Run work on documents, each in a process of its own that is killed when it takes too long, too much, or both.
+"""Run tasks on documents in child processes with limits on time and memory.
 
-The processes are forked from a server that has imported PyMuPDF once, so a document costs milliseconds to start. The child
-writes what it makes into the store itself; the parent learns little more than that it is there, or why not.
+Children are forked from a server that has imported PyMuPDF, so they start in milliseconds. They write results to the store
+themselves; the parent gets only a short result.
 """
 
 import contextlib
@@ -35,27 +35,27 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 Work = Callable[[Task, Callable[[int], None]], Result]
-"""Takes an order, and what to call with the number of pages once the document is open: a long one may take longer."""
+"""Gets a task, and a function to call with the number of pages, which extends the time limit."""
 
 POLL_S = 0.2
-"""Seconds between two looks at children that may be out of time."""
+"""Seconds between two checks of running children."""
 _IDLE_TIMES = 10
-"""A document's time is the processor's, so that a busy machine refuses nothing; one that waits may do so this much longer."""
+"""The time limit is CPU time, so that a busy machine fails nothing; wall time may be so many times longer."""
 
-_NEAR_LIMIT = 0.3  # memory doubles between two looks
+_NEAR_LIMIT = 0.3  # memory may double between two checks
 _MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True)
 class Done(Generic[Result]):
-    """The child's last word: the work is done."""
+    """The task is done."""
 
     result: Result
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The last word on a document that can't be worked on."""
+    """The document can't be processed."""
 
     code: FailureCode
     message: str
@@ -64,28 +64,26 @@ class Refused:
 
 @dataclass(frozen=True)
 class _Began:
-    """The child runs and begins its work: starting it takes what the machine takes, and counts for nothing."""
+    """The child starts its work; the time before doesn't count."""
 
 
 @dataclass(frozen=True)
 class _Opened:
-    """The child has opened its document."""
-
     pages: int
 
 
 @dataclass(frozen=True)
 class ChildError:
-    """The last word of a child: an error that is not the order's, such as of a store that did not answer or refused."""
+    """An error that the document didn't cause, such as of a store that did not answer."""
 
     error: InsetError
 
 
 @dataclass
 class RunningTask(Generic[Task]):
-    """An order and the child that carries it out; ``reply`` is ready when there may be a last word."""
+    """A task in its child process; ``reply`` is ready when there is a message, or the child ended."""
 
-    order: Task
+    task: Task
     limits: ParseOptions
     process: ForkServerProcess
     reply: Connection
@@ -94,27 +92,23 @@ class RunningTask(Generic[Task]):
     most_bytes: int = 0
 
     def kill(self) -> None:
-        """End the child, whatever it does."""
+        """Kill the child."""
         self.process.kill()
         self.process.join()
 
 
 def run_all(
-    work: Work[Task, Result], orders: Sequence[Task], limits: ParseOptions
+    work: Work[Task, Result], tasks: Sequence[Task], limits: ParseOptions
 ) -> Generator[tuple[Task, Done[Result] | Refused], None, None]:
-    """Carry out orders, and yield each with its last word as it is done, in no particular order.
+    """Run tasks, and yield each with its result as it is done, in no particular order.
 
-    An order that breaks its process, or outlives its limits, is refused; the others never notice.
-
-    Args:
-        work: A function of a module, so that a child finds it. A ``BadInputError`` of its refuses the order.
-        orders: What to work on; they and the results pickle.
-        limits: Time and memory an order may take, and how many processes at once.
+    A task that crashes its process or exceeds its limits is refused; others aren't affected. ``work`` is a module-level
+    function; its ``BadInputError`` refuses the task. Tasks and results are pickled.
 
     Raises:
-        InsetError: What a child met that is not its order's doing, as it was raised there.
+        InsetError: An error in a child that its document didn't cause.
     """
-    waiting = list(reversed(orders))
+    waiting = list(reversed(tasks))
     workers = limits.workers or os.cpu_count() or 1
     running: list[RunningTask[Task]] = []
     try:
@@ -128,39 +122,33 @@ def run_all(
                     raise reply.error
                 if reply is not None:
                     running.remove(item)
-                    yield item.order, reply
+                    yield item.task, reply
     finally:
         for item in running:
             item.kill()
 
 
-def start(work: Work[Task, Result], order: Task, limits: ParseOptions) -> RunningTask[Task]:
-    """Carry out an order in a child of its own; ``poll`` says what became of it.
-
-    Args:
-        work: A function of a module, so that a child finds it.
-        order: What to work on; it and the result pickle.
-        limits: Time and memory it may take.
-    """
+def start(work: Work[Task, Result], task: Task, limits: ParseOptions) -> RunningTask[Task]:
+    """Run a task in a child process; ``poll`` returns its result."""
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(
-        target=_in_child, args=(work, pickle.dumps(order), limits.memory_mb, dict(os.environ), theirs), daemon=False
+        target=_in_child, args=(work, pickle.dumps(task), limits.memory_mb, dict(os.environ), theirs), daemon=False
     )
     with _STARTING, _no_main_module():
         process.start()
     theirs.close()
-    return RunningTask(order, limits, process, ours, limits.timeout_s)
+    return RunningTask(task, limits, process, ours, limits.timeout_s)
 
 
 def prepare() -> None:
-    """Begin to start the server that children are forked from, so that the first order needn't wait for it."""
+    """Start the fork server, so that the first task needn't wait for it."""
     _context()
 
 
 def _context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    # pyarrow imports pandas, where it is installed, at its first table.
+    # pyarrow imports pandas at its first table, where it is installed.
     context.set_forkserver_preload(
         [
             *("workers.parse_shard", "workers.tag_shard", "workers.draw_pages", "workers.page_pictures"),
@@ -174,7 +162,7 @@ def _context() -> ForkServerContext:
 
 @contextlib.contextmanager
 def _safe_path() -> Iterator[None]:
-    """Keep the server from importing modules of the folder that its user happens to be in, which may name them anyhow."""
+    """Keep the server from importing modules from the working folder."""
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
     try:
@@ -188,12 +176,12 @@ def _safe_path() -> Iterator[None]:
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 _STARTING = threading.Lock()
-"""Held while the main module is hidden: it is one for all threads."""
+"""Held while the main module is hidden, since threads share it."""
 
 
 @contextlib.contextmanager
 def _no_main_module() -> Iterator[None]:
-    """Hide the main module, which a child would import: a scheduler's command may be it, unfit for a child."""
+    """Hide the main module, which a child would import: a scheduler's command is unfit for that."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -203,7 +191,7 @@ def _no_main_module() -> Iterator[None]:
 
 
 def poll(item: RunningTask[Any]) -> Done[Any] | Refused | ChildError | None:
-    """Return the child's last word; None while it works. One that is out of time is killed, so ask every ``POLL_S``."""
+    """Return a child's result; None while it runs. Kills it when it exceeds its time, so call this every ``POLL_S``."""
     try:
         while item.reply.poll():
             message: _Began | _Opened | Done[Any] | Refused | ChildError = item.reply.recv()
@@ -214,7 +202,7 @@ def poll(item: RunningTask[Any]) -> Done[Any] | Refused | ChildError | None:
             else:
                 item.process.join()
                 return message
-    except (EOFError, OSError):  # it was killed before its last word, or in the middle of it
+    except (EOFError, OSError):  # killed before or while it sent its result
         item.process.join()
         return _died(item)
     held, spent = _used(item.process.pid)
@@ -226,11 +214,11 @@ def poll(item: RunningTask[Any]) -> Done[Any] | Refused | ChildError | None:
 
 
 def _died(item: RunningTask[Any]) -> Refused:
-    """Say why a child ended without a last word; out of memory, MuPDF may crash instead of saying so."""
+    """Return why a child ended without a result; MuPDF may crash when memory runs out."""
     exitcode, limit = item.process.exitcode, item.limits.memory_mb
     held = item.most_bytes // _MEBIBYTE
     if exitcode == -signal.SIGKILL:
-        return Refused(FailureCode.MEMORY_LIMIT, f"its process was killed at {held} MiB, most likely for want of memory")
+        return Refused(FailureCode.MEMORY_LIMIT, f"its process was killed at {held} MiB, most likely for lack of memory")
     if held >= limit * _NEAR_LIMIT:
         message = f"it crashed the PDF library at {held} MiB or more; parse.memory_mb is {limit}"
         return Refused(FailureCode.MEMORY_LIMIT, message)
@@ -238,7 +226,7 @@ def _died(item: RunningTask[Any]) -> Refused:
 
 
 def _used(pid: int | None) -> tuple[int, float]:
-    """Return the bytes that a process holds in memory and the seconds that a processor worked for it; 0 where it is gone."""
+    """Return the resident bytes and the CPU seconds of a process; 0 where it is gone."""
     try:
         process = psutil.Process(pid)
         times = process.cpu_times()
@@ -250,31 +238,28 @@ def _used(pid: int | None) -> tuple[int, float]:
 def _in_child(
     work: Work[Task, Result], pickled: bytes, memory_mb: int, environment: dict[str, str], reply: Connection
 ) -> None:
-    # The server that forks children keeps the environment that it was started in; credentials may have come since, and what
-    # an order holds, such as a client of S3, is made of them.
+    # The fork server has the environment of its start; credentials may be newer, and unpickling tasks needs them.
     os.environ.clear()
     os.environ.update(environment)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, which ends its children
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     last: Done[Result] | Refused | ChildError
     try:
         _limit_memory(memory_mb)
         reply.send(_Began())
         with infrequent_gc():
-            order = pickle.loads(pickled)  # noqa: S301  the parent made it
-            last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
+            task = pickle.loads(pickled)  # noqa: S301  the parent made it
+            last = Done(work(task, lambda pages: reply.send(_Opened(pages))))
     except BadInputError as error:
         last = Refused(error.code, error.message, error.page)
     except MemoryError:
         last = Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({memory_mb})")
     except InsetError as error:
         last = ChildError(error)
-    except Exception as error:  # noqa: BLE001  what nobody foresaw is this document's failure, not the refresh's
+    except Exception as error:  # noqa: BLE001  an unexpected error fails this document, not the refresh
         last = Refused(FailureCode.CRASHED, line(f"reading it failed: {type(error).__name__}: {error}")[:300])
     reply.send(last)
 
 
 def _limit_memory(mebibytes: int) -> None:
-    """Bound what this process may allocate beyond what it was born with."""
-    born_with = psutil.Process().memory_info().vms
-    limit = born_with + mebibytes * _MEBIBYTE
+    limit = psutil.Process().memory_info().vms + mebibytes * _MEBIBYTE
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -1,4 +1,4 @@
-"""Draw pages of stored PDFs, each in a child process with limits on time and memory."""
+"""Draw pages of stored PDFs in child processes with limits on time and memory."""
 
 import atexit
 import contextlib
@@ -21,32 +21,32 @@ from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError
 from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
-"""What one page may cost. Of 692 pages of catalogues, manuals and brochures the dearest takes 0.3 s of CPU at 110 dpi."""
+"""Limits of one page. The most expensive of 692 pages of catalogues, manuals and brochures takes 0.3 s of CPU at 110 dpi."""
 
 AT_ONCE = max(2, (os.cpu_count() or 1) // 2)
-"""Pages drawn at once, of as many documents, whatever the corpora are."""
+"""Pages drawn at once, each of another document."""
 
 WAITING = 64
 WAITING_A_DOCUMENT = 32
-"""Pages that wait at most, of all documents and of one: beyond that a caller is sent away at once."""
+"""Most waiting pages, of all documents and of one; further callers are refused."""
 
 PICTURES_BYTES = 64 << 20
-"""Bytes of pictures that are kept for whoever asks next."""
+"""Bytes of cached pictures."""
 
 FAILURE_S = 900.0
-"""How long a failure is remembered: a busy machine may have been the reason."""
+"""How long a failure is cached: a busy machine may have caused it."""
 
 REMEMBERED = 1024
-"""Failures, and documents with what they cost, that are remembered at most."""
+"""Most cached failures, and documents whose cost is tracked."""
 
-_NICE = 10  # questions go before pictures
+_NICE = 10  # queries have priority
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A page to draw, of a PDF that a store holds.
+    """A page to draw, of a stored PDF.
 
-    ``page`` counts from 1; boxes are in points, origin at the top left of the unrotated page; marks go over the page.
+    ``page`` counts from 1; boxes are in points, origin at the top left of the unrotated page; marks are drawn over the page.
     """
 
     store_address: str
@@ -60,7 +60,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a child has made: a PNG; None where the document, of so many pages, has no such page."""
+    """A PNG, or None where the document, of so many pages, has no such page."""
 
     picture: bytes | None
     pages: int
@@ -68,11 +68,11 @@ class Drawn:
 
 _Document = tuple[str, str]
 _Attempt = tuple[str, str, int, int]
-"""Store, name, page and dpi: whether a page can be drawn doesn't depend on the boxes over it."""
+"""Store, name, page and dpi, without boxes: they don't affect whether a page can be drawn."""
 
 
 def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tuple[Drawing, bytes | InsetError]]:
-    """Draw pages and yield each as it is done, in no particular order, or why it can't be drawn.
+    """Draw pages; yield each picture, or the error, as it is done, in no particular order.
 
     Raises:
         TransientError: The store did not answer.
@@ -83,7 +83,7 @@ def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tu
 
 
 class _Job:
-    """A drawing, those who wait for it, and the child that makes it, once it is its turn."""
+    """A drawing, its waiting callers, and its child process once started."""
 
     def __init__(self, drawing: Drawing) -> None:
         self.drawing = drawing
@@ -97,14 +97,10 @@ class _Job:
 
 
 class PageDrawer:
-    """Draws pages for many callers at once, and stays small whatever they ask for.
+    """Draws pages for concurrent callers within fixed limits.
 
-    A few pages are drawn at a time, a bounded number waits; callers who want the same page share one drawing. What nobody waits
-    for any more isn't drawn, or is stopped. Failures are remembered, so that a page that costs all it may does so once.
-
-    Args:
-        limits: Time and memory that a page may take.
-        at_once: Children at most.
+    A few pages are drawn at once, and a bounded number waits; callers of the same page share a drawing, which is cancelled when
+    all of them are gone. Failures are cached, so that an expensive page is tried once.
     """
 
     def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE) -> None:
@@ -116,14 +112,14 @@ class PageDrawer:
         self._pictures: OrderedDict[Drawing, bytes] = OrderedDict()
         self._pictures_bytes = 0
         self._failures: OrderedDict[_Attempt, tuple[float, BadInputError | NotFoundError]] = OrderedDict()
-        self._spent: OrderedDict[_Document, float] = OrderedDict()
-        self._dear: OrderedDict[_Document, None] = OrderedDict()
+        self._cost: OrderedDict[_Document, float] = OrderedDict()
+        self._over_limit: OrderedDict[_Document, None] = OrderedDict()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._bell, self._ring = multiprocessing.connection.Pipe(duplex=False)
+        self._wake_reader, self._wake_writer = multiprocessing.connection.Pipe(duplex=False)
 
     def draw(self, drawing: Drawing) -> "Future[bytes]":
-        """Return what will be the page as PNG; cancel it where the caller goes.
+        """Return the future PNG of a page; cancel it when the caller leaves.
 
         The future raises ``NotFoundError`` where there is no such page, ``BadInputError`` where it can't be drawn within its
         limits, and ``TransientError`` where the store doesn't answer.
@@ -133,21 +129,21 @@ class PageDrawer:
         """
         future: Future[bytes] = Future()
         with self._lock:
-            known = self._known(drawing)
-            if known is None:
+            cached = self._cached(drawing)
+            if cached is None:
                 job = self._job(drawing)
                 job.waiters.add(future)
-        if known is None:
-            future.add_done_callback(lambda gone: self._leave(job, gone))
+        if cached is None:
+            future.add_done_callback(lambda gone: self._remove_waiter(job, gone))
             self._wake()
-        elif isinstance(known, bytes):
-            future.set_result(known)
+        elif isinstance(cached, bytes):
+            future.set_result(cached)
         else:
-            future.set_exception(known)
+            future.set_exception(cached)
         return future
 
     def close(self) -> None:
-        """End the children; who still waits gets a ``TransientError``."""
+        """End the children; waiting callers get a ``TransientError``."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -156,12 +152,12 @@ class PageDrawer:
             thread.join()
             atexit.unregister(self.close)
 
-    def _known(self, drawing: Drawing) -> bytes | InsetError | None:
+    def _cached(self, drawing: Drawing) -> bytes | InsetError | None:
         if drawing in self._pictures:
             self._pictures.move_to_end(drawing)
             return self._pictures[drawing]
         until, failure = self._failures.get(_attempt(drawing), (0.0, None))
-        # A copy, since each raising adds to an exception's traceback.
+        # A copy, since each raise adds to an exception's traceback.
         return copy.copy(failure) if failure is not None and time.monotonic() < until else None
 
     def _job(self, drawing: Drawing) -> _Job:
@@ -176,10 +172,10 @@ class PageDrawer:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="page-drawer", daemon=True)
             self._thread.start()
-            atexit.register(self.close)  # children that still draw would keep the process from ending
+            atexit.register(self.close)  # running children would keep the process alive
         return job
 
-    def _leave(self, job: _Job, waiter: "Future[bytes]") -> None:
+    def _remove_waiter(self, job: _Job, waiter: "Future[bytes]") -> None:
         with self._lock:
             job.waiters.discard(waiter)
             unwanted = not job.waiters
@@ -190,7 +186,7 @@ class PageDrawer:
 
     def _wake(self) -> None:
         with contextlib.suppress(OSError):  # closed meanwhile
-            self._ring.send_bytes(b"!")
+            self._wake_writer.send_bytes(b"!")
 
     def _work(self) -> None:
         while not self._closed:
@@ -202,10 +198,10 @@ class PageDrawer:
                         job, ChildError(TransientError(f"no process can be started to draw pages: {error.strerror}"))
                     )
             children = [job.child.reply for job in self._running.values() if job.child is not None]
-            multiprocessing.connection.wait([self._bell, *children], timeout=POLL_S if children else None)
-            while self._bell.poll():
-                self._bell.recv_bytes()
-            self._look()
+            multiprocessing.connection.wait([self._wake_reader, *children], timeout=POLL_S if children else None)
+            while self._wake_reader.poll():
+                self._wake_reader.recv_bytes()
+            self._poll_children()
         with self._lock:
             left = [*self._running.values(), *self._waiting.values()]
             self._waiting.clear()
@@ -215,25 +211,24 @@ class PageDrawer:
             self._finish(job, ChildError(TransientError("pages are no longer drawn here")))
 
     def _next(self) -> list[_Job]:
-        """Move the jobs whose turn it is from those that wait to those that run.
+        """Start the jobs whose turn it is.
 
-        The document that has cost least comes first, and one page of a document is drawn at a time. Documents that broke a
-        limit share one child, so that the others always have one, too.
+        Documents with the lowest cost come first, one page of each at a time. Documents that exceeded a limit share one child, so
+        that others aren't blocked.
         """
         with self._lock:
             busy = {job.document for job in self._running.values()}
             begun = []
-            for job in sorted(self._waiting.values(), key=lambda job: self._spent.get(job.document, 0.0)):
-                dear = job.document in self._dear and any(document in self._dear for document in busy)
-                if len(self._running) < self._at_once and job.document not in busy and not dear:
+            for job in sorted(self._waiting.values(), key=lambda job: self._cost.get(job.document, 0.0)):
+                blocked = job.document in self._over_limit and any(document in self._over_limit for document in busy)
+                if len(self._running) < self._at_once and job.document not in busy and not blocked:
                     busy.add(job.document)
                     self._running[job.drawing] = self._waiting.pop(job.drawing)
                     job.began = time.monotonic()
                     begun.append(job)
             return begun
 
-    def _look(self) -> None:
-        """Finish what is drawn, and stop what nobody waits for."""
+    def _poll_children(self) -> None:
         for job in list(self._running.values()):
             if job.child is None:
                 continue
@@ -243,19 +238,19 @@ class PageDrawer:
                 continue
             with self._lock:
                 unwanted = not job.waiters
-                if unwanted:  # whoever asks from here on begins anew
-                    self._end(job)
+                if unwanted:  # later callers start another job
+                    self._stop_running(job)
             if unwanted:
                 job.child.kill()
 
     def _finish(self, job: _Job, last: Done[Drawn] | Refused | ChildError) -> None:
         made = _outcome(job.drawing, last, self.limits)
         with self._lock:
-            self._end(job)
+            self._stop_running(job)
             waiters = list(job.waiters)
             if isinstance(last, Refused) and last.code in {FailureCode.TIME_LIMIT, FailureCode.MEMORY_LIMIT}:
-                self._dear[job.document] = None
-                _bound(self._dear)
+                self._over_limit[job.document] = None
+                _bound(self._over_limit)
             if isinstance(made, bytes):
                 self._keep(job.drawing, made)
             elif isinstance(made, BadInputError | NotFoundError):
@@ -268,11 +263,11 @@ class PageDrawer:
                 else:
                     waiter.set_exception(copy.copy(made))
 
-    def _end(self, job: _Job) -> None:
+    def _stop_running(self, job: _Job) -> None:
         if self._running.pop(job.drawing, None) is not None:
-            spent = self._spent.pop(job.document, 0.0) + time.monotonic() - job.began
-            self._spent[job.document] = spent
-            _bound(self._spent)
+            spent = self._cost.pop(job.document, 0.0) + time.monotonic() - job.began
+            self._cost[job.document] = spent
+            _bound(self._cost)
 
     def _keep(self, drawing: Drawing, picture: bytes) -> None:
         self._pictures[drawing] = picture
@@ -302,7 +297,7 @@ def _outcome(drawing: Drawing, last: Done[Drawn] | Refused | ChildError, limits:
 
 
 def refusal(drawing: Drawing, last: Refused, limits: ParseOptions) -> BadInputError:
-    """Return why a page can't be drawn, in words that name it."""
+    """Return the error of a page that can't be drawn."""
     page, message = drawing.page, last.message
     match last.code:
         case FailureCode.TIME_LIMIT:
@@ -315,7 +310,7 @@ def refusal(drawing: Drawing, last: Refused, limits: ParseOptions) -> BadInputEr
 
 
 def draw_in_child(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
-    """Draw a page in this process, which must be a child with limits."""
+    """Draw a page; call it in a child process with limits."""
     with open_in_child(drawing) as pdf:
         if drawing.page > pdf.page_count:
             return Drawn(None, pdf.page_count)
@@ -325,7 +320,7 @@ def draw_in_child(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
 
 @contextlib.contextmanager
 def open_in_child(drawing: Drawing) -> Iterator[Any]:
-    """Open the document of a page in this process, which must be a child with limits; errors are those of the page."""
+    """Open a page's document; call it in a child process with limits. Errors name the page."""
     os.nice(_NICE)
     try:
         data = open_store(drawing.store_address).get(drawing.name)

@@ -1,4 +1,4 @@
-"""Look for garbage less often while documents are worked on."""
+"""Run the garbage collector less often while documents are processed."""
 
 import gc
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ _YOUNGER = 20
 
 @contextmanager
 def infrequent_gc() -> Iterator[None]:
-    """Leave alone what is there already, and look at the rest once in 50,000 allocations, in place of 700.
+    """Freeze existing objects, and collect after 50,000 allocations instead of 700.
 
-    A document is hundreds of thousands of small objects, next to none in a cycle: looking for cycles among them, and among all
-    that was imported, takes a tenth of the time that parsing takes. It is the process's setting: one thread at a time.
+    A document has hundreds of thousands of objects, hardly any in cycles: collecting takes a tenth of the time of parsing. The
+    setting is the process's, so use it in one thread at a time.
     """
     before = gc.get_threshold()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Pictures of whole pages: drawn in child processes like pages for readers, and kept in the store as figures are."""
+"""Pictures of whole pages, drawn in child processes and stored like figures."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -16,48 +16,43 @@ from workers.draw_pages import Drawing, open_in_child, refusal
 PICTURES_VERSION = "1"
 
 DPI = 110
-"""Resolution of a page's picture: A4 has 910 × 1287 pixels, about what models for pages look at."""
+"""Resolution of page pictures: A4 has 910 × 1287 pixels, about the input size of page models."""
 
 MAX_PIXELS = 4_000_000
-"""Larger ones, of drawings and posters, are scaled down: no model sees more."""
+"""Larger pictures, of drawings and posters, are scaled down."""
 
 
 def drawn_key() -> str:
-    """Digest what the picture of a page depends on, beside its document."""
+    """Digest what a page picture depends on beside its document."""
     return key(step=PICTURES_VERSION, pymupdf=RELEASE, dpi=DPI, max_pixels=MAX_PIXELS)
 
 
 def keep_pictures(
     pages: Sequence[tuple[str, int]], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> Iterator[DrawnPage]:
-    """Draw pages and keep their pictures; yield each as it is done, in no particular order.
+    """Draw pages and store their pictures; yield each as it is done, in no particular order.
 
-    A blank page has no picture, nor has one that breaks its process or outlives its limits.
-
-    Args:
-        pages: Documents of the store by their ids, and pages of theirs from 1.
-        store_address: The corpus's store.
-        limits: Time and memory a page may take, and how many are drawn at once.
-        passwords: What to try on encrypted documents.
+    Blank pages have no picture, nor have pages that crash or exceed the limits. ``pages`` are document ids with page
+    numbers from 1.
 
     Raises:
         InsetError: The store did not answer, or refused.
     """
-    orders = {
+    tasks = {
         Drawing(store_address, document_file(doc_id), page, DPI, passwords=tuple(passwords)): drawn_page_id(doc_id, page)
         for doc_id, page in pages
     }
-    with contextlib.closing(run_all(_keep, [*orders], limits)) as outcomes:
+    with contextlib.closing(run_all(_keep, [*tasks], limits)) as outcomes:
         for drawing, last in outcomes:
             if isinstance(last, Refused):
                 refused = refusal(drawing, last, limits)
-                yield DrawnPage(orders[drawing], None, str(refused.code), refused.message)
+                yield DrawnPage(tasks[drawing], None, str(refused.code), refused.message)
             else:
-                yield DrawnPage(orders[drawing], last.result)
+                yield DrawnPage(tasks[drawing], last.result)
 
 
 def _keep(drawing: Drawing, _opened: Callable[[int], None]) -> str | None:
-    """Store the picture of a page, and return its figure's id; None where the page is blank."""
+    """Store the picture of a page, and return its figure id; None where the page is blank."""
     with open_in_child(drawing) as pdf:
         pixels = page_pixels(pdf, drawing.page, dpi=drawing.dpi)
     if is_blank(pixels):

@@ -1,4 +1,4 @@
-"""Parse documents, each in a child process; the child keeps what it reads in the store."""
+"""Parse documents in child processes, which write the results to the store."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ from workers.child_processes import Done, Refused, run_all
 
 @dataclass(frozen=True)
 class ParseJob:
-    """A document to parse, and the source that holds its bytes."""
+    """A document to parse, and its source."""
 
     doc_id: str
     source: str
@@ -27,7 +27,7 @@ class ParseJob:
 
 @dataclass(frozen=True)
 class ParseOutcome:
-    """What became of a document: its pages are parsed, or ``failures`` has one without a page that says why not."""
+    """The number of parsed pages, or ``failures`` with a document failure."""
 
     doc_id: str
     pages: int
@@ -36,8 +36,6 @@ class ParseOutcome:
 
 @dataclass(frozen=True)
 class _Task:
-    """All that a child needs to know."""
-
     job: ParseJob
     source: DocumentSource
     store_address: str
@@ -57,7 +55,7 @@ def parse_key(options: ParseOptions) -> str:
 
 
 def attempt_key(options: ParseOptions) -> str:
-    """Digest what a failed parse depends on: the limits too, and where passwords come from."""
+    """Digest what a failed parse depends on: also limits, and the source of passwords."""
     limits = {"timeout_s", "timeout_s_per_page", "memory_mb", "max_pages", "passwords_env"}
     return key(parse=parse_key(options), **options.model_dump(include=limits))
 
@@ -71,25 +69,18 @@ def parse_documents(
     passwords: Sequence[str],
     run_id: str | None,
 ) -> Iterator[ParseOutcome]:
-    """Parse documents into the store and yield each as it is done, in no particular order.
+    """Parse documents into the store, and yield each as it is done, in no particular order.
 
-    A document that breaks its process, or outlives its limits, is a failure; the others never notice.
-
-    Args:
-        jobs: Documents to parse; one whose parse is in the store already is yielded as done.
-        source: Where the PDFs come from; it pickles.
-        store_address: The corpus's store.
-        options: Limits, resolution, and how many processes at once.
-        passwords: What to try on encrypted documents.
-        run_id: Noted in failures.
+    A document that crashes its process or exceeds its limits is a failure; others aren't affected. Stored parses are
+    reused.
 
     Raises:
-        InsetError: The store or the source did not answer, or refused; it is what the child met.
+        InsetError: The store or the source did not answer, or refused.
     """
-    orders = [_Task(job, source, store_address, options, tuple(passwords)) for job in jobs]
-    with contextlib.closing(run_all(_parse, orders, options)) as outcomes:
-        for order, last in outcomes:
-            yield _outcome(order.job, last, run_id)
+    tasks = [_Task(job, source, store_address, options, tuple(passwords)) for job in jobs]
+    with contextlib.closing(run_all(_parse, tasks, options)) as outcomes:
+        for task, last in outcomes:
+            yield _outcome(task.job, last, run_id)
 
 
 def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> ParseOutcome:
@@ -107,22 +98,22 @@ def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> Pa
     return ParseOutcome(job.doc_id, 0, (failure,))
 
 
-def _parse(order: _Task, opened: Callable[[int], None]) -> int:
-    job, store = order.job, open_store(order.store_address)
-    file = parsed_file(job.doc_id, parse_key(order.options))
+def _parse(task: _Task, opened: Callable[[int], None]) -> int:
+    job, store = task.job, open_store(task.store_address)
+    file = parsed_file(job.doc_id, parse_key(task.options))
     if store.exists(file):
         return len(read_parsed(store, file).pages)
     try:
-        data = order.source.read(job.source)
+        data = task.source.read(job.source)
     except FileNotFoundError as error:
         message = "it went away while the refresh ran; the next refresh takes it up, where it is back"
         raise BadInputError(message, FailureCode.SOURCE_CHANGED) from error
     if sha256(data) != job.doc_id:
         raise BadInputError("it changed while the refresh ran; the next refresh takes it up", FailureCode.SOURCE_CHANGED)
     document = parse(
-        open_document(data, order.passwords),
+        open_document(data, task.passwords),
         job.doc_id,
-        order.options,
+        task.options,
         keep_figure=lambda name, picture: store.put(f"figures/{name}", picture),
         opened=opened,
     )

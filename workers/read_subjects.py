@@ -1,4 +1,4 @@
-"""What PDFs say of themselves, read in child processes with limits like any other reading of a PDF."""
+"""Read the subject in PDF metadata, in child processes with limits."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ class _Task:
 def read_subjects(
     doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> dict[str, str]:
-    """Return the subject that each PDF names, by document id; "" where it names none, or can't be opened again."""
-    orders = [_Task(doc_id, store_address, tuple(passwords)) for doc_id in doc_ids]
-    with contextlib.closing(run_all(_subject, orders, limits)) as outcomes:
-        return {order.doc_id: last.result if isinstance(last, Done) else "" for order, last in outcomes}
+    """Return the subject of each PDF, by document id; "" where it has none or can't be opened."""
+    tasks = [_Task(doc_id, store_address, tuple(passwords)) for doc_id in doc_ids]
+    with contextlib.closing(run_all(_subject, tasks, limits)) as outcomes:
+        return {task.doc_id: last.result if isinstance(last, Done) else "" for task, last in outcomes}
 
 
-def _subject(order: _Task, _opened: Callable[[int], None]) -> str:
-    data = open_store(order.store_address).get(document_file(order.doc_id))
-    return " ".join(open_document(data, order.passwords).subject.split())
+def _subject(task: _Task, _opened: Callable[[int], None]) -> str:
+    data = open_store(task.store_address).get(document_file(task.doc_id))
+    return " ".join(open_document(data, task.passwords).subject.split())

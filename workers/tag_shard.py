@@ -1,4 +1,4 @@
-"""Make tagged copies of documents, each in a child process; the child keeps its copy in the store."""
+"""Make tagged copies of documents in child processes, which write them to the store."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from workers.child_processes import Refused, run_all
 
 @dataclass(frozen=True)
 class TagJob:
-    """A document whose original is in the store, and the tags to be written into a copy of it."""
+    """A stored document, and the tags to write into a copy of it."""
 
     doc_id: str
     source: str
@@ -24,7 +24,7 @@ class TagJob:
 
     @property
     def name(self) -> str:
-        """Name the copy in the store by all that its bytes depend on."""
+        """Name of the copy in the store, by everything its bytes depend on."""
         tag_key = key(
             step=INSCRIBE_VERSION,
             pymupdf=RELEASE,
@@ -35,7 +35,7 @@ class TagJob:
 
 @dataclass(frozen=True)
 class TagOutcome:
-    """What became of a job: its copy is in the store, or ``failure`` says why not."""
+    """The copy is stored, or ``failure`` says why not."""
 
     job: TagJob
     failure: Failure | None
@@ -51,28 +51,23 @@ class _Task:
 def tag_documents(
     jobs: Sequence[TagJob], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], run_id: str | None
 ) -> Iterator[TagOutcome]:
-    """Write tagged copies into the store and yield each as it is done, in no particular order.
+    """Write tagged copies to the store, and yield each as it is done, in no particular order.
 
-    Args:
-        jobs: Copies to make; one that is in the store already is yielded as done.
-        store_address: The corpus's store.
-        limits: Time and memory that a copy may take, and how many processes at once.
-        passwords: What to try on encrypted documents.
-        run_id: Noted in failures.
+    Stored copies are reused.
 
     Raises:
         TransientError: The store did not answer.
     """
     store = open_store(store_address)
-    orders = []
+    tasks = []
     for job in jobs:
         if store.exists(job.name):
             yield TagOutcome(job, None)
         else:
-            orders.append(_Task(job, store_address, tuple(passwords)))
-    with contextlib.closing(run_all(_tag, orders, limits)) as outcomes:
-        for order, last in outcomes:
-            yield TagOutcome(order.job, _failure(order.job, last, run_id) if isinstance(last, Refused) else None)
+            tasks.append(_Task(job, store_address, tuple(passwords)))
+    with contextlib.closing(run_all(_tag, tasks, limits)) as outcomes:
+        for task, last in outcomes:
+            yield TagOutcome(task.job, _failure(task.job, last, run_id) if isinstance(last, Refused) else None)
 
 
 def _failure(job: TagJob, last: Refused, run_id: str | None) -> Failure:
@@ -87,10 +82,10 @@ def _failure(job: TagJob, last: Refused, run_id: str | None) -> Failure:
     )
 
 
-def _tag(order: _Task, opened: Callable[[int], None]) -> None:
-    job, store = order.job, open_store(order.store_address)
+def _tag(task: _Task, opened: Callable[[int], None]) -> None:
+    job, store = task.job, open_store(task.store_address)
     try:
         data = store.get(document_file(job.doc_id))
     except FileNotFoundError as error:
         raise BadInputError("the original is not in the store", FailureCode.TAGGING_FAILED) from error
-    store.put(job.name, inscribe(data, job.inscriptions, passwords=order.passwords, opened=opened))
+    store.put(job.name, inscribe(data, job.inscriptions, passwords=task.passwords, opened=opened))

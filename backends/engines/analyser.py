@@ -1,10 +1,10 @@
-"""What BM25 compares: the terms of a text, the same for every engine (decision 12).
+"""Terms of a text for BM25, the same in every engine (decision 12).
 
-A word gives itself, in lower case and without accents, and its stem in its document's language. What signs join is one term
-as a whole (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``), and each of its parts is one too. A compound gives its parts as
-well. Scripts that are written without spaces give single characters and pairs of them, which takes no dictionary.
+A word gives itself, in lower case and without accents, and its stem in the document's language. A joined token gives itself and
+its parts (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``), and a compound its parts as well. Scripts without spaces give
+single characters and bigrams, which need no dictionary.
 
-Engines keep terms in columns of their own, with spaces between them, and split them there and nowhere else.
+Engines store terms in columns of their own, separated by spaces, and split only there.
 """
 
 import functools
@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 import regex
 
 ANALYSIS_VERSION = "1"
-"""Goes up when a text gives other terms: a collection of before can't be asked for them."""
+"""Raised when a text gives other terms, so that collections are built again."""
 
 STEMMERS = {
     "ar": "arabic",
@@ -54,7 +54,7 @@ STEMMERS = {
     "tr": "turkish",
     "yi": "yiddish",
 }
-"""Snowball's algorithm of each language that it has one for."""
+"""Snowball algorithms by language."""
 
 LINKS = {
     "da": ("", "s", "e"),
@@ -64,16 +64,16 @@ LINKS = {
     "no": ("", "s", "e"),
     "sv": ("", "s"),
 }
-"""What may stand between the parts of a compound, in languages that write compounds as one word."""
+"""Linking elements between the parts of a compound."""
 
 SHORTEST_PART = 4
-"""Letters. With 3, prefixes are taken for parts (``Aus-schaltung``); 4 misses ``Tür-schloss``."""
+"""Letters. With 3, prefixes count as parts (``Aus-schaltung``); 4 misses ``Tür-schloss``."""
 
 LONGEST_TERM = 128
 """Characters; a longer run is data. A SHA-512 in hexadecimal fits."""
 
 _RUNS_KEPT, _RUN_KEPT = 100_000, 40
-"""Runs, of so many characters at most, whose terms are kept: 27 MB a language. Of the 957,000 of 50 documents 85,000 differ."""
+"""Size of the cache of runs with their terms, and the longest run in it: 27 MB a language."""
 
 _SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々〇"
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}\u00AD]--[{_SPACELESS}]]"
@@ -90,33 +90,26 @@ _SIGNS = str.maketrans({"×": "x", "*": "x", "‐": "-", "‑": "-", "‒": "-",
 _ACCENTS = regex.compile(
     r"(?<!и)[\u0300-\u036f]|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0655\u0670]"
 )
-"""Marks that readers leave out. Those of Indic scripts and of kana make another letter, as the breve of ``й`` does."""
+"""Marks that readers leave out, unlike those of Indic scripts, kana and ``й``, which make another letter."""
 
 
 def terms(text: str, language: str | None) -> str:
-    """Return the terms of a text, as engines keep them: with spaces between.
+    """Return the terms of a text, separated by spaces.
 
-    Args:
-        text: Of a row.
-        language: ISO 639-1; None where it isn't known: words are not stemmed then.
+    Words are not stemmed where the language is None.
     """
     known = _terms_of(language)
     return " ".join([known[run] for run in text.split()])
 
 
 def query_terms(query: str, languages: Iterable[str]) -> list[str]:
-    """Return what to look for: the terms of a question in each language of a version, each once.
-
-    Args:
-        query: In plain words; no character has a meaning.
-        languages: Those that documents of the version have.
-    """
+    """Return the terms of a query in each language of a version, without duplicates."""
     stemmers = _stemmers(frozenset(languages))
     found: dict[str, None] = {}
     for token in _TOKEN.findall(query):
         if _IS_SPACELESS(token):
             pairs = [pair for pair, _ in _pairs(token)]
-            # A single character stands in too many words, unless it is all there is.
+            # A single character is in too many words, unless it is the whole run.
             found |= dict.fromkeys(pairs or [_folded(token)])
             continue
         for word in _words(token):
@@ -128,15 +121,15 @@ def query_terms(query: str, languages: Iterable[str]) -> list[str]:
 
 
 def spans(text: str, language: str | None, wanted: Collection[str]) -> list[tuple[int, int]]:
-    """Return where a text has words that give one of some terms, in order: ``[start, stop)``, never overlapping.
+    """Return where a text has words with one of some terms: sorted ``[start, stop)``, not overlapping.
 
     Args:
-        text: As it is shown.
-        language: Of its document.
-        wanted: What ``query_terms`` gave for the question.
+        text: The displayed text.
+        language: Its document's.
+        wanted: Terms of the query, from ``query_terms``.
 
     Returns:
-        The places. A compound counts by what it holds, without its parts being looked up, which would take a dictionary.
+        The spans. A compound matches if it contains a term; its parts aren't looked up in a dictionary.
     """
     stem, found = _stemmer(language), list[tuple[int, int]]()
     within = [term for term in wanted if len(term) >= SHORTEST_PART] if language in LINKS else []
@@ -157,7 +150,7 @@ def spans(text: str, language: str | None, wanted: Collection[str]) -> list[tupl
 
 
 class _Terms(dict[str, str]):
-    """The terms of each run between spaces that texts of a language had: most come again and again."""
+    """Cache of the terms of runs between spaces in one language."""
 
     def __init__(self, language: str | None) -> None:
         self._stem = _stemmer(language)
@@ -165,7 +158,7 @@ class _Terms(dict[str, str]):
 
     def __missing__(self, run: str) -> str:
         made = " ".join(
-            term for token in _TOKEN.findall(run) for term in self._made(token) if 0 < len(term) <= LONGEST_TERM
+            term for token in _TOKEN.findall(run) for term in self._token_terms(token) if 0 < len(term) <= LONGEST_TERM
         )
         if len(run) <= _RUN_KEPT:
             if len(self) >= _RUNS_KEPT:
@@ -173,7 +166,7 @@ class _Terms(dict[str, str]):
             self[run] = made
         return made
 
-    def _made(self, token: str) -> Iterable[str]:
+    def _token_terms(self, token: str) -> Iterable[str]:
         if _IS_SPACELESS(token):
             return [*map(_folded, _CLUSTER.findall(token)), *(pair for pair, _ in _pairs(token))]
         return dict.fromkeys(_folded(form) for word in _words(token) for form in (word, *self._forms(word)))
@@ -184,28 +177,25 @@ class _Terms(dict[str, str]):
             yield from map(self._stem, self._split(word))
 
 
-@functools.cache
-def _terms_of(language: str | None) -> _Terms:
-    return _Terms(language)
+_terms_of = functools.cache(_Terms)
 
 
 def _words(token: str) -> list[str]:
-    """Return a token in lower case, as a whole first, and its parts where it has some."""
+    """Return a token in lower case, then its parts if it has some."""
     if token.isascii() and token.isalpha():
         return [token.lower()]
     whole = unicodedata.normalize("NFKC", token).casefold().translate(_SIGNS)
     parts = [part for run in _PART.findall(whole) for part in _BY.split(run)]
     if whole.endswith(("++", "#")):
         parts.append(parts[-1].rstrip("+#"))
-    # Words that hyphens join are found by their parts as well: measured on 526 questions.
+    # Words joined by hyphens are found by their parts as well.
     plain = parts == [whole] or all(part.isalpha() for part in whole.split("-"))
     return parts if plain else [whole, *parts]
 
 
 def _pairs(run: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield each two characters that follow each other, and where they stand."""
-    places = [one.span() for one in _CLUSTER.finditer(run)]
-    for (start, _), (_, stop) in pairwise(places):
+    spans = [one.span() for one in _CLUSTER.finditer(run)]
+    for (start, _), (_, stop) in pairwise(spans):
         yield _folded(run[start:stop]), (start, stop)
 
 
@@ -225,7 +215,7 @@ Stem = Callable[[str], str]
 
 
 def _stemmer(language: str | None) -> Stem:
-    """Return what stems the words of a language; Latin words in a text of another script are taken for English ones."""
+    """Return the stemmer of a language; Latin words in other scripts are stemmed as English."""
     if language is None:
         return lambda word: word
     own = _snowball(STEMMERS.get(language))
@@ -242,7 +232,7 @@ _NOT_LATIN = frozenset[str]().union(
     ("ja", "km", "ko", "lo", "my", "th", "zh"),
     ("am", "el", "hy", "ka"),
 )
-"""Languages in whose texts a Latin word is a foreign one, most likely."""
+"""Languages written in another script, where Latin words are foreign."""
 
 
 @functools.lru_cache(8)
@@ -259,13 +249,13 @@ def _snowball(algorithm: str | None) -> Stem:
         return lambda word: word
     import Stemmer
 
-    # Without a cache of its own: threads share it, and terms are kept above.
+    # No cache of its own, since threads share it.
     stem: Stem = Stemmer.Stemmer(algorithm, 0).stemWord
     return stem
 
 
 def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
-    """Return what gives the parts of a compound, those of its parts among them; [] for a word that is none."""
+    """Return a function that gives the parts of a compound, nested ones included; () for other words."""
     if language not in LINKS:
         return lambda _word: ()
     links, is_word = LINKS[language], _dictionary(language)
@@ -274,7 +264,7 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
         return any(part.endswith(link) and is_word(part.removesuffix(link)) for link in links)
 
     def cut(word: str) -> tuple[str, ...]:
-        """Return the fewest parts of a word; () where it has no two."""
+        """Return the fewest parts of a word; () where it has fewer than two."""
         best: dict[int, tuple[str, ...]] = {len(word): ()}
         for start in range(len(word) - SHORTEST_PART, -1, -1):
             found = [
@@ -305,7 +295,7 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
 
 
 def _dictionary(language: str) -> Callable[[str], bool]:
-    """Return whether a word of at least ``SHORTEST_PART`` letters is in a language's dictionary."""
+    """Return a function that looks up words of at least ``SHORTEST_PART`` letters in a language's dictionary."""
     import simplemma
 
     name = {"no": "nb"}.get(language, language)

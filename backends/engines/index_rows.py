@@ -1,13 +1,13 @@
-"""What the index engines share: what filters and BM25 look at, and a first page that ties can't shuffle."""
+"""Shared by the index engines: columns for filters and BM25, and a stable order of ties."""
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from backends.engines.analyser import terms
-from schemas.errors import ContractError, RequestError
+from schemas.errors import ContractError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.words import section_names
 
@@ -15,17 +15,13 @@ Ranked = list[tuple[str, float]]
 Name = TypeVar("Name")
 
 MARGIN = 1.25
-"""How many times the rows wanted an approximate index is asked for at least: it is least sure of the last ones.
+"""Fewest candidates of an approximate index, as a multiple of the rows wanted, since its last ones are unreliable.
 
-Of 64 rows that LanceDB gives, 51 are as good as .989 of the nearest, and 40 as .997.
+Of 64 rows that LanceDB returns, 51 are as good as .989 of the nearest, and 40 as .997 (decision 12).
 """
 
 SPARE = 3
-"""Rows that an exact ranking is asked for beyond those wanted, to see whether a tie decides.
-
-Of 299 questions for ten of 5,811 rows of real documents 1 asks again, with one row to spare 8: too many for the slowest
-hundredth. Of 300 for ten of 100,000 made-up rows, which are all of one length, it is 6 and 44.
-"""
+"""Extra rows of an exact ranking, to see whether a tie decides; with fewer, many queries have to be repeated."""
 
 NAMES, PAGES, SECTIONS, FIGURES = "filter_names", "filter_pages", "filter_sections", "filter_figures"
 FILTERED = (
@@ -34,13 +30,13 @@ FILTERED = (
     pa.field(SECTIONS, pa.list_(pa.string())),
     pa.field(FIGURES, pa.bool_()),
 )
-"""Columns that an engine adds for filters: what a row's document is called, its pages and sections, whether it has figures."""
+"""Columns that engines add for filters: names of the document, pages, sections, and whether the row has figures."""
 
 
 def filtered(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what filters look at, by column.
+    """Return the filter columns of a row.
 
-    A document's names are its id, its sources, their file names, and their folders with a slash at the end.
+    A document's names are its id, its sources, their file names, and their folders with a trailing slash.
     """
     names = {row["doc_id"]}
     for source in row["sources"]:
@@ -58,7 +54,7 @@ _TERMS = "terms_"
 
 
 def terms_column(field: str) -> str:
-    """Return the column that an engine adds for the terms of a field."""
+    """Return the column of a field's terms."""
     return f"{_TERMS}{field}"
 
 
@@ -68,19 +64,16 @@ def is_terms(column: str) -> bool:
 
 
 def kept_columns(schema: pa.Schema, fields: Sequence[str]) -> list["pa.Field[Any]"]:
-    """Return the columns of an engine's rows, vectors among them.
-
-    What is there for BM25 alone is kept as terms, and not as it is written.
-    """
+    """Return the columns of an engine's rows, vectors included; fields only for BM25 are stored as terms alone."""
     rows = [column for column in schema if column.name not in fields or column.name in EVIDENCE.names]
     return [*rows, *FILTERED, *(pa.field(terms_column(field), pa.string()) for field in fields)]
 
 
 def added_columns(batch: pa.RecordBatch, fields: Sequence[str]) -> dict[str, list[Any]]:
     """Return the columns that an engine adds to rows."""
-    looked_at = ["doc_id", "sources", "page", "regions", "section_path", "figure_refs", "figure_id"]
-    rows = [filtered(row) for row in batch.select(looked_at).to_pylist()]
-    languages = batch.column("language").to_pylist() if "language" in batch.schema.names else [None] * batch.num_rows
+    inputs = ["doc_id", "sources", "page", "regions", "section_path", "figure_refs", "figure_id"]
+    rows = [filtered(row) for row in batch.select(inputs).to_pylist()]
+    languages = batch.column("language").to_pylist()
     added: dict[str, list[Any]] = {column.name: [row[column.name] for row in rows] for column in FILTERED}
     for field in fields:
         texts: list[Any] = batch.column(field).to_pylist()
@@ -91,34 +84,18 @@ def added_columns(batch: pa.RecordBatch, fields: Sequence[str]) -> dict[str, lis
     return added
 
 
-def check_filters(filters: Filters, columns: Container[str]) -> None:
-    """Refuse what the rows of a collection can't be narrowed by.
-
-    Args:
-        filters: Asked for.
-        columns: Of the collection.
+def check_filters(filters: Filters) -> None:
+    """Raise where filters are not resolved.
 
     Raises:
-        ContractError: Globs, page ranges or phrases are still to be resolved: engines know nothing of them.
-        RequestError: The collection is of an earlier release, which kept nothing to compare with.
+        ContractError: There are globs, page ranges or phrases, which engines don't support.
     """
     if filters.sources or filters.page_ranges or filters.phrases:
-        raise ContractError("globs, page ranges and phrases are to be resolved before an engine is asked")
-    needed = {
-        "a section": SECTIONS if filters.sections else None,
-        "figures": FIGURES if filters.has_figure is not None else None,
-        "dates": "date" if filters.since or filters.until else None,
-        "languages": "language" if filters.languages else None,
-        "folders": SECTIONS if any(name.endswith("/") for name in filters.documents) else None,
-    }
-    if absent := [what for what, column in needed.items() if column is not None and column not in columns]:
-        raise RequestError(
-            f"this version can't be filtered by {', '.join(absent)}: it was made by an earlier release; refresh the corpus first"
-        )
+        raise ContractError("globs, page ranges and phrases must be resolved before a search in an engine")
 
 
 def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str]) -> None:
-    """Refuse a schema that lacks what an index is asked to search in.
+    """Raise where a schema lacks a field or vector column of the index.
 
     Raises:
         ContractError: It does.
@@ -132,7 +109,7 @@ def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequ
 
 
 def dimension_of(schema: pa.Schema, space: str) -> int | None:
-    """Return the length of a space's vectors; None where the schema has no such vectors."""
+    """Return the length of a space's vectors; None where the schema has none."""
     if f"vector_{space}" not in schema.names:
         return None
     kind = schema.field(f"vector_{space}").type
@@ -142,7 +119,7 @@ def dimension_of(schema: pa.Schema, space: str) -> int | None:
 
 
 def is_late(schema: pa.Schema, space: str) -> bool:
-    """Return whether a row has many vectors in a space."""
+    """Return whether rows have several vectors in a space."""
     return isinstance(schema.field(f"vector_{space}").type, pa.ListType)
 
 
@@ -152,12 +129,7 @@ def encodable(text: str) -> str:
 
 
 def first(search: Callable[[int], Ranked], k: int) -> Ranked:
-    """Return the best ``k`` of an engine that orders ties as it likes, and finds the same rows however many are asked for.
-
-    Args:
-        search: As for ``with_ties``.
-        k: Rows wanted; [] where it isn't positive.
-    """
+    """Return the best ``k`` rows of an engine with unordered ties and exact results; arguments as for ``with_ties``."""
     return in_order(with_ties(search, k))[:k]
 
 
@@ -167,15 +139,15 @@ def in_order(found: Ranked) -> Ranked:
 
 
 def with_ties(search: Callable[[int], list[tuple[Name, float]]], k: int, least: int = 0) -> list[tuple[Name, float]]:
-    """Return the rows that score as high as the ``k``-th best, in no order: those among which ties decide.
+    """Return the rows that score at least as high as the ``k``-th best, unordered, so that ties can be sorted.
 
-    More rows are asked for until the last one scores below the ``k``-th, so that no tie is cut by chance.
+    The limit grows until the last row scores below the ``k``-th.
 
     Args:
-        search: Returns the best rows, at most as many as it is asked for; fewer mean that there are no more.
+        search: Returns the best rows, up to a limit; fewer mean that there are no more.
         k: Rows wanted; [] where it isn't positive.
-        least: Rows that an approximate index is asked for at least: it finds other rows when it is asked for more, so all that
-            want fewer ask for these, and a short answer is the beginning of a longer one. 0: ``SPARE`` more than wanted.
+        least: Fewest rows to ask an approximate index for, so that a short answer is the beginning of a longer one;
+            0 means ``k + SPARE``.
     """
     if k <= 0:
         return []

@@ -1,4 +1,4 @@
-"""Reads of a LanceDB table, through the package's asynchronous interface: its synchronous one adds 2 ms to searches of 3 to 5."""
+"""Reads of a LanceDB table through its asynchronous interface: the synchronous one adds 2 ms to searches of 3 to 5 ms."""
 
 import asyncio
 import os
@@ -19,19 +19,14 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 Result = TypeVar("Result")
 IDS_KEPT = 300_000
-"""Ids of rows that a table keeps, some 80 MB."""
+"""Row ids cached for a table, some 80 MB."""
 
 Scored = list[tuple[int, float]]
-"""The engine's number of a row, and its score; best first, ties in no order."""
+"""Row numbers of the engine with scores, best first, ties in no order."""
 
 
 class LanceTable:
-    """A table, as it stands when this is made. Safe to call from several threads.
-
-    Args:
-        uri: Folder or ``s3://`` prefix of the database.
-        name: The table.
-        options: Object store options.
+    """A snapshot of a table. Thread-safe.
 
     Raises:
         ValueError: There is no such table.
@@ -45,26 +40,26 @@ class LanceTable:
             table = await database.open_table(name)
             return table, await table.schema()
 
-        self._table, self.schema = _wait(opened())
+        self._table, self.schema = _run(opened())
         self._ids = _Ids()
 
     def count(self) -> int:
-        """Return how many rows there are."""
-        return int(_wait(self._table.count_rows()))
+        """Return the number of rows."""
+        return int(_run(self._table.count_rows()))
 
     def matching(self, query: "FullTextQuery", limit: int, where: str) -> Scored:
-        """Return the best rows with their BM25 scores; ``where`` narrows them before they are ranked, "" not at all."""
+        """Return the best rows with their BM25 scores; ``where`` filters them before ranking ("" for none)."""
         return _scored(lambda: self._table.query().nearest_to_text(query), "_score", limit, where)
 
     def nearest(self, column: str, query: Vector, refine: int, limit: int, where: str) -> Scored:
         """Return the nearest rows with their cosine distances.
 
         Args:
-            column: The vectors; many a row where ``query`` has several.
-            query: A vector, or one a row.
-            refine: Times ``limit`` rows are compared by their vectors, where there is an index that approximates them.
-            limit: Rows at most.
-            where: Narrows them before they are ranked, "" not at all.
+            column: The vectors; several for each row where ``query`` has several.
+            query: One vector, or one for each row of an array.
+            refine: ``refine * limit`` candidates of an approximate index are compared by their full vectors.
+            limit: Most rows.
+            where: Filters rows before ranking ("" for none).
         """
 
         def search() -> Any:
@@ -75,21 +70,18 @@ class LanceTable:
         return _scored(search, "_distance", limit, where)
 
     def named(self, found: Scored) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, score)`` of rows.
-
-        To read 128 ids takes as long as to find the rows, so an id is read when it is wanted, and kept.
-        """
-        ids = self._known()
+        """Return ``(evidence_id, score)`` of rows. Ids are cached: reading 128 takes as long as the search itself."""
+        ids = self._cached_ids()
         if absent := [row for row, _ in found if row not in ids.names]:
             ids.add(_collected(lambda: self._table.take_row_ids(absent).select(["evidence_id"]).with_row_id()))
         return [(ids.names[row], score) for row, score in found]
 
     def rows(self, columns: Sequence[str], evidence_ids: Sequence[str]) -> list[dict[str, Any]]:
-        """Return columns of rows, in no order; ids that there are none of are left out.
+        """Return columns of rows, unordered; unknown ids are left out.
 
-        To look for an id is to read all ids, 75 ms of two million rows; those of rows that were found or read before are known.
+        Finding an id reads all ids (75 ms for two million rows), so known row numbers are cached.
         """
-        ids = self._known()
+        ids = self._cached_ids()
         if absent := [name for name in evidence_ids if name not in ids.rows]:
             where = f"evidence_id IN ({listed(absent)})"
             ids.add(
@@ -103,7 +95,7 @@ class LanceTable:
         rows: list[dict[str, Any]] = _collected(lambda: self._table.take_row_ids(found).select(list(columns))).to_pylist()
         return rows
 
-    def _known(self) -> "_Ids":
+    def _cached_ids(self) -> "_Ids":
         ids = self._ids
         if len(ids.names) > IDS_KEPT:
             ids = self._ids = _Ids()  # other threads go on with the old ones
@@ -111,21 +103,19 @@ class LanceTable:
 
 
 class _Ids:
-    """Which rows have which ids, as far as that has been read."""
-
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self.rows: dict[str, int] = {}
 
     def add(self, table: Any) -> None:
-        """Keep the ids of rows, from the columns ``_rowid`` and ``evidence_id``."""
+        """Add ids from the columns ``_rowid`` and ``evidence_id``."""
         rows, names = table.column("_rowid").to_pylist(), table.column("evidence_id").to_pylist()
         self.names.update(zip(rows, names, strict=True))
         self.rows.update(zip(names, rows, strict=True))
 
 
 def listed(values: Iterable[str]) -> str:
-    """Spell strings as SQL literals, where a doubled quote is the only escape there is."""
+    """Format strings as SQL literals, whose only escape is the doubled quote."""
     return ", ".join("'" + encodable(value).replace("'", "''") + "'" for value in values)
 
 
@@ -140,13 +130,13 @@ def _scored(search: Callable[[], Any], score: str, limit: int, where: str) -> Sc
 
 def _collected(query: Callable[[], Any]) -> Any:
     async def run() -> Any:
-        return await query().to_arrow()  # made in the loop, which the engine looks for
+        return await query().to_arrow()  # the query must be created inside the loop
 
-    return _wait(run())
+    return _run(run())
 
 
-def _wait(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end in this process's loop, which all threads share."""
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in this process's event loop, which all threads share."""
     running = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
         return running.result()
@@ -157,7 +147,7 @@ def _wait(work: Coroutine[Any, Any, Result]) -> Result:
 
 def _loop() -> asyncio.AbstractEventLoop:
     with _lock:
-        if os.getpid() not in _loops:  # a forked child has its parent's loop, but not the thread that runs it
+        if os.getpid() not in _loops:  # a forked child inherits the loop without its thread
             loop = _loops[os.getpid()] = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, name="lance", daemon=True).start()
         return _loops[os.getpid()]

@@ -1,7 +1,7 @@
-"""The embedded engine: a LanceDB table a version, in a folder or an S3 prefix beside the rest of the version.
+"""The embedded engine: a LanceDB table for each version, in a folder or S3 prefix beside the rest of the version.
 
-Lexical search keeps stop words: on 529 questions over manuals, papers and slides it found as much as dropping them (recall@10
-.699 and .696), and ``if`` or ``same`` stay findable.
+Lexical search keeps stop words: on 529 questions recall@10 was .699 with and .696 without them, and ``if`` or ``same`` stay
+findable.
 """
 
 import contextlib
@@ -45,42 +45,38 @@ if TYPE_CHECKING:
 
 EXACT_BELOW_ROWS = 20_000
 BITS = 4
-"""Of a vector's component in the index."""
+"""Bits for each component of a vector in the index."""
 
 VECTORS_A_CELL = 128
-"""Vectors that are read for each cell of the index, to fit it. With the engine's 256 as much is found (recall@10 .995 of 322,000
-vectors made of real ones), for 160 MB more for a moment; with 64 some cells of random vectors fall outside the engine's bounds.
+"""Vectors sampled to fit each cell of the index. The engine's default, 256, has the same recall and takes 160 MB more; with 64
+some cells of random vectors fall outside the engine's bounds.
 """
 
-REFINE_FACTOR, REFINE_FACTOR_OF_ONE_BIT = 1, 5
-"""Times the rows asked for whose vectors are compared: with one bit, 640 of them are as good as 128 with four."""
+REFINE_FACTOR = 1
+"""Candidates compared by their full vectors, as a multiple of the rows asked for (decision 12)."""
 APPROXIMATED = 64
-"""Rows that a vector search asks for at least: to approximate them is what finds other rows when more are asked for."""
+"""Fewest rows of a vector search, since asking an approximate index for more changes the rows it finds."""
 
 Opened = TypeVar("Opened")
 
 _FIELDS = b"lexical_fields"
-_LAYOUT, _LAYOUT_VERSION = b"layout", f"3, terms {ANALYSIS_VERSION}".encode()
-"""What a table is made like; goes up when a collection of today could not be told from one that is filled."""
-
-_BITS = b"vector_bits"
-"""Absent from tables of earlier releases, whose vector indexes have one."""
+_LAYOUT, _LAYOUT_VERSION = b"layout", f"4, terms {ANALYSIS_VERSION}, {BITS} bits".encode()
+"""A collection is derived only from one of the same layout version."""
 
 _IDS_A_QUERY = 500
 _STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
-"""With them the index of a changed table counts words as the index of a fresh one does (decision 12)."""
+"""Makes a changed table's index count words like a fresh one's (decision 15)."""
 
 
 class LanceIndex:
-    """A ``SearchIndex`` in an embedded LanceDB table. Nothing is touched until a method is called.
+    """A ``SearchIndex`` in an embedded LanceDB table, opened on first use.
 
     Args:
-        uri: A folder or ``s3://`` prefix that holds this version's table and nothing else.
+        uri: Folder or ``s3://`` prefix that holds only this version's table.
         table: Name of the table.
-        storage_options: Object store options as LanceDB spells them; credentials and endpoint otherwise come from the
-            usual AWS environment variables.
-        exact_below: Vectors of a space below which dense search scans all; from there on an IVF_RQ index narrows it down.
-        languages: Those of the version's documents, which questions are stemmed by.
+        storage_options: Object store options of LanceDB; the default credentials and endpoint are those of the environment.
+        exact_below: Number of vectors below which dense search scans all of them; from there on it uses an IVF_RQ index.
+        languages: Languages of the version's documents, for stemming queries.
     """
 
     def __init__(
@@ -105,10 +101,10 @@ class LanceIndex:
         return _reopen, (self._uri, self._name, self._options, self._exact_below, self._languages)
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
-        """Make the table, empty; what an earlier, unfinished build left of it is dropped.
+        """Create the table, empty; an existing one is dropped.
 
         Raises:
-            ContractError: The schema lacks a text that BM25 reads, or a vector column of the length given.
+            ContractError: The schema lacks a field for BM25, or a vector column of the given length.
         """
         check_columns(schema, dimensions, fields)
         self.drop()
@@ -119,10 +115,7 @@ class LanceIndex:
             )
 
     def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
-        """Link the files of another version's table, which the engine never changes, and delete rows of it.
-
-        Each table keeps links of its own, so that either can be dropped. An object store has no links: there it's False.
-        """
+        """Hard-link the immutable files of another version's table, and delete rows; return False on an object store."""
         if not isinstance(earlier, LanceIndex) or "://" in self._uri + earlier._uri:
             return False
         if not earlier._table().schema.equals(_table_schema(schema, fields), check_metadata=True):
@@ -138,7 +131,7 @@ class LanceIndex:
         return True
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write rows in one commit and return how many; an error of ``batches`` comes through as it is."""
+        """Write rows in one commit and return their number; errors of ``batches`` are raised unchanged."""
         table = self._table()
         schema, fields = table.schema, self._fields()
         written = 0
@@ -158,7 +151,7 @@ class LanceIndex:
             try:
                 table.add(pa.RecordBatchReader.from_batches(schema, extended()))
             except Exception:
-                # The engine wraps what its input raises into an error of its own.
+                # The engine wraps errors of its input.
                 if raised is not None:
                     raise raised from None
                 raise
@@ -166,7 +159,7 @@ class LanceIndex:
         return written
 
     def finish(self) -> None:
-        """Build the full-text indexes and, where there are many rows, the vector indexes; ``late`` always scans."""
+        """Build the full-text indexes and, for many rows, the vector indexes; ``late`` spaces are always scanned."""
         from lancedb.index import FTS, IvfRq
 
         table = self._table()
@@ -184,56 +177,55 @@ class LanceIndex:
                     )
 
     def _bring_up_to_date(self, table: Any) -> None:
-        """Take the rows that were added into the indexes, those that were deleted out of them, and remove older files."""
+        """Update indexes for added and deleted rows, and remove old files."""
         if self._counts_deleted and (kept := table.search().limit(1).to_arrow()).num_rows:
-            # Where rows are deleted and none is added, the engine goes on counting their words.
+            # Without an insert, the engine goes on counting the words of deleted rows.
             table.delete(f"evidence_id = {listed(kept.column('evidence_id').to_pylist())}")
             table.add(kept.cast(table.schema))
         self._counts_deleted = False
         table.optimize()
         with warnings.catch_warnings():
-            # The engine warns of others that read older states of the table; nobody does before the version is finished.
+            # The engine warns of readers of older states; an unfinished version has none.
             warnings.simplefilter("ignore", UserWarning)
-            # A second time, for the first leaves the files of the indexes that it replaces.
+            # The first call leaves the files of replaced indexes.
             table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
     def count(self) -> int:
-        """Return how many rows the table holds."""
+        """Return the number of rows."""
         with self._reading():
             return self._reader().count()
 
     def drop(self) -> None:
-        """Remove the table, and its folder; nothing happens where there is none."""
+        """Remove the table and its folder, if they exist."""
         self._opened = self._read_from = None
         if "://" in self._uri:
             with self._writing():
                 self._connect().drop_table(self._name, ignore_missing=True)
         elif self._may_exist():
-            # The folder holds nothing else, and a table that a killed build left half made can't be opened to be dropped.
+            # A half-made table can't be opened to be dropped, and the folder holds nothing else.
             with self._writing():
                 shutil.rmtree(self._uri)
 
     def bm25(
         self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
     ) -> Ranked:
-        """Return ``(evidence_id, BM25 score)``; any term may match, and no character of a query has a meaning.
+        """Return ``(evidence_id, BM25 score)``; any term may match, and no character has a special meaning.
 
         Raises:
-            ContractError: The table was made without one of the fields.
+            ContractError: The table lacks one of the fields.
         """
         table, where = self._narrowed(filters)
         if absent := set(weights) - set(self._fields()):
             raise ContractError(
                 f"{self._name} has no lexical index of {', '.join(sorted(absent))}; build the version again"
             )
-        analysed = terms_column(next(iter(weights))) in table.schema.names  # one of an earlier release splits words itself
-        words = " ".join(query_terms(encodable(query), () if every else self._languages)) if analysed else encodable(query)
-        if not words.strip():
+        words = " ".join(query_terms(encodable(query), () if every else self._languages))
+        if not words:
             return []
-        columns = {terms_column(field) if analysed else field: weight for field, weight in weights.items()}
-        together = _full_text_query(words, columns, every=every)
+        columns = {terms_column(field): weight for field, weight in weights.items()}
+        full_text = _full_text_query(words, columns, every=every)
         with self._reading():
-            found = with_ties(lambda limit: table.matching(together, limit, where), k)
+            found = with_ties(lambda limit: table.matching(full_text, limit, where), k)
             return in_order(table.named(found))[:k]
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
@@ -255,30 +247,26 @@ class LanceIndex:
         return [(evidence_id, len(vectors) - away) for evidence_id, away in self._nearest(vectors, k, filters, space)]
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
-        """Return the rows of those ids, in that order; unknown ids are left out."""
-        columns = [name for name in EVIDENCE.names if name in self._reader().schema.names]
-        found = {row["evidence_id"]: row for row in self._read(evidence_ids, columns)}
+        """Return the rows of some ids, in that order; unknown ids are left out."""
+        found = {row["evidence_id"]: row for row in self._read(evidence_ids, EVIDENCE.names)}
         return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
-        """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
+        """Return a space's vectors by evidence id; unknown rows and rows without one are left out."""
         column = f"vector_{space}"
         rows = self._read(evidence_ids, ["evidence_id", column])
         return {row["evidence_id"]: np.asarray(row[column], np.float32) for row in rows if row[column] is not None}
 
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
-        """Return ``(evidence_id, distance)``, nearest first: what the best cosine of each query vector lacks to 1, summed."""
+        """Return ``(evidence_id, distance)``, nearest first: 1 minus the best cosine, summed over the query's vectors."""
         table, where = self._narrowed(filters)
         if dimension_of(table.schema, space) != query.shape[-1] or is_late(table.schema, space) != (query.ndim > 1):
             raise ContractError(
                 f"{self._name} has no vectors '{space}' of length {query.shape[-1]}; refresh after changing models"
             )
 
-        has_one_bit = _BITS not in (table.schema.metadata or {})
-        refine = REFINE_FACTOR_OF_ONE_BIT if has_one_bit else REFINE_FACTOR
-
         def search(limit: int) -> list[tuple[int, float]]:
-            found = table.nearest(f"vector_{space}", query, refine, limit, where)
+            found = table.nearest(f"vector_{space}", query, REFINE_FACTOR, limit, where)
             return [(row, -distance) for row, distance in found]
 
         with self._reading():
@@ -293,24 +281,23 @@ class LanceIndex:
             yield from found
 
     def _narrowed(self, filters: Filters) -> tuple[LanceTable, str]:
-        """Return the table, and the filters in its language; "" where there are none."""
-        table = self._reader()
-        check_filters(filters, table.schema.names)
-        return table, _predicate(filters)
+        """Return the table, and the filters as SQL ("" for none)."""
+        check_filters(filters)
+        return self._reader(), _predicate(filters)
 
     def _fields(self) -> list[str]:
         schema = self._reader().schema if self._opened is None else self._opened.schema
-        named = (schema.metadata or {}).get(_FIELDS)
-        return named.decode().split(",") if named else list(WHOLE_TEXT)
+        fields: str = schema.metadata[_FIELDS].decode()
+        return fields.split(",")
 
     def _table(self) -> Any:
-        """Return the table as the package opens it, to write."""
+        """Return the table for writing."""
         if self._opened is None:
             self._opened = self._open(lambda: self._connect().open_table(self._name))
         return self._opened
 
     def _reader(self) -> LanceTable:
-        """Return the table to read, as it is when nothing has been written since."""
+        """Return the table for reading, reopened after a write."""
         if self._read_from is None:
             self._read_from = self._open(lambda: LanceTable(self._uri, self._name, self._options))
         return self._read_from
@@ -328,7 +315,7 @@ class LanceIndex:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Turn what the engine says of files that it can't read into ours."""
+        """Translate read errors of the engine."""
         try:
             yield
         except InsetError:
@@ -345,7 +332,7 @@ class LanceIndex:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Turn what the engine says of files that it can't write into ours; what is read afterwards is opened anew."""
+        """Translate write errors of the engine; later reads reopen the table."""
         self._read_from = None
         try:
             yield
@@ -368,7 +355,7 @@ class LanceIndex:
         return self._name.rsplit("_", 2)[0].lower()
 
     def _may_exist(self) -> bool:
-        # Connecting makes a folder; reading must not.
+        # Connecting creates the folder, which reading must not.
         return "://" in self._uri or Path(self._uri).is_dir()
 
     def _connect(self) -> Any:
@@ -378,9 +365,9 @@ class LanceIndex:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what the engine says, without where in its own source."""
-    said = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return said.partition(", /r")[0][:200]
+    """Return the engine's message without its source location."""
+    message = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return message.partition(", /r")[0][:200]
 
 
 def _reopen(uri: str, table: str, options: Mapping[str, str], exact_below: int, languages: Collection[str]) -> LanceIndex:
@@ -388,7 +375,7 @@ def _reopen(uri: str, table: str, options: Mapping[str, str], exact_below: int, 
 
 
 def _full_text_query(words: str, columns: Mapping[str, float], *, every: bool) -> "FullTextQuery":
-    """Return the query for words in columns, by their weights; a row holds every word in one column, or any."""
+    """Return a query for words in weighted columns; with ``every``, one column must contain all of them."""
     from lancedb.query import BooleanQuery, FullTextOperator, MatchQuery, Occur
 
     operator = FullTextOperator.AND if every else FullTextOperator.OR
@@ -397,7 +384,7 @@ def _full_text_query(words: str, columns: Mapping[str, float], *, every: bool) -
 
 
 def _as_written(full_text: Callable[..., Any]) -> Any:
-    """Return how a column of terms is indexed: as they are, with spaces between."""
+    """Return the index configuration of a column of terms: split at spaces, nothing else."""
     return full_text(
         base_tokenizer="whitespace",
         lower_case=False,
@@ -412,26 +399,24 @@ def _with_endpoint(options: Mapping[str, str]) -> dict[str, str]:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint is None:
         return dict(options)
-    # LanceDB refuses plain http unless configured otherwise; boto3, which the store uses, takes the endpoint as it is.
+    # LanceDB needs permission for plain http; boto3, which the store uses, doesn't.
     return {"aws_endpoint": endpoint, "allow_http": str(endpoint.startswith("http://")).lower(), **options}
 
 
 def _table_schema(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
     metadata: dict[bytes | str, bytes | str] = {_FIELDS: ",".join(fields).encode(), _LAYOUT: _LAYOUT_VERSION}
-    metadata[_BITS] = str(BITS).encode()
     return pa.schema(kept_columns(schema, fields), metadata=metadata)
 
 
-def _link(file: str, place: str) -> None:
-    """Make a second name for a file, or a copy where the file system has no such thing."""
+def _link(file: str, target: str) -> None:
+    """Hard-link a file, or copy it where the file system has no links."""
     try:
-        os.link(file, place)
+        os.link(file, target)
     except OSError:
-        shutil.copy2(file, place)
+        shutil.copy2(file, target)
 
 
 def _extend(batch: pa.RecordBatch, schema: pa.Schema, fields: Sequence[str]) -> pa.RecordBatch:
-    """Add the columns that filters and BM25 look at."""
     columns: dict[str, pa.Array[Any]] = {name: batch.column(name) for name in batch.schema.names}
     columns |= {name: pa.array(values, schema.field(name).type) for name, values in added_columns(batch, fields).items()}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

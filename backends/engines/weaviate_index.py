@@ -1,7 +1,7 @@
-"""The server engine: a Weaviate collection a version, under its physical name, its schema spelled out.
+"""The server engine: a Weaviate collection for each version, with an explicit schema.
 
-The server is never left to guess a type: what a row holds is derived from the Arrow schema, and only what filters and BM25
-look at is indexed. Rows keep their evidence ids as object ids, so that writing one again replaces it.
+Types follow the Arrow schema, and only columns for filters and BM25 are indexed. Evidence ids are object ids, so that rewriting
+a row replaces it.
 """
 
 import contextlib
@@ -43,19 +43,18 @@ ROWS_A_REQUEST = 200
 REQUESTS_AT_ONCE = 2
 TRIES = 4
 SEARCHED = 256
-"""Candidates that a walk of the HNSW graph keeps: the same for all who want fewer, so that a short answer begins a longer one.
+"""Candidates of an HNSW search: a constant, so that a short answer is the beginning of a longer one.
 
-The server's own choice is eight times the rows asked for, 100 to 500. Of 23,000 real vectors, recall at 10 is .907 with 100, .924
-with 128, .949 with 200, .961 with 256, .976 with 500 (decision 12).
+On 23,000 real vectors recall@10 is .907 with 100, .949 with 200, .961 with 256, .976 with 500 (decision 12).
 """
 
 MOST = 10_000
-"""Rows a server gives for one question: its ``QUERY_MAXIMUM_RESULTS``. A longer ranking ends there."""
+"""Most rows of one answer: the server's ``QUERY_MAXIMUM_RESULTS``."""
 
 _FILTERABLE = (NAMES, PAGES, SECTIONS, FIGURES, "modality", "doc_id", "page", "date", "language")
 _IDS_A_QUERY = 500
 _TRUSTED_S = 1.0
-"""How long a server that has answered is taken to be there: asking its port costs a tenth of a search."""
+"""Seconds after an answer without another check of the port, which costs a tenth of a search."""
 
 _NO_ROW = str(uuid.UUID(int=0))
 _POLL_S = 0.2
@@ -64,14 +63,14 @@ _STALLED_S = 300.0
 
 
 class WeaviateIndex:
-    """A ``SearchIndex`` in a collection of a Weaviate server. Nothing is touched until a method is called.
+    """A ``SearchIndex`` in a collection of a Weaviate server, connected on first use.
 
     Args:
-        server: Where.
-        collection: The physical name; never an alias.
-        exact: Compare with every vector (a flat index) instead of walking an HNSW graph.
-        replicas: Nodes that each row is kept on.
-        languages: Those of the version's documents, which questions are stemmed by.
+        server: The server.
+        collection: The physical name, never an alias.
+        exact: Use a flat index instead of HNSW.
+        replicas: Nodes that store each row.
+        languages: Languages of the version's documents, for stemming queries.
     """
 
     def __init__(
@@ -92,10 +91,10 @@ class WeaviateIndex:
         self._answered = -math.inf
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
-        """Make the collection, empty; what an earlier, unfinished build left of it is dropped.
+        """Create the collection, empty; an existing one is dropped.
 
         Raises:
-            ContractError: The schema lacks a text that BM25 reads, or a vector column of the length given.
+            ContractError: The schema lacks a field for BM25, or a vector column of the given length.
         """
         check_columns(schema, dimensions, fields)
         self.drop()
@@ -111,14 +110,14 @@ class WeaviateIndex:
             self._server.client().collections.create_from_dict(made)
 
     def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
-        """Return False: a server of that name can't make a collection out of another one."""
+        """Return False: Weaviate can't derive collections."""
         return False
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write rows, several requests at once, and return how many; an error of ``batches`` comes through as it is.
+        """Write rows, several requests at once, and return their number; errors of ``batches`` are raised unchanged.
 
         Raises:
-            ContractError: The server refuses a row however often it is sent.
+            ContractError: The server refuses a row repeatedly.
         """
         written, known = 0, self._columns()
         with ThreadPoolExecutor(REQUESTS_AT_ONCE) as senders:
@@ -128,10 +127,10 @@ class WeaviateIndex:
         return written
 
     def finish(self) -> None:
-        """Return when every vector is indexed: the queue is empty and all shards are ready, and stay so.
+        """Return when every vector is indexed: the queue stays empty and all shards ready.
 
         Raises:
-            TransientError: The queue doesn't get shorter any more.
+            TransientError: The queue stopped shrinking.
         """
         ready, left, patience = 0, -1, time.monotonic() + _STALLED_S
         while ready < _READY_IN_A_ROW:
@@ -144,21 +143,21 @@ class WeaviateIndex:
                 left, patience = waiting, time.monotonic() + _STALLED_S
             if time.monotonic() > patience:
                 raise TransientError(
-                    f"Weaviate stopped indexing {self.collection}, {waiting} vectors to go; look at its log"
+                    f"Weaviate stopped indexing {self.collection}, {waiting} vectors are left; see its log"
                 )
             time.sleep(_POLL_S)
 
     def count(self) -> int:
-        """Return how many rows the collection holds.
+        """Return the number of rows.
 
         Raises:
-            DamagedError: There is no such collection.
+            DamagedError: The collection is missing.
         """
-        with self._asking():
+        with self._querying():
             return int(self._collection().aggregate.over_all(total_count=True).total_count)
 
     def drop(self) -> None:
-        """Remove the collection; nothing happens where there is none."""
+        """Remove the collection, if it exists."""
         self._known = None
         with self._server.translated_errors():
             self._server.client().collections.delete(self.collection)
@@ -166,18 +165,16 @@ class WeaviateIndex:
     def bm25(
         self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
     ) -> Ranked:
-        """Return ``(evidence_id, BM25F score)``; any term may match, and no character of a query has a meaning.
+        """Return ``(evidence_id, BM25F score)``; any term may match, and no character has a special meaning.
 
         Raises:
-            ContractError: The collection was made without one of the fields.
+            ContractError: The collection lacks one of the fields.
         """
         from weaviate.classes.query import BM25Operator
 
         where, operator = self._narrowed(filters), BM25Operator.and_() if every else None
-        # A collection of an earlier release splits words itself.
-        analysed = terms_column(next(iter(weights))) in self._columns()
-        words = " ".join(query_terms(encodable(query), () if every else self._languages)) if analysed else encodable(query)
-        fields = [f"{terms_column(field) if analysed else field}^{weight}" for field, weight in weights.items()]
+        words = " ".join(query_terms(encodable(query), () if every else self._languages))
+        fields = [f"{terms_column(field)}^{weight}" for field, weight in weights.items()]
 
         def search(limit: int) -> Ranked:
             found = self._collection().query.bm25(
@@ -186,12 +183,12 @@ class WeaviateIndex:
                 limit=min(limit, MOST),
                 filters=where,
                 operator=operator,
-                **_only("score"),
+                **_metadata_only("score"),
             )
             return [(str(row.uuid), float(row.metadata.score)) for row in found.objects]
 
-        with self._asking():
-            return first(search, k) if any(character.isalnum() for character in words) else []
+        with self._querying():
+            return first(search, k) if words else []
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, cosine similarity)``, approximate unless the collection is ``exact``.
@@ -210,19 +207,18 @@ class WeaviateIndex:
         return [(name, -away) for name, away in self._nearest(_unit(vectors), k, filters, space)]
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
-        """Return the rows of those ids, in that order; unknown ids are left out."""
-        wanted = _returned(self._columns())
-        found = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=wanted)}
+        """Return the rows of some ids, in that order; unknown ids are left out."""
+        found = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=_returned())}
         return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
-        """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
+        """Return a space's vectors by evidence id; unknown rows and rows without one are left out."""
         found = self._read(evidence_ids, include_vector=[space], return_properties=False)
         return {str(row.uuid): np.asarray(row.vector[space], np.float32) for row in found if row.vector.get(space)}
 
     @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Talk to the server, and find out whether a question was refused because the collection is gone."""
+    def _querying(self) -> Iterator[None]:
+        """Query the server; raise ``DamagedError`` where it refused because the collection is missing."""
         try:
             if time.monotonic() - self._answered > _TRUSTED_S:
                 self._server.check_reachable()
@@ -241,20 +237,20 @@ class WeaviateIndex:
             ) from error
 
     def _narrowed(self, filters: Filters) -> Any:
-        """Return filters in the server's language; None where there are none."""
+        """Return filters in the server's form; None for none."""
         if filters == NO_FILTERS:
             return None
-        check_filters(filters, self._columns())
+        check_filters(filters)
         return _predicate(filters)
 
     def _columns(self) -> frozenset[str]:
         if self._known is None:
-            with self._asking():
+            with self._querying():
                 self._known = frozenset(one.name for one in self._collection().config.get().properties)
         return self._known
 
     def _collection(self) -> Any:
-        return _used(self._server.client(), self.collection)
+        return _collection_object(self._server.client(), self.collection)
 
     def _vector_index(self, *, late: bool) -> dict[str, Any]:
         options: dict[str, Any] = {"distance": "cosine", "skipDefaultQuantization": True}
@@ -269,7 +265,7 @@ class WeaviateIndex:
         from weaviate.exceptions import WeaviateInsertManyAllFailedError
 
         waiting = list(_objects(batch, known))
-        said = ""
+        reason = ""
         for again in range(TRIES):
             time.sleep(again and 0.2 * 2**again)
             try:
@@ -278,14 +274,14 @@ class WeaviateIndex:
             except ContractError as error:
                 if not isinstance(error.__cause__, WeaviateInsertManyAllFailedError):
                     raise
-                said = error.__cause__.message
+                reason = error.__cause__.message
                 continue
             if not errors:
                 return batch.num_rows
-            said = next(iter(errors.values())).message
-            waiting = [waiting[place] for place in sorted(errors)]
+            reason = next(iter(errors.values())).message
+            waiting = [waiting[index] for index in sorted(errors)]
         raise ContractError(
-            f"Weaviate refuses {len(waiting)} rows of {self.collection}, {TRIES} times over; the first: {said}"
+            f"Weaviate refuses {len(waiting)} rows of {self.collection} after {TRIES} tries; the first: {reason}"
         )
 
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
@@ -293,13 +289,13 @@ class WeaviateIndex:
 
         def search(limit: int) -> Ranked:
             found = self._collection().query.near_vector(
-                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=where, **_only("distance")
+                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=where, **_metadata_only("distance")
             )
             pairs = ((str(row.uuid), -float(row.metadata.distance)) for row in found.objects)
-            return [pair for pair in pairs if math.isfinite(pair[1])]  # under a filter, rows without a vector come too
+            return [pair for pair in pairs if math.isfinite(pair[1])]  # a filter lets rows without a vector through
 
         try:
-            with self._asking():
+            with self._querying():
                 return [(name, -score) for name, score in first(search, k)]
         except ContractError as error:
             raise ContractError(
@@ -311,40 +307,40 @@ class WeaviateIndex:
         known = [name for name in dict.fromkeys(evidence_ids) if _is_uuid(name)]
         for start in range(0, len(known), _IDS_A_QUERY):
             wanted = known[start : start + _IDS_A_QUERY]
-            with self._asking():
+            with self._querying():
                 found = self._collection().query.fetch_objects_by_ids(wanted, limit=len(wanted), **returned).objects
             yield from found
 
 
 @functools.lru_cache(maxsize=16)
-def _used(client: Any, collection: str) -> Any:
-    """Return what the client asks a collection by; to make it takes a twentieth of a search."""
+def _collection_object(client: Any, collection: str) -> Any:
+    """Return the client's collection object, cached since making it takes a twentieth of a search."""
     return client.collections.use(collection)
 
 
 def _property(column: "pa.Field[Any]") -> dict[str, Any]:
-    """Spell a column as the server does: terms where BM25 reads it, whole values where a filter compares them."""
-    kind = _spelled(column.type)
+    """Return the server's property for a column: terms for BM25, whole values for filters."""
+    kind = _stored_type(column.type)
     inner = kind.value_type if isinstance(kind, pa.ListType | pa.FixedSizeListType) else kind
-    spelled: dict[str, Any] = {"name": column.name, "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")]}
+    made: dict[str, Any] = {"name": column.name, "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")]}
     if isinstance(inner, pa.StructType):
-        spelled["nestedProperties"] = [_property(inner.field(place)) for place in range(inner.num_fields)]
+        made["nestedProperties"] = [_property(inner.field(index)) for index in range(inner.num_fields)]
     if inner == pa.string():
         searched = is_terms(column.name)
-        spelled |= {"tokenization": "whitespace" if searched else "field", "indexSearchable": searched}
-    return spelled | {"indexFilterable": column.name in _FILTERABLE}
+        made |= {"tokenization": "whitespace" if searched else "field", "indexSearchable": searched}
+    return made | {"indexFilterable": column.name in _FILTERABLE}
 
 
 _CELLS = "cells"
-"""The server knows no lists of lists: a row of a table is an object that has its cells."""
+"""The server has no lists of lists: a row of a table is an object with its cells."""
 
 
 def _is_table(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.ListType) and isinstance(kind.value_type, pa.ListType)
 
 
-def _spelled(kind: Any) -> Any:
-    """Return the type that the server keeps instead of a list of lists."""
+def _stored_type(kind: Any) -> Any:
+    """Return the type that the server stores instead of a list of lists."""
     return pa.list_(pa.struct([(_CELLS, kind.value_type)])) if _is_table(kind) else kind
 
 
@@ -364,28 +360,28 @@ def _objects(batch: pa.RecordBatch, known: Collection[str]) -> Iterator[Any]:
     rows = batch.select([name for name in batch.schema.names if name in known]).to_pylist()
     added = added_columns(batch, [field for field in batch.schema.names if terms_column(field) in known])
     tables = [field.name for field in batch.schema if field.name in known and _is_table(field.type)]
-    for place, row in enumerate(rows):
-        own = {name: values[place] for name, values in added.items()}
+    for index, row in enumerate(rows):
+        own = {name: values[index] for name, values in added.items()}
         own |= {name: [{_CELLS: cells} for cells in row[name]] for name in tables if row[name] is not None}
         yield DataObject(
             properties={name: value for name, value in (row | own).items() if value is not None},
             uuid=row["evidence_id"],
-            vector={space: column[place] for space, column in vectors.items() if column[place] is not None},
+            vector={space: column[index] for space, column in vectors.items() if column[index] is not None},
         )
 
 
 @functools.cache
-def _only(score: str) -> dict[str, Any]:
+def _metadata_only(score: str) -> dict[str, Any]:
     from weaviate.classes.query import MetadataQuery
 
     return {"return_metadata": MetadataQuery(**{score: True}), "return_properties": False}
 
 
-def _returned(there: Collection[str]) -> list[Any]:
-    """Return what to ask for: the columns that a collection has, since one of an earlier release may lack some."""
+@functools.cache
+def _returned() -> list[Any]:
     from weaviate.classes.query import QueryNested
 
-    kinds = {column.name: _spelled(column.type) for column in EVIDENCE if column.name in there}
+    kinds = {column.name: _stored_type(column.type) for column in EVIDENCE}
     return [
         QueryNested(name=name, properties=[inner.name for inner in kind.value_type])
         if isinstance(kind, pa.ListType) and isinstance(kind.value_type, pa.StructType)
@@ -395,7 +391,7 @@ def _returned(there: Collection[str]) -> list[Any]:
 
 
 def _row(properties: Mapping[str, Any]) -> dict[str, object]:
-    """Return a row as it was written: the server keeps no difference between an empty list and none."""
+    """Return a row as it was written, though the server stores empty lists as null."""
     row: dict[str, Any] = {
         column.name: properties.get(column.name) if column.nullable else properties.get(column.name) or _empty(column.type)
         for column in EVIDENCE

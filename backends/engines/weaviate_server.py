@@ -1,4 +1,4 @@
-"""A Weaviate server: one connection a process, its errors in our words, and the alias that follows the pointer."""
+"""A Weaviate server: one connection for each process, translated errors, and aliases."""
 
 import atexit
 import contextlib
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from schemas.errors import ContractError, InsetError, TransientError, UserError
 
 FLOOR = (1, 36)
-"""The oldest release that holds aliases, named vectors and multi-vectors as this module uses them."""
+"""The oldest release with aliases, named vectors and multi-vectors."""
 
 _POLL_S = 0.1
 _FOLLOWED_WITHIN_S = 120.0
@@ -27,12 +27,12 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class WeaviateServer:
-    """Where a server is. Nothing is asked of it until a method is called.
+    """Address of a server, connected on first use.
 
     Args:
         url: Its HTTP address.
         grpc_port: Port of its gRPC service, on the same host.
-        api_key_env: Environment variable with an API key; None where anyone may come in.
+        api_key_env: Environment variable with an API key; None for anonymous access.
     """
 
     url: str
@@ -40,16 +40,16 @@ class WeaviateServer:
     api_key_env: str | None = None
 
     def client(self) -> Any:
-        """Return this process's connection, which all threads share, opened the first time and closed at exit.
+        """Return this process's connection, shared by all threads and closed at exit.
 
         Raises:
             TransientError: The server doesn't answer.
-            UserError: It is too old, or the API key isn't there.
+            UserError: It is too old, or the API key is missing.
         """
         with _lock:
             known = (self, os.getpid())  # a forked child must not use its parent's channel
             if known not in _clients:
-                _clients[known] = self._connected()
+                _clients[known] = self._connect()
             return _clients[known]
 
     def release(self) -> str:
@@ -58,10 +58,10 @@ class WeaviateServer:
             return str(self.client().get_meta()["version"])
 
     def check_reachable(self) -> None:
-        """Return where the gRPC port answers; of a port that doesn't, the client itself would wait for more than a minute.
+        """Raise where the gRPC port doesn't answer, for which the client would wait more than a minute.
 
         Raises:
-            TransientError: Nothing listens there.
+            TransientError: The port doesn't answer.
         """
         try:
             socket.create_connection((urlsplit(self.url).hostname or "", self.grpc_port), _REACHED_WITHIN_S).close()
@@ -69,23 +69,23 @@ class WeaviateServer:
             raise self._unreachable() from error
 
     def close(self) -> None:
-        """Close this process's connection, if there is one."""
+        """Close this process's connection, if any."""
         with _lock:
             client = _clients.pop((self, os.getpid()), None)
         if client is not None:
             client.close()
 
     def alias(self, name: str) -> str | None:
-        """Return the collection that an alias names; None where there is no such alias."""
+        """Return the collection of an alias; None where it doesn't exist."""
         with self.translated_errors():
             found = self.client().alias.get(alias_name=name)
         return None if found is None else str(found.collection)
 
     def point(self, name: str, collection: str) -> None:
-        """Make an alias name a collection, in one move, and return once the server says so.
+        """Point an alias to a collection, and return once the server confirms it.
 
         Raises:
-            TransientError: The server still names another one after a while.
+            TransientError: The server still has the old alias after a while.
         """
         with self.translated_errors():
             aliases = self.client().alias
@@ -94,20 +94,20 @@ class WeaviateServer:
         patience = time.monotonic() + _FOLLOWED_WITHIN_S
         while self.alias(name) != collection:
             if time.monotonic() > patience:
-                raise TransientError(f"Weaviate at {self.url}: alias {name} doesn't follow; look at the server's log")
+                raise TransientError(f"Weaviate at {self.url}: alias {name} isn't updated; see the server's log")
             time.sleep(_POLL_S)
 
     @contextlib.contextmanager
     def translated_errors(self) -> Iterator[None]:
-        """Turn the client's errors into ours: worth another try, the user's, or a bug."""
+        """Translate the client's errors: transient, the user's mistake, or a bug."""
         from weaviate.exceptions import WeaviateBaseError
 
         try:
             yield
         except WeaviateBaseError as error:
-            raise self._explained(error) from error
+            raise self._translated(error) from error
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         try:
             import weaviate
             from weaviate.classes.init import AdditionalConfig, GrpcConfig, Timeout
@@ -115,10 +115,10 @@ class WeaviateServer:
             raise UserError("engine weaviate needs the extra: pip install -e '.[weaviate]', or make install") from error
         parts = urlsplit(self.url)
         secure = parts.scheme == "https"
-        # By default a channel tries a server that was away again only after up to two minutes.
+        # By default a channel retries a lost server after up to two minutes.
         reconnect = [(f"grpc.{which}_reconnect_backoff_ms", _RECONNECTED_AFTER_MS) for which in ("initial", "max")]
         with self.translated_errors():
-            # The client's own checks ask a package index whether there is a newer client; ours follow.
+            # The client's own checks look for newer releases on a package index.
             client = weaviate.connect_to_custom(
                 http_host=parts.hostname or "",
                 http_port=parts.port or (443 if secure else 80),
@@ -146,7 +146,7 @@ class WeaviateServer:
             raise UserError(f"index.api_key_env names {self.api_key_env}, which is not set; export the server's API key")
         return os.environ[self.api_key_env]
 
-    def _explained(self, error: Exception) -> InsetError:
+    def _translated(self, error: Exception) -> InsetError:
         from weaviate import exceptions as known
 
         unreached = (

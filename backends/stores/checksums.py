@@ -1,8 +1,7 @@
-"""Checksums that stored objects carry, each where its format has room, so that any tool still reads them.
+"""Checksums of stored objects, placed where each format has room, so that any tool still reads them.
 
-A document's name digests its bytes, and a figure's its pixels; a JSON object holds the digest of what stands before it, and a
-Parquet file that of its other bytes (``schemas.parquet``); a tagged copy ends with a comment. What was written before there
-were checksums carries none and is taken as it is.
+Documents are named by the digest of their bytes, and figures by that of their pixels. A JSON object ends with the digest of the
+bytes before it, a Parquet file contains its own (``schemas.parquet``), and a tagged copy ends with a comment.
 """
 
 import io
@@ -26,7 +25,7 @@ _CHANGED = "isn't what was written: its bytes have another digest than it says"
 
 
 def sealed(name: str, data: bytes) -> bytes:
-    """Return an object's bytes with their checksum; as they are where the name says it all, or the format has no room."""
+    """Return an object's bytes with their checksum, where name or format don't already have one."""
     if _TAGGED.fullmatch(name):
         return data + _COMMENT + sha256(data).encode() + b"\n"
     if _is_json(name) and data.endswith(b"}"):
@@ -37,10 +36,10 @@ def sealed(name: str, data: bytes) -> bytes:
 
 
 def unsealed(name: str, data: bytes) -> bytes:
-    """Return what ``sealed`` was given.
+    """Check an object and return what ``sealed`` was given.
 
     Raises:
-        ValueError: The bytes aren't what was written; the message says what is wrong with them.
+        ValueError: The bytes changed; the message says how.
     """
     if not data and is_checked(name):
         raise ValueError("is empty")
@@ -58,7 +57,7 @@ def unsealed(name: str, data: bytes) -> bytes:
 
 
 def is_checked(name: str) -> bool:
-    """Return whether reading an object of that name finds out whether it is what was written."""
+    """Return whether objects of that name have a checksum."""
     known = (_DOCUMENT, _FIGURE, _TAGGED)
     return name.endswith(".parquet") or _is_json(name) or any(kind.fullmatch(name) for kind in known)
 
@@ -67,7 +66,7 @@ Fault = TypeVar("Fault", bound=DamagedError)
 
 
 def damage(kind: type[Fault], root: str, name: str, fault: str) -> Fault:
-    """Return the error that names a damaged object of a corpus's store, and the way back."""
+    """Return the error for a damaged object of a corpus's store, with its remedy."""
     corpus = root.rstrip("/").rpartition("/")[2]
     remedy = f"to make it again: inset refresh {corpus}"
     if name == "LIVE":
@@ -84,28 +83,17 @@ def _expect(holds: bool, fault: str) -> None:
         raise ValueError(fault)
 
 
-# ---- JSON: a last member, over all that stands before it ----
-
-
 def _unsealed_json(data: bytes) -> bytes:
     body, key, digest, end = data[:-76], data[-76:-66], data[-66:-2], data[-2:]
     body = body.removesuffix(b",")
-    # Where the key itself was changed, what it names still is the digest: the member is one of ours all the same.
-    if key != _KEY and digest != sha256(body).encode():
-        _expect(data[:1] != b"{" or data.rstrip()[-1:] == b"}", "is cut short")
-        return data
+    _expect(data.rstrip()[-1:] == b"}", "is cut short")
     _expect(key == _KEY and end == b'"}' and digest == sha256(body).encode(), _CHANGED)
     return body + b"}"
 
 
-# ---- PDF: a comment behind the end ----
-
-
 def _unsealed_comment(data: bytes) -> bytes:
     body, mark, digest = data[:-_COMMENT_BYTES], data[-_COMMENT_BYTES:-65], data[-65:-1]
-    if mark != _COMMENT:
-        _expect(data.rstrip().endswith(b"%%EOF"), "is cut short")
-        return data
+    _expect(mark == _COMMENT, "is cut short")
     _expect(sha256(body).encode() == digest, _CHANGED)
     return body
 
@@ -115,10 +103,10 @@ def _check_pixels(data: bytes, name: str) -> None:
 
     try:
         with warnings.catch_warnings():
-            # Its pixels were bounded when the figure was stored; this is no upload.
+            # Its size was limited when the figure was stored.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(data)) as image:
-                image.verify()  # the checksums of the parts, which decoding passes over
+                image.verify()  # checks the chunks' checksums, which decoding ignores
             with Image.open(io.BytesIO(data)) as image:
                 found = figure_id(image.width, image.height, image.convert("RGB").tobytes())
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:

@@ -1,4 +1,4 @@
-"""Documents in the store: one Parquet file of what was parsed, one of what was structured, each with a nested column a part."""
+"""Documents in the store: one Parquet file when parsed, one when structured, each with a nested column for each part."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
 
 FILES_VERSION = "2"
-"""Raised when a document's file is laid out differently: documents are parsed again then."""
+"""Version of the files' layout; raising it makes documents be parsed again."""
 
 _PARSED: dict[str, type] = {
     "pages": Page,
@@ -43,7 +43,7 @@ _HEAD = "head"
 
 @dataclass(frozen=True)
 class DocumentHead:
-    """What is known of a document without its parts."""
+    """A document without its parts."""
 
     doc_id: str
     title: str
@@ -63,7 +63,7 @@ def structured_file(doc_id: str, key: str) -> str:
 
 
 def is_finished(store: ObjectStore, file: str) -> bool:
-    """Return whether a document is structured, and no model has work left for it."""
+    """Return whether a document is structured, with no work left for models."""
     return store.exists(file) and not any(failure.code in UNFINISHED for failure in read_failures(store, file))
 
 
@@ -83,7 +83,7 @@ def read_parsed(store: ObjectStore, file: str) -> ParsedDocument:
 
 
 def read_pages(store: ObjectStore, file: str) -> tuple[tuple[Page, ...], tuple[Placement, ...]]:
-    """Return the pages of a parsed document, and what stands on them."""
+    """Return the pages and placements of a parsed document."""
     table = read_table(store, file, columns=["pages", "placements"])
     return rows_of(Page, part_of(table, "pages")), rows_of(Placement, part_of(table, "placements"))
 
@@ -95,7 +95,7 @@ def read_labelled(store: ObjectStore, file: str) -> frozenset[int]:
 
 
 def read_marginal_pages(store: ObjectStore, file: str) -> frozenset[int]:
-    """Return the pages of a structured document that have running heads, and nothing else."""
+    """Return the pages of a structured document that have running heads and nothing else."""
     kinds: dict[int, set[str]] = {}
     for block in read_blocks(store, file):
         kinds.setdefault(block.page, set()).add(block.kind)
@@ -103,13 +103,13 @@ def read_marginal_pages(store: ObjectStore, file: str) -> frozenset[int]:
 
 
 def read_placements(store: ObjectStore, file: str) -> tuple[tuple[Figure, ...], tuple[Placement, ...]]:
-    """Return all figures of a structured document, and where they stand."""
+    """Return all figures and placements of a structured document."""
     table = read_table(store, file, columns=["pictures", "placements"])
     return rows_of(Figure, part_of(table, "pictures")), rows_of(Placement, part_of(table, "placements"))
 
 
 def pack_structured(document: StructuredDocument, tree: Sequence[Node], chunks: Sequence[Chunk]) -> bytes:
-    """Encode a structured document with its evidence tree and its chunks."""
+    """Encode a structured document with its evidence tree and chunks."""
     return to_parquet(
         nested(
             {
@@ -142,7 +142,7 @@ def read_blocks(store: ObjectStore, file: str) -> tuple[Block, ...]:
 
 
 def read_figures(store: ObjectStore, file: str) -> tuple[PlacedFigure, ...]:
-    """Return a structured document's tagged figures, with what it says of them."""
+    """Return a structured document's tagged figures."""
     return _rows(store, file, "figures", PlacedFigure)
 
 
@@ -152,12 +152,12 @@ def read_tree(store: ObjectStore, file: str) -> tuple[Node, ...]:
 
 
 def read_failures(store: ObjectStore, file: str) -> tuple[PageFailure, ...]:
-    """Return what of a structured document could not be read."""
+    """Return a structured document's page failures."""
     return _rows(store, file, "failures", PageFailure)
 
 
 def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None) -> Failure:
-    """Return what could not be read of a document as a row of quarantine."""
+    """Return a page failure as a row of quarantine."""
     code = FailureCode(failure.code)
     return Failure(
         source=source,

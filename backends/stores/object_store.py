@@ -29,7 +29,7 @@ _DENIED = {"401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNot
 
 
 def open_store(address: str) -> ObjectStore:
-    """Open the store at a folder, a ``file://`` address or ``s3://bucket/prefix``; nothing is created yet."""
+    """Open the store at a folder, a ``file://`` address or ``s3://bucket/prefix``; nothing is created."""
     if address.startswith("s3://"):
         return S3Store(address)
     return FolderStore(Path(address.removeprefix("file://")))
@@ -47,7 +47,7 @@ def _checked(name: str) -> str:
 
 
 class FolderStore:
-    """Objects as files. A file appears under its name only when it is whole and on the disk; swaps hold a file lock."""
+    """Objects as files, written atomically and synced; swaps hold a file lock."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
@@ -64,19 +64,19 @@ class FolderStore:
         return self._root / _checked(name)
 
     def get(self, name: str) -> bytes:
-        """Return an object's bytes, once they are found to be what was written."""
+        """Return an object's checked bytes."""
         return _verified(self.root, name, self._read(name))
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file, to read a part of it."""
+        """Open a file for partial reads."""
         try:
             return self._path(name).open("rb")
         except OSError as error:
-            raise self._unread(name, error) from error
+            raise self._read_error(name, error) from error
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object unless it is there already and whole."""
-        if not self._is_whole(name, sealed(name, data)):
+        """Write an object unless it exists undamaged."""
+        if not self._is_intact(name, sealed(name, data)):
             self.replace(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
@@ -92,16 +92,16 @@ class FolderStore:
         """Return the names of all objects below a folder.
 
         Raises:
-            UserError: A folder below can't be read: a listing that isn't whole is none.
+            UserError: A folder below can't be read.
         """
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return the bytes of all files below a folder, by name; raises as ``names`` does."""
+        """Return the sizes of all files below a folder; raises as ``names`` does."""
         return dict(self.listing(prefix))
 
     def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield the names and bytes of all files below a folder; raises as ``names`` does."""
+        """Yield names and sizes of all files below a folder; raises as ``names`` does."""
         for name, entry in self._walk(prefix):
             if not entry.name.startswith(_PARTIAL):
                 try:
@@ -111,15 +111,15 @@ class FolderStore:
                 yield name, size
 
     def digest(self, name: str) -> str:
-        """Return the SHA-256 of a file, read in pieces."""
+        """Return the SHA-256 of a file."""
         try:
             with self._path(name).open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            raise self._unread(name, error) from error
+            raise self._read_error(name, error) from error
 
     def abandoned(self, prefix: str) -> list[str]:
-        """Return the files that writers which died have left half written below a folder."""
+        """Return the partial files of dead writers below a folder."""
         partial = (name for name, entry in self._walk(prefix) if entry.name.startswith(_PARTIAL))
         return sorted(name for name in partial if _is_abandoned(self._root / name))
 
@@ -132,7 +132,7 @@ class FolderStore:
             return []
 
     def delete(self, name: str) -> None:
-        """Remove an object, and the folders that it leaves empty."""
+        """Delete an object, and folders that become empty."""
         path = self._path(name)
         with _folder_errors(path):
             path.unlink(missing_ok=True)
@@ -143,7 +143,7 @@ class FolderStore:
                 return
 
     def read_mutable(self, name: str) -> tuple[bytes, str] | None:
-        """Return a mutable object's bytes and the digest of the file as its ETag."""
+        """Return a mutable object's bytes, and the digest of its file as ETag."""
         try:
             stored = self._read(name)
         except FileNotFoundError:
@@ -169,9 +169,9 @@ class FolderStore:
         try:
             return self._path(name).read_bytes()
         except OSError as error:
-            raise self._unread(name, error) from error
+            raise self._read_error(name, error) from error
 
-    def _unread(self, name: str, error: OSError) -> DamagedError:
+    def _read_error(self, name: str, error: OSError) -> DamagedError:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             return damage(MissingError, self.root, name, "is missing")
         if isinstance(error, PermissionError):
@@ -180,8 +180,8 @@ class FolderStore:
             )
         return damage(DamagedError, self.root, name, f"can't be read: {error.strerror}")
 
-    def _is_whole(self, name: str, stored: bytes) -> bool:
-        """Return whether an object is there and what was written, which need not be what would be written now."""
+    def _is_intact(self, name: str, stored: bytes) -> bool:
+        """Return whether an object exists undamaged; it may differ from what would be written now."""
         try:
             found = self._read(name)
             return found == stored or _verified(self.root, name, found) is not None
@@ -189,7 +189,7 @@ class FolderStore:
             return False
 
     def _walk(self, prefix: str) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-        """Yield every file below a folder with its name; what goes away meanwhile is left out."""
+        """Yield every file below a folder with its name; files that disappear meanwhile are skipped."""
         folder = self._path(prefix)
         below = "" if folder == self._root else f"{folder.relative_to(self._root).as_posix()}/"
         try:
@@ -220,7 +220,7 @@ class FolderStore:
             raise TransientError(f"can't write {path}: its folder keeps going away; trying again may help") from error
 
 
-# Whoever deletes the last object of a folder deletes the folder too, maybe between two steps of a write.
+# Deleting the last object of a folder deletes the folder, maybe between two steps of a write.
 @tenacity.retry(
     retry=tenacity.retry_if_exception_type(FileNotFoundError), stop=tenacity.stop_after_attempt(5), reraise=True
 )
@@ -230,7 +230,7 @@ def _write_once(path: Path, data: bytes) -> None:
         handle, partial = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL)
         try:
             with os.fdopen(handle, "wb") as file:
-                # Gone when the process is: a partial file without its lock is nobody's.
+                # A dead process holds no lock, which marks its partial file as abandoned.
                 fcntl.flock(file, fcntl.LOCK_EX)
                 file.write(data)
                 file.flush()
@@ -244,7 +244,7 @@ def _write_once(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _folder_errors(path: Path) -> Iterator[None]:
-    """Turn what the file system says into ours: the user's mistake, or worth a retry. What isn't there stays what it is."""
+    """Translate file system errors: the user's mistake, or transient. Missing files stay ``FileNotFoundError``."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
@@ -262,7 +262,7 @@ def _folder_errors(path: Path) -> Iterator[None]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder whose name is on the disk when this returns."""
+    """Make a folder and sync its name to the disk."""
     missing = []
     while not folder.exists():
         missing.append(folder)
@@ -272,7 +272,7 @@ def _make_folder(folder: Path) -> None:
             with _folder_errors(made):
                 made.mkdir(exist_ok=True)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise UserError(f"{made}: there is no such folder, and none can be made; choose another store") from error
+            raise UserError(f"{made}: this folder does not exist and cannot be created; choose another store") from error
         _sync(made.parent)
 
 
@@ -288,7 +288,7 @@ def _is_abandoned(partial: Path) -> bool:
     try:
         with partial.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # its writer holds it, or has just finished
+    except OSError:  # its writer holds the lock, or has just finished
         return False
     return True
 
@@ -316,20 +316,20 @@ class S3Store:
         return self._prefix + _checked(name)
 
     def get(self, name: str) -> bytes:
-        """Return an object's bytes, once they are found to be what was written."""
+        """Return an object's checked bytes."""
         return _verified(self.root, name, self._read(name)[0])
 
     def open(self, name: str) -> BinaryIO:
-        """Fetch an object, whole."""
+        """Fetch a whole object."""
         return io.BytesIO(self._read(name)[0])
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object unless it is there already and whole."""
-        if not self._is_whole(name, sealed(name, data)):
+        """Write an object unless it exists undamaged."""
+        if not self._is_intact(name, sealed(name, data)):
             self.replace(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write an object over an existing one, in parts where it is large."""
+        """Write an object over an existing one, in parts if it is large."""
         with s3_errors(self._address, name):
             self._client.upload_fileobj(io.BytesIO(sealed(name, data)), self._bucket, self._key(name))
 
@@ -342,11 +342,11 @@ class S3Store:
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return the bytes of all objects below a folder, by name."""
+        """Return the sizes of all objects below a folder."""
         return dict(self.listing(prefix))
 
     def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield the names and bytes of all objects below a folder."""
+        """Yield names and sizes of all objects below a folder."""
         for page in self._pages(prefix, delimiter=""):
             yield from ((item["Key"][len(self._prefix) :], item["Size"]) for item in page.get("Contents", []))
 
@@ -355,7 +355,7 @@ class S3Store:
         return sha256(self._read(name)[0])
 
     def abandoned(self, prefix: str) -> list[str]:
-        """Return nothing: no object is seen before it is whole; a bucket's lifecycle rules end uploads that died."""
+        """Return nothing: S3 shows no partial objects; a bucket's lifecycle rules end dead uploads."""
         return []
 
     def folders(self, prefix: str) -> list[str]:
@@ -398,7 +398,7 @@ class S3Store:
             with s3_errors(self._address, name):
                 self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=stored, **condition)  # type: ignore[arg-type]
         except _LostRaceError as error:
-            # The first try may have been written and its answer lost: then the race was lost to ourselves.
+            # A first try may have succeeded without an answer.
             return error.retried and self._read(name)[0] == stored
         except FileNotFoundError:
             return False
@@ -418,8 +418,8 @@ class S3Store:
         except FileNotFoundError:
             return None
 
-    def _is_whole(self, name: str, stored: bytes) -> bool:
-        """Return whether an object is there and what was written; one that is the same by size and MD5 isn't fetched."""
+    def _is_intact(self, name: str, stored: bytes) -> bool:
+        """Return whether an object exists undamaged; an equal size and MD5 save fetching it."""
         head = self._head(name)
         if head is None:
             return False
@@ -434,7 +434,7 @@ class S3Store:
 
 
 class _LostRaceError(Exception):
-    """Somebody else's conditional put came first; ``retried`` says whether ours was sent more than once."""
+    """Another conditional put came first; ``retried`` says whether ours was sent more than once."""
 
     def __init__(self, *, retried: bool) -> None:
         super().__init__()
@@ -442,10 +442,10 @@ class _LostRaceError(Exception):
 
 
 def _verified(root: str, name: str, stored: bytes) -> bytes:
-    """Return what was stored without its seal.
+    """Return stored bytes without their checksum.
 
     Raises:
-        DamagedError: It is not what was written.
+        DamagedError: They changed.
     """
     try:
         return unsealed(name, stored)
@@ -454,7 +454,7 @@ def _verified(root: str, name: str, stored: bytes) -> bytes:
 
 
 def s3_client() -> "S3Client":
-    """Open a client with retries and checksums both ways; endpoint and credentials come from the environment."""
+    """Open a client with retries, and checksums in both directions; endpoint and credentials come from the environment."""
     import boto3
     from botocore.config import Config
 
@@ -468,7 +468,7 @@ def s3_client() -> "S3Client":
 
 
 def is_broken_body(error: BaseException) -> bool:
-    """Return whether a reply broke off, or isn't what was sent: worth asking again."""
+    """Return whether a response broke off or failed its checksum, so that a retry may help."""
     from botocore.exceptions import FlexibleChecksumError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
     return isinstance(error, FlexibleChecksumError | IncompleteReadError | ReadTimeoutError | ResponseStreamingError)
@@ -481,14 +481,14 @@ def is_broken_body(error: BaseException) -> bool:
     reraise=True,
 )
 def read_object(client: "S3Client", bucket: str, key: str) -> tuple[bytes, str]:
-    """Return an object's bytes and its ETag. botocore tries requests again, but not bodies that break off or don't match."""
+    """Return an object's bytes and ETag. botocore retries requests, but not broken bodies."""
     found = client.get_object(Bucket=bucket, Key=key)
     return found["Body"].read(), found["ETag"]
 
 
 @contextlib.contextmanager
 def s3_errors(address: str, name: str) -> Iterator[None]:
-    """Turn botocore's errors into ours: not found, lost race, user's mistake, or worth a retry."""
+    """Translate botocore's errors: not found, lost race, the user's mistake, or transient."""
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
     try:

@@ -1,4 +1,4 @@
-"""Stored objects as nouns and tables. What can't be read as what it should be is damaged, and the error names the object."""
+"""Read stored objects as models and tables; what can't be decoded raises ``DamagedError`` with the object's name."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from backends.stores.checksums import damage
 from schemas.errors import DamagedError
-from schemas.parquet import from_parquet, read_column, rows_of
+from schemas.parquet import from_parquet, read_column
 from schemas.ports import ObjectStore
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -20,8 +20,8 @@ def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:
     """Return a stored JSON object.
 
     Raises:
-        MissingError: There is none.
-        DamagedError: It isn't what was written.
+        MissingError: It doesn't exist.
+        DamagedError: It can't be decoded.
     """
     data = store.get(name)
     with reading(store, name):
@@ -29,7 +29,7 @@ def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:
 
 
 def read_names(store: ObjectStore, name: str) -> dict[str, str]:
-    """Return a stored JSON object whose values are strings; raises as ``read_model`` does."""
+    """Return a stored JSON object of strings; raises as ``read_model`` does."""
     data = store.get(name)
     with reading(store, name):
         return TypeAdapter(dict[str, str]).validate_json(data)
@@ -38,7 +38,7 @@ def read_names(store: ObjectStore, name: str) -> dict[str, str]:
 def read_table(
     store: ObjectStore, name: str, schema: pa.Schema | None = None, *, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """Return a stored table, or some of its columns, cast to a schema where one is given; raises as ``read_model`` does."""
+    """Return a stored table, or some columns, cast to a schema if given; raises as ``read_model`` does."""
     data = store.get(name)
     with reading(store, name):
         table = from_parquet(data, columns)
@@ -46,25 +46,17 @@ def read_table(
 
 
 def read_part(store: ObjectStore, name: str, column: str) -> "pa.ChunkedArray[Any]":
-    """Return one column of a stored table; of a file, nothing else is read.
+    """Return one column of a stored table without reading the rest of the file; raises as ``read_model`` does.
 
-    The checksums of the column's pages are checked, and not the digest of the object: whoever goes by what this says reads the
-    object whole before anything is made of it. Raises as ``read_model`` does.
+    Only the column's page checksums are checked; read the whole object before its content is used.
     """
     with store.open(name) as file, reading(store, name):
         return read_column(file, column)
 
 
-def read_rows(store: ObjectStore, name: str, noun: type[Noun]) -> tuple[Noun, ...]:
-    """Return a stored table's rows as instances of one noun; raises as ``read_model`` does."""
-    table = read_table(store, name)
-    with reading(store, name):
-        return rows_of(noun, table)
-
-
 @contextmanager
 def reading(store: ObjectStore, name: str) -> Iterator[Any]:
-    """Turn whatever decoding an object's bytes runs into into one error that names the object."""
+    """Translate decoding errors into a ``DamagedError`` that names the object."""
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError, pa.ArrowException) as error:

@@ -1,7 +1,6 @@
-"""Where PDFs come from: a folder, a glob or an S3 prefix.
+"""Sources of PDFs: a folder, a glob or an S3 prefix.
 
-A listing is whole, or it is an error: what it hasn't got is taken for gone, and leaves the index. A file of it that can't be read
-is still in it, with the reason.
+A listing is complete or an error, since documents missing from it leave the index. An unreadable file is listed with the reason.
 """
 
 import contextlib
@@ -26,11 +25,11 @@ _MAGIC = frozenset("*?[")
 _PIECE = 1 << 20
 
 LISTED_AT_ONCE = 1000
-"""Objects of a page of S3's listing; it gives no more."""
+"""Page size of S3 listings, which is S3's maximum."""
 
 
 def open_source(address: str) -> DocumentSource:
-    """Open a folder (every ``.pdf`` below it), a glob, or ``s3://bucket/prefix``; a folder's own name may look like a glob."""
+    """Open a folder (every ``.pdf`` below it), a glob, or ``s3://bucket/prefix``; an existing folder's name is no glob."""
     if address.startswith("s3://"):
         return S3Source(address)
     if _MAGIC & set(address) and not _is_folder(Path(address)):
@@ -39,12 +38,7 @@ def open_source(address: str) -> DocumentSource:
 
 
 def overlaps(source: str, store: str) -> bool:
-    """Return whether a source lies in a store, or would list what the store keeps; a store in a hidden folder isn't listed.
-
-    Args:
-        source: A source's address.
-        store: A store's address.
-    """
+    """Return whether a source lies in a store, or would list stored files; hidden folders aren't listed."""
     if source.startswith("s3://") or store.startswith("s3://"):
         one, other = (f"{address.rstrip('/')}/" for address in (source, store))
         return one.startswith(other) or other.startswith(one)
@@ -62,15 +56,15 @@ def _is_folder(path: Path) -> bool:
 
 
 def _real(path: Path) -> Path:
-    """Return a path without links, as far as they lead somewhere; ``Path.resolve`` raises where they go round."""
+    """Resolve links; unlike ``Path.resolve``, loops don't raise."""
     return Path(os.path.realpath(path))
 
 
 class _FileSource:
-    r"""Files below a base folder that match a pattern, by their path relative to it.
+    r"""Files below a base folder that match a pattern, by relative path.
 
-    ``**`` in a pattern means any folders, those behind links left out. A name that isn't UTF-8 can't be stored as text: its odd
-    bytes are written as ``\xNN``, and so is a backslash that such bytes could be taken for.
+    ``**`` matches any folders except links. Bytes of a name that aren't UTF-8 become ``\xNN``, and so does a backslash that looks
+    like such an escape.
     """
 
     def __init__(self, base: Path, pattern: tuple[str, ...], *, hidden: bool) -> None:
@@ -78,20 +72,20 @@ class _FileSource:
 
     @property
     def base(self) -> Path:
-        """The folder that names count from."""
+        """The folder that names are relative to."""
         return self._base
 
     def files(self) -> list[SourceFile]:
-        """Return the PDFs, sorted by name, unread.
+        """Return the PDFs, sorted by name, without reading them.
 
         Raises:
-            UserError: There is no such folder, or one below it can't be read.
-            TransientError: A folder changed while it was listed, or its disk doesn't answer.
+            UserError: The folder is missing, or one below it can't be read.
+            TransientError: A folder changed meanwhile, or its disk doesn't answer.
         """
         return sorted(self._listed(), key=lambda file: file.source)
 
     def lists(self, path: Path) -> bool:
-        """Return whether a file there, its links resolved, would be among ``files``."""
+        """Return whether ``files`` would include a file at this path, links resolved."""
         try:
             parts = path.relative_to(_real(self._base)).parts
         except ValueError:
@@ -102,11 +96,11 @@ class _FileSource:
         return self._is_wanted(states, parts[-1]) if parts else False
 
     def name_of(self, path: Path) -> str:
-        """Return the name that a file right below the base has here."""
+        """Return the name of a file directly in the base folder."""
         return _as_text(path.name)
 
     def digest(self, source: str) -> str:
-        """Return the SHA-256 of a PDF, which is read in pieces."""
+        """Return the SHA-256 of a PDF."""
         with self._opened(source) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -121,26 +115,26 @@ class _FileSource:
             below, states = waiting.pop()
             for entry in self._entries(below):
                 name = f"{below}{entry.name}"
-                with self._refusing(below):
+                with self._listing_errors(below):
                     is_link = entry.is_symlink()
-                    is_folder = _leads_to_folder(entry) if is_link else entry.is_dir()
+                    is_folder = _links_to_folder(entry) if is_link else entry.is_dir()
                 if is_folder:
                     inner = self._below(states, entry.name, is_folder=not is_link)
                     if inner:
                         waiting.append((f"{name}/", inner))
                 elif self._is_wanted(states, entry.name):
-                    with self._refusing(below):
-                        found = _described(entry, is_link, _as_text(name))
+                    with self._listing_errors(below):
+                        found = _source_file(entry, is_link, _as_text(name))
                     if found is not None:
                         yield found
 
     def _entries(self, below: str) -> list[os.DirEntry[str]]:
-        with self._refusing(below), os.scandir(self._base / below) as entries:
+        with self._listing_errors(below), os.scandir(self._base / below) as entries:
             return list(entries)
 
     @contextlib.contextmanager
-    def _refusing(self, below: str) -> Iterator[None]:
-        """Refuse the whole listing where a folder of it can't be listed, and name the folder."""
+    def _listing_errors(self, below: str) -> Iterator[None]:
+        """Fail the whole listing where a folder can't be listed."""
         folder = self._base / below
         try:
             yield
@@ -152,14 +146,14 @@ class _FileSource:
             ) from error
         except PermissionError as error:
             raise UserError(
-                f"source folder {folder} can't be listed: {error.strerror}; without it nobody knows which documents are gone, "
-                f"so let this user read it, or move it elsewhere"
+                f"source folder {folder} can't be listed: {error.strerror}; without it, removed documents can't be told "
+                f"from unreadable ones, so make it readable for this user, or move it elsewhere"
             ) from error
         except OSError as error:
             raise TransientError(f"source folder {folder} can't be listed: {error.strerror}; refresh again") from error
 
     def _below(self, states: set[tuple[str, ...]], name: str, *, is_folder: bool) -> set[tuple[str, ...]]:
-        """Return what of the pattern is left in a folder; ``is_folder`` is False for a link to one, which ``**`` leaves out."""
+        """Return the remaining pattern states in a folder; ``is_folder`` is False for a link, which ``**`` skips."""
         if name.startswith(".") and not self._hidden:
             return set()
         inner = {rest[1:] for rest in _reached(states) if len(rest) > 1 and fnmatch.fnmatchcase(name, rest[0])}
@@ -174,29 +168,29 @@ class _FileSource:
     def _opened(self, source: str) -> Iterator[io.BufferedReader]:
         path = self._base / _as_name(source)
         try:
-            # Opening a FIFO would wait for whoever writes to it.
+            # Opening a FIFO would block until there is a writer.
             with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 kind = os.fstat(file.fileno()).st_mode
                 if not stat.S_ISREG(kind):
-                    raise BadInputError(_no_file(kind), FailureCode.SOURCE_UNREADABLE)
+                    raise BadInputError(_not_a_file(kind), FailureCode.SOURCE_UNREADABLE)
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(errno.ENOENT, "it went away", source) from error
         except IsADirectoryError as error:
-            raise BadInputError(_no_file(stat.S_IFDIR), FailureCode.SOURCE_UNREADABLE) from error
+            raise BadInputError(_not_a_file(stat.S_IFDIR), FailureCode.SOURCE_UNREADABLE) from error
         except OSError as error:
-            raise BadInputError(_unread(error), FailureCode.SOURCE_UNREADABLE) from error
+            raise BadInputError(_unreadable(error), FailureCode.SOURCE_UNREADABLE) from error
 
 
 class FolderSource(_FileSource):
-    """Every ``.pdf`` below a folder, in any letter case; hidden files and folders are left out."""
+    """Every ``.pdf`` below a folder, in any letter case, except hidden files and folders."""
 
     def __init__(self, base: Path) -> None:
         super().__init__(base, ("**", "*.[pP][dD][fF]"), hidden=False)
 
 
 class GlobSource(_FileSource):
-    """Files that match a glob; names count from the last folder before the first wildcard."""
+    """Files that match a glob, relative to the last folder before the first wildcard."""
 
     def __init__(self, pattern: str) -> None:
         parts = Path(pattern).parts
@@ -206,43 +200,43 @@ class GlobSource(_FileSource):
 
 
 def _reached(states: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """Return the patterns that names of a folder are compared with: what follows a ``**`` may follow it at once."""
+    """Return the patterns to match names with: a ``**`` may match no folder."""
     found: set[tuple[str, ...]] = set()
     for rest in states:
-        place = next((index for index, part in enumerate(rest) if part != "**"), len(rest))
-        found.add(rest[place:])
+        start = next((index for index, part in enumerate(rest) if part != "**"), len(rest))
+        found.add(rest[start:])
     return found - {()}
 
 
-def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+def _links_to_folder(link: os.DirEntry[str]) -> bool:
     try:
         return link.is_dir()
-    except OSError:  # to itself, or to where nobody may look
+    except OSError:  # a loop, or no permission
         return False
 
 
-def _described(entry: os.DirEntry[str], is_link: bool, name: str) -> SourceFile | None:
-    """Return a file as a listing has it; None where it went away meanwhile."""
+def _source_file(entry: os.DirEntry[str], is_link: bool, name: str) -> SourceFile | None:
+    """Return a file's listing; None where it disappeared meanwhile."""
     try:
         status = entry.stat()
     except FileNotFoundError:
         return SourceFile(name, 0, "", "it is a link to a file that isn't there") if is_link else None
     except PermissionError as error:
         if not is_link:
-            raise  # the folder's names may be read, and nothing else
-        return SourceFile(name, 0, "", _unread(error))
+            raise  # the folder allows listing names and nothing else
+        return SourceFile(name, 0, "", _unreadable(error))
     except OSError as error:
-        return SourceFile(name, 0, "", _unread(error))
+        return SourceFile(name, 0, "", _unreadable(error))
     if not stat.S_ISREG(status.st_mode):
-        return SourceFile(name, 0, "", _no_file(status.st_mode))
+        return SourceFile(name, 0, "", _not_a_file(status.st_mode))
     return SourceFile(name, status.st_size, str(status.st_mtime_ns))
 
 
-def _unread(error: OSError) -> str:
-    return f"the file can't be read: {error.strerror or error}; let this user read it, or move it elsewhere"
+def _unreadable(error: OSError) -> str:
+    return f"the file can't be read: {error.strerror or error}; make it readable for this user, or move it elsewhere"
 
 
-def _no_file(mode: int) -> str:
+def _not_a_file(mode: int) -> str:
     kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
     return f"it is {kinds.get(stat.S_IFMT(mode), 'a device')}, not a file; move it elsewhere"
 
@@ -251,12 +245,11 @@ _BYTE = re.compile(r"\\x([0-9a-f]{2})")
 
 
 def _as_text(name: str) -> str:
-    r"""Return a file's name as text; no two names come to the same, since a backslash that looks like an escape is one: \x5c."""
+    r"""Return a file's name as text; unique, since a backslash that looks like an escape is escaped itself: \x5c."""
     return _BYTE.sub(r"\\x5cx\1", name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _as_name(text: str) -> str:
-    """Return the name that ``_as_text`` made a text of."""
     parts = _BYTE.split(text)
     data = [bytes([int(part, 16)]) if index % 2 else part.encode() for index, part in enumerate(parts)]
     return os.fsdecode(b"".join(data))
@@ -275,7 +268,7 @@ class S3Source:
         return S3Source, (self._address,)
 
     def files(self) -> list[SourceFile]:
-        """Return the PDFs, sorted by name, unread; the stamp is the ETag.
+        """Return the PDFs, sorted by name, without reading them; the stamp is the ETag.
 
         Raises:
             UserError: S3 refuses the listing.
@@ -293,25 +286,23 @@ class S3Source:
                     if item["Key"].lower().endswith(".pdf")
                 ]
                 if page.get("IsTruncated") and not page.get("NextContinuationToken"):
-                    raise TransientError(
-                        f"{self._address}: S3 breaks off its listing and names no next page; refresh again"
-                    )
+                    raise TransientError(f"{self._address}: S3 ended its listing early without a next page; refresh again")
         return sorted(found, key=lambda file: file.source)
 
     def digest(self, source: str) -> str:
-        """Return the SHA-256 of a PDF, which is read in pieces."""
-        with s3_errors(self._address, source), _blaming_the_object():
+        """Return the SHA-256 of a PDF."""
+        with s3_errors(self._address, source), _object_errors():
             return _digest_object(self, self._prefix + source)
 
     def read(self, source: str) -> bytes:
         """Return a PDF's bytes."""
-        with s3_errors(self._address, source), _blaming_the_object():
+        with s3_errors(self._address, source), _object_errors():
             return read_object(self._client, self._bucket, self._prefix + source)[0]
 
 
 @contextlib.contextmanager
-def _blaming_the_object() -> Iterator[None]:
-    """Let a refusal cost the one object that it is about; the listing shows that the bucket may be read."""
+def _object_errors() -> Iterator[None]:
+    """Turn a refusal of one object into its failure, since the bucket itself can be listed."""
     from botocore.exceptions import ClientError
 
     try:
@@ -320,7 +311,7 @@ def _blaming_the_object() -> Iterator[None]:
         code = str(error.response.get("Error", {}).get("Code", ""))
         if code not in ("AccessDenied", "403", "InvalidObjectState"):
             raise
-        message = f"S3 refuses the object ({code}); let these credentials read it, or restore it from its archive"
+        message = f"S3 refuses the object ({code}); give these credentials access, or restore it from its archive"
         raise BadInputError(message, FailureCode.SOURCE_UNREADABLE) from error
 
 

@@ -1,4 +1,4 @@
-"""Tables in a temporary DuckDB database, for questions about all rows, objects or records of a corpus."""
+"""A temporary DuckDB database for queries over all rows, objects or records of a corpus."""
 
 import shutil
 import tempfile
@@ -11,14 +11,14 @@ import duckdb
 import pyarrow as pa
 
 MEMORY = "512MB"
-"""What DuckDB keeps in memory; the rest of its tables, sorts and joins is on disk."""
+"""DuckDB's memory limit; the rest is on disk."""
 
 PARTS = 16
 _ROWS_A_BATCH = 20_000
 
 
 class TemporaryTables:
-    """Tables below ``folder``, which a context manager removes at its end with all that callers put there."""
+    """Tables in a temporary ``folder``; the context manager removes it with everything in it."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="inset-"))
@@ -37,18 +37,18 @@ class TemporaryTables:
         shutil.rmtree(self.folder)
 
     def create(self, name: str, schema: pa.Schema) -> None:
-        """Create a table, empty; one of that name is replaced."""
+        """Create an empty table, replacing one of that name."""
         self._schemas[name], self._added[name] = schema, []
         self._execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM incoming", schema.empty_table())
 
     def add(self, name: str, rows: pa.Table) -> None:
-        """Append rows to a table, by the order of its columns."""
+        """Append rows; columns match by position."""
         self._added[name].append(rows)
         if sum(some.num_rows for some in self._added[name]) >= _ROWS_A_BATCH:
             self._insert(name)
 
     def _insert(self, name: str) -> None:
-        """Insert the rows that were added since the last time: each insert costs a millisecond."""
+        """Insert the rows added since the last time, together, since each insert costs a millisecond."""
         if self._added[name]:
             rows = pa.concat_tables([some.cast(self._schemas[name]) for some in self._added[name]])
             self._added[name] = []
@@ -60,33 +60,26 @@ class TemporaryTables:
         self._database.unregister("incoming")
 
     def query(self, sql: str) -> Iterator[pa.Table]:
-        """Yield the result of a query, some rows at a time."""
+        """Yield the result of a query in parts."""
         for name in self._added:
             self._insert(name)
         for batch in self._database.cursor().execute(sql).to_arrow_reader(_ROWS_A_BATCH):
             yield pa.Table.from_batches([batch])
 
     def parts(self, name: str, key: str) -> Iterator[pa.Table]:
-        """Yield all rows of a table in ``PARTS`` tables; rows that share a key are in one, in the order they were added."""
+        """Yield all rows of a table in ``PARTS`` tables; rows with the same key are together, in insertion order."""
         for part in range(PARTS):
             rows = self.query(f"SELECT * FROM {name} WHERE hash({key}) % {PARTS} = {part} ORDER BY rowid")
             yield pa.concat_tables([self._schemas[name].empty_table(), *(some.cast(self._schemas[name]) for some in rows)])
 
     def value(self, sql: str) -> Any:
-        """Return the one value of a query."""
+        """Return the single value of a query."""
         (table,) = self.query(sql)
         return table.column(0)[0].as_py()
 
 
 class KeyedTable:
-    """One of them whose rows are read by key: an ``Aside``.
-
-    Args:
-        tables: The database.
-        name: The table's name there.
-        schema: Of its rows.
-        key: The column that rows are read by.
-    """
+    """A table whose rows are grouped by a key column."""
 
     def __init__(self, tables: TemporaryTables, name: str, schema: pa.Schema, key: str) -> None:
         tables.create(name, schema)
@@ -97,5 +90,5 @@ class KeyedTable:
         self._tables.add(self._name, table)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield all rows; those that share a key are in one table, in the order they were added."""
+        """Yield all rows; those with the same key are in one table, in insertion order."""
         return self._tables.parts(self._name, self._key)

@@ -1,4 +1,4 @@
-"""The models that describe figures, pages and texts of a corpus, as its file names them."""
+"""The captioners of a corpus, as its file names them."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +15,9 @@ from tasks.enriching.prompts import PROMPT_VERSION, Prompt
 
 @dataclass(frozen=True)
 class CaptionerInUse:
-    """A model that describes figures, pages or texts of the corpus, what it is asked, and where what it wrote is kept.
+    """A model that describes a subject of the corpus, with its prompt and its cache key.
 
-    ``name`` is the model's in the corpus file, which may describe several subjects by prompts of their own.
+    ``name`` is the model's in the corpus file; one model may describe several subjects with different prompts.
     """
 
     name: str
@@ -32,7 +32,7 @@ class CaptionerInUse:
 
 
 def captioners_of(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
-    """Return the models that describe something of a corpus, by their labels."""
+    """Return the captioners of a corpus, by label."""
     options = corpus.captions
     named: list[tuple[Subject, set[str | None]]] = [
         ("figure", {options.captioner, *options.by_source.values()}),
@@ -47,7 +47,7 @@ def captioners_of(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
 
 
 def label(name: str, subject: Subject) -> str:
-    """Name what describes a subject, so that one model may describe several."""
+    """Return the label of a model for a subject."""
     return name if subject == "figure" else f"{name} ({subject}s)"
 
 
@@ -58,12 +58,12 @@ def _captioner(name: str, options: ModelCaptioner, subject: Subject, file: Path)
     card = language_model_card(options)
     made = key(
         model=card.model_dump(),
-        asked=options.model_dump(include=_ASKED),
+        asked=options.model_dump(include=_REPLY_OPTIONS),
         prompt=prompt.digest,
         step=PROMPT_VERSION,
     )
     return CaptionerInUse(name, options, prompt, Captions(model=card, key=made, subject=subject))
 
 
-_ASKED = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}
-"""What an answer depends on beside the model and the prompt; how the model is reached, and what it costs, is no part of it."""
+_REPLY_OPTIONS = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}
+"""Options that a reply depends on; connection and price don't count."""

@@ -1,4 +1,4 @@
-"""Read the file of corrections that a corpus file names."""
+"""Read the corrections file of a corpus."""
 
 from pathlib import Path
 
@@ -12,19 +12,17 @@ _FORMS = {".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}
 
 
 def read_corrections(address: str, template: TagTemplate) -> Corrections:
-    """Read a person's descriptions of figures.
+    """Read descriptions written by people.
 
-    Args:
-        address: An absolute path or ``s3://bucket/key``, which ends in .yaml, .yml or .csv.
-        template: How the corpus spells tags.
+    ``address`` is an absolute path or ``s3://bucket/key``.
 
     Raises:
-        UserError: The file can't be read, or holds mistakes: a line each.
-        TransientError: Its bucket can't be reached now.
+        UserError: The file can't be read, or holds mistakes: one a line.
+        TransientError: Its bucket can't be reached.
     """
     form = _FORMS.get(Path(address).suffix.lower())
     if form is None:
-        raise UserError(f"captions.corrections: {address} ends neither in .yaml nor in .csv, so its form isn't known")
+        raise UserError(f"captions.corrections: {address} ends neither in .yaml nor in .csv, so its format isn't known")
     try:
         text = _read(address).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -49,7 +47,7 @@ def _read(address: str) -> bytes:
 
 def _read_file(path: Path) -> bytes:
     if path.exists() and not path.is_file():
-        raise UserError(f"captions.corrections: {path} is no file")
+        raise UserError(f"captions.corrections: {path} is not a file")
     with path.open("rb") as file:
         return file.read(_MOST_BYTES + 1)
 

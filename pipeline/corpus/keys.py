@@ -1,4 +1,4 @@
-"""What finished work is filed under: digests of all that it depends on."""
+"""Keys of finished work: digests of all that it depends on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ from workers.parse_shard import attempt_key, parse_key
 
 @dataclass(frozen=True)
 class Keys:
-    """What each kind of finished work of a corpus is filed under; ``settings`` digests all that shapes a version.
+    """The key of each kind of finished work of a corpus; ``settings`` digests everything that shapes a version.
 
-    ``drawn`` is None where pages have no rows of their own.
+    ``drawn`` is None where pages have no rows.
     """
 
     parse: str
@@ -51,7 +51,7 @@ def keys_of(
     captioners: Mapping[str, CaptionerInUse],
     corrections: Corrections,
 ) -> Keys:
-    """Return what the finished work of a corpus is filed under."""
+    """Return the keys of a corpus."""
     parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None)
     segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION)
@@ -73,7 +73,7 @@ def keys_of(
         laws=CHECK_VERSION,
         language=[DETECTION_VERSION, LANGUAGE_VERSION],
     )
-    # What failed at any step is worth another try once any step before a version, or a law, is another.
+    # A failed document is worth another try once any step, limit or law changed.
     attempt = key(parse=attempt_key(corpus.parse), assembled=assembled)
     settings = key(
         assembled=assembled,
@@ -90,9 +90,8 @@ def keys_of(
 def _descriptions(
     corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Corrections, drawn: str | None
 ) -> dict[str, object]:
-    """Return all that descriptions in rows, and the rows of pages, depend on beside their document."""
+    """Return everything that descriptions in rows, and rows of pages, depend on beside their document."""
     options = corpus.captions
-    # Where there are none, the key is what it was before there were any.
     pages = {} if options.pages is None else {"pages": [options.pages, drawn, PAGES_VERSION]}
     summaries = {} if options.summaries is None else {"summaries": options.summaries}
     return {
@@ -109,10 +108,10 @@ def _descriptions(
 
 
 def questions_digest(path: str | None) -> str | None:
-    """Digest the golden questions, so that other questions mean another judgement; None where there are none.
+    """Digest the golden questions; None where there are none.
 
     Raises:
-        UserError: The file that the corpus names isn't there.
+        UserError: The file is missing.
     """
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""Models that this process has loaded, each once."""
+"""Models loaded in this process, each once."""
 
 import functools
 import threading
@@ -20,10 +20,10 @@ from tasks.enriching.spaces import DEFAULT, SPACES, Space
 from tasks.enriching.spending import cost
 
 AT_ONCE = 32
-"""Texts embedded at once, of those who ask."""
+"""Texts embedded at once."""
 
 TOKENS = "late"
-"""The scorer that is there unless a corpus file names another: the packaged text model's own tokens, by late interaction."""
+"""The default scorer: late interaction with the tokens of the packaged text model."""
 
 _LOADING = threading.Lock()
 _OF_THIS_THREAD = threading.local()
@@ -31,12 +31,9 @@ _LOCAL: dict[str, tuple[LanguageModel, threading.Lock]] = {}
 
 
 class Embedders(Mapping[str, Any]):
-    """The embedders that a version's vectors were made by, by the name of their space; each is loaded when it is first asked for.
+    """The embedders of a version's vectors, by space; each is loaded on first use.
 
-    Args:
-        spaces: The version's; those that no release of today knows are left out.
-        then: What the corpus file said of embeddings when the version was built.
-        now: Gives what it says when a question comes.
+    ``then`` are the embedding options of the version's build; ``now`` returns the present ones.
     """
 
     def __init__(
@@ -46,13 +43,13 @@ class Embedders(Mapping[str, Any]):
         self._then, self._now = then, now
 
     def __getitem__(self, name: str) -> Any:
-        """Return one of them.
+        """Return an embedder.
 
         Raises:
-            UserError: It isn't here, or not at that revision any more.
+            UserError: It isn't installed, or not at that revision.
         """
         space, made = SPACES[name], self._spaces[name]
-        return embedder(space, made, _asked(space, made, self._now(), self._then))
+        return embedder(space, made, _query_settings(space, made, self._now(), self._then))
 
     def __contains__(self, name: object) -> bool:
         return name in self._spaces
@@ -65,14 +62,9 @@ class Embedders(Mapping[str, Any]):
 
 
 class QueryModels(Mapping[str, Any]):
-    """The models that steps of presets name, by those names; each is loaded when it is first asked for.
+    """The models that preset steps name; each is loaded on first use.
 
-    A generative model takes one caller at a time: each thread has its own client of an endpoint, and threads share a local model.
-
-    Args:
-        options: What the corpus file says of them.
-        embedders: Those of the version: its text model scores passages, too, where it can and no other model is named for it.
-        stopped: Whether nobody waits for replies any more: then calls of generative models end.
+    A generative model serves one caller at a time: each thread has its own client of an endpoint; a local model is shared.
     """
 
     def __init__(
@@ -85,11 +77,11 @@ class QueryModels(Mapping[str, Any]):
 
     @property
     def spent(self) -> Spent:
-        """What its generative models used so far, at the prices in the corpus file."""
+        """Cost of its generative models so far, at the prices in the corpus file."""
         return sum((one.spent for one in self._metered.values()), Spent())
 
     def __getitem__(self, name: str) -> Any:
-        """Return one of them.
+        """Return a model.
 
         Raises:
             UserError: It can't be used as the corpus file names it.
@@ -120,14 +112,7 @@ class QueryModels(Mapping[str, Any]):
 
 
 class Metered:
-    """A generative model as one question uses it: it waits for its turn where threads share the model, and counts the cost.
-
-    Args:
-        model: The model.
-        price: Its prices.
-        turn: Held during a call.
-        stopped: Whether nobody waits for its replies any more.
-    """
+    """A generative model for one question: it serialises calls to a shared model, and counts the cost."""
 
     def __init__(
         self, model: LanguageModel, price: Price, turn: AbstractContextManager[object], stopped: Callable[[], bool]
@@ -141,8 +126,8 @@ class Metered:
         with self._turn:
             before = replace(self._model.usage)
             try:
-                with closing(self._model.stream(request, stopped=self._stopped)) as said:
-                    yield from said
+                with closing(self._model.stream(request, stopped=self._stopped)) as replies:
+                    yield from replies
             finally:
                 now = self._model.usage
                 counts = [getattr(now, name) - getattr(before, name) for name in ("calls", "input_tokens", "output_tokens")]
@@ -153,7 +138,7 @@ class Metered:
 
 
 def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool]) -> Metered:
-    """Return a generative model: one of this thread's behind an endpoint; a local one is loaded once for all threads."""
+    """Return a generative model: an endpoint's client of this thread, or the local model of this process."""
     known = f"{where} {options.model_dump_json()}"
     if options.kind == "local":
         with _LOADING:
@@ -172,21 +157,21 @@ def _scorer(where: str, options: ScorerConfig) -> PassageScorer:
 
 
 def is_here(name: str, made: VectorSpace) -> bool:
-    """Return whether questions can be embedded as a version's rows were: a space's model is still here, at that revision."""
+    """Return whether the model of a version's space is installed at that revision."""
     try:
         return name in SPACES and _model(SPACES[name], made).card() == made.model
     except UserError:
         return False
 
 
-def embedder(space: Space, made: VectorSpace, asked: Settings = ()) -> Any:
-    """Return the embedder that a version's vectors of a space were made by; ``asked`` is how questions are put to it.
+def embedder(space: Space, made: VectorSpace, query_settings: Settings = ()) -> Any:
+    """Return the embedder of a version's space; ``query_settings`` are settings for queries.
 
     Raises:
-        UserError: It isn't here, or not at that revision any more.
+        UserError: It isn't installed, or not at that revision.
     """
     with _LOADING:  # two threads would load it twice
-        return loaded(space.embeds, _named(space, made, asked), made.model)
+        return loaded(space.embeds, _named(space, made, query_settings), made.model)
 
 
 @functools.lru_cache(maxsize=6)
@@ -194,7 +179,7 @@ def loaded(embeds: Embeds, named: ModelName, card: ModelCard) -> Any:
     """Load a model; raises as ``embedder`` does."""
     found: Model[Any] = EMBEDDERS[embeds].find(named)
     if (here := found.card()) != card:
-        other = f"it has {here.revision}" if here.revision != card.revision else "it is used in another way"
+        other = f"it has {here.revision}" if here.revision != card.revision else "it is used differently"
         raise UserError(
             f"the vectors are of {card.name} at revision {card.revision}, and here {other}; "
             f"refresh the corpus, or go back to the release of Inset that built them"
@@ -207,8 +192,8 @@ def _model(space: Space, made: VectorSpace) -> Model[Any]:
     return model
 
 
-def _asked(space: Space, made: VectorSpace, *options: EmbeddingOptions) -> Settings:
-    """Return how questions are put to a version's model: as the first of the options says that name this very model."""
+def _query_settings(space: Space, made: VectorSpace, *options: EmbeddingOptions) -> Settings:
+    """Return the query settings of a version's model, from the first options that name this model."""
     for one in options:
         named = space.model(one)
         if named is not None and named.name == made.model.name and named.revision in (None, made.model.revision):
@@ -216,7 +201,6 @@ def _asked(space: Space, made: VectorSpace, *options: EmbeddingOptions) -> Setti
     return ()
 
 
-def _named(space: Space, made: VectorSpace, asked: Settings = ()) -> ModelName:
-    # Manifests of before have the prompt of questions among the settings.
-    settings = tuple(sorted((name, value) for name, value in made.settings.items() if name != "query_prompt"))
-    return ModelName(made.model.name, made.model.revision, settings, space.option, asked)
+def _named(space: Space, made: VectorSpace, query_settings: Settings = ()) -> ModelName:
+    settings = tuple(sorted(made.settings.items()))
+    return ModelName(made.model.name, made.model.revision, settings, space.option, query_settings)

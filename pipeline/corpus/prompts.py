@@ -1,4 +1,4 @@
-"""Find the prompt that a corpus file names."""
+"""Find the prompts that a corpus file names."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -21,17 +21,17 @@ def find_prompt(
     kind: CaptionerKind,
     setting: str = "prompt",
 ) -> Prompt:
-    """Return a preset, or the prompt in a person's own file.
+    """Return a preset prompt, or one from a file.
 
     Args:
-        name_or_file: A preset's name, or a path: what holds a slash or a dot is one. None is the preset for subject and kind.
-        folder: What a relative path starts from, that of the corpus file; None is the working folder.
-        subject: What is to be described.
-        kind: Of the captioner that is asked.
-        setting: Where the name comes from, for messages, such as ``corpora/x.yaml: captions.models.vlm.prompt``.
+        name_or_file: A preset's name, or a path, which contains a slash or a dot; None means the preset for subject and kind.
+        folder: Base of a relative path; None means the working folder.
+        subject: What is described.
+        kind: Kind of the captioner.
+        setting: The setting that names the prompt, for messages, such as ``corpora/x.yaml: captions.models.vlm.prompt``.
 
     Raises:
-        UserError: There is no such prompt, or it is none, or none for this subject or captioner.
+        UserError: There is no such prompt, it is invalid, or it doesn't fit the subject or captioner.
     """
     if name_or_file is None:
         prompt = default_prompt(subject, kind)
@@ -57,7 +57,7 @@ def find_prompt(
 
 
 def find_answer_prompt(name_or_file: str, folder: Path, setting: str) -> AnswerPrompt:
-    """Return a packaged prompt for answers, or the one in a person's own file; arguments and errors as for ``find_prompt``."""
+    """Return a packaged answer prompt, or one from a file; arguments and errors as for ``find_prompt``."""
     if is_file(name_or_file):
         return _read(folder / name_or_file, setting, answer_prompts(), read_answer_prompt)
     if name_or_file not in answer_prompts():
@@ -69,7 +69,7 @@ def find_answer_prompt(name_or_file: str, folder: Path, setting: str) -> AnswerP
 
 
 def is_file(name: str) -> bool:
-    """Return whether a prompt's name is a file's, and no preset's."""
+    """Return whether a prompt's name is a path."""
     return "/" in name or "." in name
 
 
@@ -95,11 +95,11 @@ def _read(path: Path, setting: str, packaged: Iterable[str], read: Callable[[str
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
-            raise UserError(f"{setting}: {path} is no prompt: it has more than {_MOST_BYTES >> 10} KiB")
+            raise UserError(f"{setting}: {path} is not a prompt: it has more than {_MOST_BYTES >> 10} KiB")
         return read(path.name, data.decode("utf-8"))
     except OSError as error:
         raise UserError(f"{setting}: {path} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{setting}: {path} is no text in UTF-8") from error
+        raise UserError(f"{setting}: {path} is not text in UTF-8") from error
     except PromptError as error:
         raise UserError(f"{setting}: {path}: {error}") from error

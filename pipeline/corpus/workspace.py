@@ -1,4 +1,4 @@
-"""A corpus open_corpus for work: its store, its models' names, its keys and its engine, all from the corpus file."""
+"""An open corpus: its store, keys, model cards and engine, from its corpus file."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,12 +32,12 @@ from tasks.enriching.spaces import SPACES
 CODE_VERSION = "0.1.0"
 INDEX_FILE = "index.json"
 INDEX_FOLDER = "lance"
-"""The folder of a version that holds its embedded index."""
+"""Folder of a version's embedded index."""
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A corpus open_corpus for work; what its methods name is open_corpus when they are called."""
+    """An open corpus; source and index are open_corpus by their methods."""
 
     corpus: Corpus
     file: Path
@@ -50,7 +50,7 @@ class Workspace:
     corrections: Corrections
 
     def captioner_of(self, subject: Subject, source: str) -> str | None:
-        """Return the label of the captioner that describes figures, pages or texts of a source; None where no model does."""
+        """Return the label of the captioner for a subject in a source; None where no model describes it."""
         options = self.corpus.captions
         match subject:
             case "figure":
@@ -63,56 +63,53 @@ class Workspace:
         return None if name in (None, CONTEXT) else label(name, subject)
 
     def source(self) -> DocumentSource:
-        """Open the place that the PDFs come from."""
+        """Open the source of the PDFs."""
         return open_source(self.corpus.source)
 
     def index(self, version: str) -> SearchIndex:
-        """Open a version's physical collection, in the engine that holds it."""
-        settled = self._settled(version)
-        languages = settled.languages if settled else ()
-        return open_index(self.store.root, self.corpus.name, version, self._reached(settled), languages)
+        """Open a version's collection in its engine."""
+        stored = self._stored_options(version)
+        languages = stored.languages if stored else ()
+        return open_index(self.store.root, self.corpus.name, version, self._with_connection(stored), languages)
 
     def index_options(self, version: str) -> IndexOptions:
-        """Return where a version's collection is: what ``write_index_options`` wrote, not what the file says now.
+        """Return a version's stored index options; only the connection comes from the corpus file."""
+        return self._with_connection(self._stored_options(version))
 
-        Only how its server is reached comes from the file, where that names the same one.
-        """
-        return self._reached(self._settled(version))
-
-    def _settled(self, version: str) -> Collection | None:
+    def _stored_options(self, version: str) -> Collection | None:
         try:
             return read_model(self.store, version_file(version, INDEX_FILE), Collection)
         except FileNotFoundError:
             return None
 
-    def _reached(self, settled: Collection | None) -> IndexOptions:
-        if settled is None:
+    def _with_connection(self, stored: Collection | None) -> IndexOptions:
+        if stored is None:
             return IndexOptions()
         now = self.corpus.index
-        if now.url == settled.url:
-            return now.model_copy(update=settled.shape())
-        return IndexOptions(**settled.model_dump(exclude={"languages"}))
+        if now.url == stored.url:
+            return now.model_copy(update=stored.shape())
+        return IndexOptions(**stored.model_dump(exclude={"languages"}))
 
     def reach_engine(self) -> None:
-        """Raise where the engine that the corpus file names can't be had, before anything is spent on a version for it.
+        """Raise where the engine of the corpus file isn't usable.
 
         Raises:
             TransientError: Its server doesn't answer.
-            UserError: It is too old, or the API key isn't there.
+            UserError: It is too old, or the API key is missing.
         """
         if self.corpus.index.engine == "weaviate":
             open_server(self.corpus.index).release()
 
     def write_index_options(self, version: str, languages: Iterable[str] = ()) -> None:
-        """Write down where a version's collection is going to be, and in which languages, before there is anything of it."""
+        """Write a version's index options and languages, before its collection is created."""
         collection = Collection(**self.corpus.index.model_dump(), languages=sorted(languages))
         self.store.replace(version_file(version, INDEX_FILE), collection.model_dump_json().encode())
 
     def passwords(self) -> list[str]:
-        """Return the passwords to try on encrypted documents, from the environment.
+        """Return the passwords for encrypted documents, from the environment.
 
         Raises:
-            UserError: The corpus file names a variable that isn't set.
+            UserError: The variable named in the corpus file isn't set.
         """
         name = self.corpus.parse.passwords_env
         if name is None:
@@ -136,7 +133,7 @@ def open_index(
 
 
 def open_server(options: IndexOptions) -> WeaviateServer:
-    """Name the server that holds a version's collection."""
+    """Return the server of a version's collection."""
     return WeaviateServer(options.url or "", options.grpc_port, options.api_key_env)
 
 
@@ -151,19 +148,20 @@ def open_workspace(name_or_path: str) -> Workspace:
 
 
 def open_corpus(corpus: Corpus, file: Path) -> Workspace:
-    """Open a corpus as its file describes it.
+    """Open a corpus from its validated file.
 
     Raises:
-        UserError: What it describes can't be.
+        UserError: The corpus can't be open_corpus.
     """
     if overlaps(corpus.source, corpus.store or ""):
         raise UserError(
-            f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "
+            f"{file}: source {corpus.source} and store {corpus.store} overlap, so stored files would be indexed; "
             f"name a 'store' elsewhere"
         )
     recogniser, detector = RECOGNISERS.card(corpus.captions), DETECTORS.card(corpus.captions)
     spaces, captioners = _spaces(corpus), captioners_of(corpus, file)
-    corrections = _corrections(corpus)
+    address = corpus.captions.corrections
+    corrections = read_corrections(address, TagTemplate(corpus.tags.template)) if address else Corrections()
     return Workspace(
         corpus=corpus,
         file=file,
@@ -184,13 +182,7 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
         if named is not None:
             card = EMBEDDERS[space.embeds].find(named).card()
             settings = dict(named.settings)
-            # Without any, the key is what it always was: its vectors are still right.
             used = {"settings": settings} if settings else {}
             made = key(model=card.model_dump(), step=space.version, **used)
             found[space.name] = VectorSpace(model=card, key=made, settings=settings)
     return found
-
-
-def _corrections(corpus: Corpus) -> Corrections:
-    address = corpus.captions.corrections
-    return read_corrections(address, TagTemplate(corpus.tags.template)) if address else Corrections()

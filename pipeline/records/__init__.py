@@ -1,1 +1,1 @@
-"""What a corpus keeps in its store, read and written."""
+"""Records in a corpus's store."""

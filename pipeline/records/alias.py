@@ -1,7 +1,7 @@
-"""The engine's alias: for those who query Weaviate themselves, ``Manuals`` names whatever version is live.
+"""The Weaviate alias of a corpus, such as ``Manuals``: it names the live version's collection for direct queries.
 
-It follows the pointer and decides nothing. A crash between the two leaves it one version behind, which is whole all the same;
-the next refresh and ``inset doctor`` repair it. LanceDB has no aliases.
+It is updated after the pointer. A crash in between leaves it one version behind until the next refresh or ``inset doctor``.
+LanceDB has no aliases.
 """
 
 from pipeline.corpus.workspace import Workspace, open_server
@@ -11,13 +11,12 @@ from schemas.ids import alias_name, collection_name
 
 
 def update_alias(workspace: Workspace) -> bool:
-    """Make the alias name the live version's collection; return whether it had to be moved.
+    """Point the alias at the live version's collection; return whether it moved.
 
-    The server can't compare and swap an alias, so the pointer is read again after each move: of two concurrent moves the
-    last to look leaves it right.
+    The server has no compare-and-swap, so the pointer is read again after each move.
 
     Raises:
-        TransientError: The server doesn't answer; what is live stays live.
+        TransientError: The server doesn't answer; the live version stays live.
     """
     name, moved = alias_name(workspace.corpus.name), False
     while (live := read_pointer(workspace.store)) is not None:
@@ -39,10 +38,10 @@ def update_alias(workspace: Workspace) -> bool:
 
 
 def alias_points_to(workspace: Workspace, version: str) -> bool:
-    """Return whether the alias names a version's collection, so that it must not be removed.
+    """Return whether the alias points to a version's collection, which must then be kept.
 
     Raises:
-        TransientError: The server that holds it doesn't answer.
+        TransientError: The server doesn't answer.
     """
     options, name = workspace.index_options(version), workspace.corpus.name
     return options.engine == "weaviate" and open_server(options).alias(alias_name(name)) == collection_name(name, version)

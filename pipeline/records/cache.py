@@ -1,4 +1,4 @@
-"""Finished work of models, filed under its key in shards and found again by record."""
+"""Caches of model results: records in Parquet shards, below a folder for each key."""
 
 import shutil
 import sqlite3
@@ -7,7 +7,6 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,22 +15,23 @@ import pyarrow.compute as pc
 
 from backends.stores.checksums import damage
 from backends.stores.objects import read_part, read_table, reading
+from schemas.batches import batched
 from schemas.errors import DamagedError
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 
 CACHES = ("recognised", "drawn", "captions", "likenesses", "vectors", "looks")
-"""Folders of a store that hold caches, each with a folder a key."""
+"""Folders of a store that hold caches."""
 
 _RECORDS_A_SHARD = 20_000
 _BYTES_A_SHARD = 256 << 20
-"""Limit of a shard of large records, such as the vectors of a page, some 400 KB."""
+"""Shard limit for large records, such as the vectors of a page, some 400 KB."""
 
 _SMALL_SHARDS = 64
-"""Shards below half of ``_RECORDS_A_SHARD`` from which on they are joined; each costs a request when a cache is opened."""
+"""Shards below half of ``_RECORDS_A_SHARD`` that are not joined: each costs a request when a cache is opened."""
 
 _SMALL_BYTES = _BYTES_A_SHARD // 8
-"""Stored size from which on a shard isn't joined: large records would be written over and over."""
+"""Size from which a shard isn't joined, so that large records aren't rewritten."""
 
 _IDS_A_QUERY = 10_000
 
@@ -39,13 +39,13 @@ Found = TypeVar("Found")
 
 
 class RecordCache:
-    """Records of one key, in Parquet shards below a folder; the column ``id`` names a record.
+    """Records of one key in Parquet shards; the column ``id`` names a record.
 
-    A shard is written whole or not at all, so the work of a killed job is found by the next one. Two shards may hold the same
-    record, with the same bytes. A damaged shard counts as absent, and goes when the next one is written.
+    Shards are written atomically, so work of a killed job is kept. Two shards may hold the same record with the same bytes. A
+    damaged shard counts as absent, and is deleted when the next one is written.
 
-    The place of each record is kept in a temporary SQLite database, and shards that were read as temporary Arrow files: callers
-    read a few records at a time, of a corpus that has millions.
+    An index of record ids is a temporary SQLite database, and shards are decoded to temporary Arrow files: callers read a few
+    records at a time of millions.
     """
 
     def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
@@ -58,37 +58,37 @@ class RecordCache:
         self.close()
 
     def close(self) -> None:
-        """Remove what lies in temporary files; it is read again when it is needed."""
+        """Remove the temporary files; they are made again when needed."""
         self._index: sqlite3.Connection | None = None
         for file in self._decoded.values():
             file.unlink()
         self._decoded.clear()
-        self._whole: set[str] = set()
+        self._intact: set[str] = set()
 
     @property
     def folder(self) -> str:
-        """The folder of the shards in the store."""
+        """Folder of the shards in the store."""
         return self._folder
 
     def missing_records(self, count: int) -> DamagedError:
-        """Return the error that says that so many records that are needed are missing."""
+        """Return the error for a number of missing records."""
         return damage(DamagedError, self._store.root, self._folder, f"lacks {count} records")
 
     def ids(self) -> set[str]:
-        """Return the names of all records."""
+        """Return the ids of all records."""
         return {name for names in self.ids_by_shard() for name in names}
 
     def ids_by_shard(self) -> Iterator[list[str]]:
-        """Yield the names of all records, a shard at a time; one may come twice."""
+        """Yield the ids of all records, a shard at a time; one may come twice."""
         for shard in self._shards():
             if (names := self._unless_damaged(self._checked_ids, shard)) is not None:
                 yield names
 
     def missing(self, ids: Iterable[str]) -> list[str]:
-        """Return the ids that have no record yet, sorted, each once; the shards that hold the others are read and checked."""
-        coming, missing = iter(ids), set[str]()
-        while some := set(islice(coming, _IDS_A_QUERY)):
-            missing |= some.difference(*self._locate(some, self._is_whole).values())
+        """Return the ids that have no record, sorted, each once; the shards of the others are read and checked."""
+        missing = set[str]()
+        for batch in batched(ids, _IDS_A_QUERY):
+            missing |= set(batch).difference(*self._locate(set(batch), self._is_intact).values())
         return sorted(missing)
 
     def read(self, ids: Sequence[str]) -> pa.Table:
@@ -106,40 +106,37 @@ class RecordCache:
                 yield table
 
     def append(self, table: pa.Table) -> None:
-        """Write records as one more shard."""
+        """Write records as a new shard."""
         if table.num_rows == 0:
             return
         name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
         self._store.put(name, to_parquet(table))
-        self._whole.add(name)
+        self._intact.add(name)
         if self._index is not None:
-            self._add_places(self._index, name, _texts(table.column("id")))
+            self._index_shard(self._index, name, _strings(table.column("id")))
         while self._damaged:
             self._store.delete(self._damaged.pop())
 
     def compact(self) -> None:
-        """Join small shards where there are many: records that come slowly are written in small shards."""
-        index, sizes = self._places(), self._store.sizes(self._folder)
+        """Join small shards where there are many."""
+        index, sizes = self._opened_index(), self._store.sizes(self._folder)
         counts = index.execute(
-            "SELECT shard FROM places GROUP BY shard HAVING count(*) < ? ORDER BY shard DESC", (_RECORDS_A_SHARD // 2,)
+            "SELECT shard FROM locations GROUP BY shard HAVING count(*) < ? ORDER BY shard DESC", (_RECORDS_A_SHARD // 2,)
         )
         small = [shard for (shard,) in counts if sizes.get(shard, 0) < _SMALL_BYTES]
         if len(small) > _SMALL_SHARDS:
             self._rewrite(small, pa.array([], pa.string()))
 
-    def forget(self, ids: Iterable[str]) -> None:
-        """Remove the records of these ids, so that they count as missing.
-
-        The other records of their shards are written before those go.
-        """
-        gone = set(ids)
+    def remove(self, ids: Iterable[str]) -> None:
+        """Remove the records of these ids; the other records of their shards are rewritten first."""
+        removed = set(ids)
         shards = [
-            shard for shard in self._shards() if not gone.isdisjoint(self._unless_damaged(self._read_ids, shard) or ())
+            shard for shard in self._shards() if not removed.isdisjoint(self._unless_damaged(self._read_ids, shard) or ())
         ]
-        self._rewrite(shards, pa.array(sorted(gone), pa.string()))
+        self._rewrite(shards, pa.array(sorted(removed), pa.string()))
 
-    def _rewrite(self, shards: Sequence[str], gone: "pa.Array[Any]") -> None:
-        """Write shards anew, some in one, without the records of some ids."""
+    def _rewrite(self, shards: Sequence[str], removed: "pa.Array[Any]") -> None:
+        """Rewrite shards, joined, without the records of some ids."""
         kept: list[pa.Table] = []
         old: list[str] = []
 
@@ -155,65 +152,64 @@ class RecordCache:
         for shard in shards:
             if (table := self._unless_damaged(self._read, shard)) is None:
                 continue
-            kept.append(table.filter(pc.invert(pc.is_in(table.column("id"), gone))))
+            kept.append(table.filter(pc.invert(pc.is_in(table.column("id"), removed))))
             old.append(shard)
             if sum(one.num_rows for one in kept) >= _RECORDS_A_SHARD or sum(one.nbytes for one in kept) >= _BYTES_A_SHARD:
                 write()
         write()
 
     def _shards(self) -> list[str]:
-        """Return the shards that aren't known to be damaged, the newest first: their names begin with the time."""
+        """Return the undamaged shards, newest first: their names begin with the time."""
         return [shard for shard in sorted(self._store.names(self._folder), reverse=True) if shard not in self._damaged]
 
     def _locate(self, ids: set[str], usable: Callable[[str], bool]) -> dict[str, dict[str, int]]:
-        """Return the row of each record by shard and id, in the newest usable shard that holds it."""
+        """Return the row of each record by shard and id, in the newest usable shard."""
         found = self._find(ids)
         while not all(usable(shard) for shard in found):
             found = self._find(ids)  # without the damaged shard
         return found
 
     def _find(self, ids: set[str]) -> dict[str, dict[str, int]]:
-        index, found = self._places(), dict[str, dict[str, int]]()
-        coming = iter(ids)
-        while some := list(islice(coming, _IDS_A_QUERY)):
-            marks = ",".join("?" * len(some))
+        index, found = self._opened_index(), dict[str, dict[str, int]]()
+        for batch in batched(ids, _IDS_A_QUERY):
+            marks = ",".join("?" * len(batch))
             # SQLite takes the other columns from the row with the maximum.
-            query = f"SELECT id, max(shard), row FROM places WHERE id IN ({marks}) GROUP BY id"
-            for name, shard, row in index.execute(query, some):
+            query = f"SELECT id, max(shard), row FROM locations WHERE id IN ({marks}) GROUP BY id"
+            for name, shard, row in index.execute(query, batch):
                 found.setdefault(shard, {})[name] = row
         return found
 
-    def _places(self) -> sqlite3.Connection:
+    def _opened_index(self) -> sqlite3.Connection:
         if self._index is None:
             # A database without a name is a temporary file that SQLite removes.
             self._index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
             self._index.execute(
-                "CREATE TABLE places (id TEXT, shard TEXT, row INTEGER, PRIMARY KEY (id, shard)) WITHOUT ROWID"
+                "CREATE TABLE locations (id TEXT, shard TEXT, row INTEGER, PRIMARY KEY (id, shard)) WITHOUT ROWID"
             )
             for shard in self._shards():
                 if (names := self._unless_damaged(self._read_ids, shard)) is not None:
-                    self._add_places(self._index, shard, names)
+                    self._index_shard(self._index, shard, names)
         return self._index
 
-    def _add_places(self, index: sqlite3.Connection, shard: str, names: Sequence[str]) -> None:
+    def _index_shard(self, index: sqlite3.Connection, shard: str, names: Sequence[str]) -> None:
         index.execute("BEGIN")
         index.executemany(
-            "INSERT OR IGNORE INTO places VALUES (?, ?, ?)", ((name, shard, row) for row, name in enumerate(names))
+            "INSERT OR IGNORE INTO locations VALUES (?, ?, ?)", ((name, shard, row) for row, name in enumerate(names))
         )
         index.execute("COMMIT")
 
     def _drop(self, shard: str) -> None:
         if self._index is not None:
-            self._index.execute("DELETE FROM places WHERE shard = ?", (shard,))
+            self._index.execute("DELETE FROM locations WHERE shard = ?", (shard,))
 
-    def _is_whole(self, shard: str) -> bool:
-        """Return whether a shard isn't damaged; each is read once for this."""
-        if shard not in self._whole and self._unless_damaged(self._checked_ids, shard) is not None:
-            self._whole.add(shard)
-        return shard in self._whole
+    def _is_intact(self, shard: str) -> bool:
+        """Return whether a shard is intact; each is read once for this."""
+        if shard not in self._intact and self._unless_damaged(self._checked_ids, shard) is not None:
+            self._intact.add(shard)
+        return shard in self._intact
 
     def _is_decoded(self, shard: str) -> bool:
-        """Return whether a shard isn't damaged, and write its records to a temporary Arrow file."""
+        """Write a shard's records to a temporary Arrow file; return whether it is intact."""
         if shard in self._decoded:
             return True
         if (table := self._unless_damaged(self._read, shard)) is None:
@@ -225,11 +221,11 @@ class RecordCache:
         with pa.ipc.new_file(str(file), table.schema) as writer:
             writer.write_table(table.combine_chunks())
         self._decoded[shard] = file
-        self._whole.add(shard)
+        self._intact.add(shard)
         return True
 
     def _unless_damaged(self, read: Callable[[str], Found], shard: str) -> Found | None:
-        """Return what is read of a shard; None where it is damaged, or another process removed it."""
+        """Return what ``read`` returns; None where the shard is damaged, or another process removed it."""
         try:
             return read(shard)
         except DamagedError:
@@ -238,12 +234,12 @@ class RecordCache:
             return None
 
     def _read_ids(self, shard: str) -> list[str]:
-        """Return the names in a shard, of which nothing else is read, or checked."""
-        return _texts(read_part(self._store, shard, "id"))
+        """Return the ids in a shard; only that column is read and checked."""
+        return _strings(read_part(self._store, shard, "id"))
 
     def _checked_ids(self, shard: str) -> list[str]:
-        """Return the names in a shard, after a check of all its bytes."""
-        return _texts(read_table(self._store, shard, columns=["id"]).column("id"))
+        """Return the ids in a shard, with all its bytes checked."""
+        return _strings(read_table(self._store, shard, columns=["id"]).column("id"))
 
     def _read(self, shard: str) -> pa.Table:
         table = read_table(self._store, shard)
@@ -251,5 +247,5 @@ class RecordCache:
             return table.cast(self.schema)
 
 
-def _texts(names: "pa.ChunkedArray[Any]") -> list[str]:
+def _strings(names: "pa.ChunkedArray[Any]") -> list[str]:
     return [str(name) for name in names.to_pylist()]

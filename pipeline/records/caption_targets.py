@@ -1,4 +1,4 @@
-"""What of structured documents generative models describe: figures, pictures of pages, rows of text and of tables."""
+"""The figures, pages and texts of structured documents that captioners describe."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,18 +33,17 @@ DRAWN = "drawn"
 
 
 def open_drawn(store: ObjectStore, key: str) -> RecordCache:
-    """Open the records of pages that were drawn."""
+    """Open the cache of drawn pages."""
     return RecordCache(store, f"{DRAWN}/{key}", schema_of(DrawnPage))
 
 
-class StructuredFiles:
-    """The parts of a structured document, each read when it is first asked for.
+def drawn_cache(workspace: Workspace) -> RecordCache | None:
+    """Open the cache of a corpus's drawn pages; None where pages have no rows."""
+    return None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
 
-    Args:
-        workspace: The corpus.
-        doc_id: The document.
-        drawn: The records of drawn pages; None where pages have no rows.
-    """
+
+class StructuredFiles:
+    """The parts of a structured document, each read on first use."""
 
     def __init__(self, workspace: Workspace, doc_id: str, drawn: RecordCache | None) -> None:
         self._store, self._doc_id, self._drawn = workspace.store, doc_id, drawn
@@ -58,12 +57,12 @@ class StructuredFiles:
 
     @property
     def date(self) -> str | None:
-        """The day that it names itself; None where it names none."""
+        """Its own date; None where it has none."""
         return self._head.date
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What it calls its pages; () where that is their numbers."""
+        """Its page labels; () where they are the numbers."""
         return self._head.labels
 
     @functools.cached_property
@@ -72,7 +71,7 @@ class StructuredFiles:
 
     @functools.cached_property
     def chunks(self) -> tuple[Chunk, ...]:
-        """Its rows of text, tables and figures, in order."""
+        """Its chunks of text, tables and figures, in order."""
         return read_chunks(self._store, self._folder)
 
     @functools.cached_property
@@ -87,12 +86,12 @@ class StructuredFiles:
 
     @functools.cached_property
     def words(self) -> dict[int, PageWords]:
-        """What each page says."""
+        """The words of each page."""
         return words_of_pages(self.pages, read_blocks(self._store, self._folder))
 
     @functools.cached_property
     def drawn(self) -> tuple[DrawnPage, ...]:
-        """Its pages that were drawn, in order; none where pages have no rows."""
+        """Its drawn pages, in order; () where pages have no rows."""
         if self._drawn is None:
             return ()
         found = rows_of(DrawnPage, self._drawn.read([drawn_page_id(self._doc_id, page.page) for page in self.pages]))
@@ -100,7 +99,7 @@ class StructuredFiles:
 
     @property
     def pictures(self) -> dict[int, str]:
-        """The pictures of its pages, by page; a blank one has none."""
+        """The pictures of its pages, by page; blank pages have none."""
         return {one.page: one.figure_id for one in self.drawn if one.figure_id is not None}
 
     def rows(self) -> list[Chunk]:
@@ -113,14 +112,14 @@ class StructuredFiles:
 
 @dataclass(frozen=True)
 class CaptionTarget:
-    """A figure, page or text that a model may describe, where it stands first.
+    """A figure, page or text that a captioner describes, at its first place in the document.
 
     Attributes:
-        id: Name of its description: that of the picture, or of the text.
-        page: Where it stands.
-        picture: The figure id of its picture; None for a text.
+        id: The id of its description: the figure's, or the text's.
+        page: Its page.
+        picture: Its figure id; None for a text.
         words: The words in it.
-        around: Returns what the document says around it.
+        around: Returns the text around it.
     """
 
     id: str
@@ -131,15 +130,12 @@ class CaptionTarget:
 
 
 def caption_targets(subject: Subject, files: StructuredFiles, *, language: str = "") -> dict[str, CaptionTarget]:
-    """Return the figures, pages or texts of a document that have a row of their own, by id.
+    """Return the figures, pages or texts of a document that have a row, by id.
 
-    Args:
-        subject: Which of them.
-        files: The document.
-        language: What descriptions must be in; "" for that of the document.
+    ``language`` is that of the descriptions, "" for the document's.
     """
     found: dict[str, CaptionTarget] = {}
-    match subject:
+    match subject:  # surroundings are read on demand, since few targets need them
         case "figure":
             for name, figure in _figures_to_describe(files.figures).items():
                 around = functools.partial(_around_figure, files, figure, language)
@@ -172,7 +168,7 @@ def _around_text(files: StructuredFiles, piece: Chunk, language: str) -> Surroun
 
 
 def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:
-    """Yield the ids of what of a version's rows a captioner of a subject was asked about; some more than once."""
+    """Yield the ids of a version's rows that captioners of a subject describe; some more than once."""
     columns = (evidence.column(name).to_pylist() for name in ("modality", "figure_id", "text"))
     for modality, picture, text in zip(*columns, strict=True):
         kind, name = described_of(modality, picture, text)
@@ -181,7 +177,7 @@ def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:
 
 
 def _figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigure]:
-    """Return the figures that have a row of their own, each where it stands first; no model sees decorations and icons."""
+    """Return the figures that have a row of their own, each at its first place; decorations and icons have none."""
     found: dict[str, PlacedFigure] = {}
     for figure in figures:
         if figure.placement.role is Role.CONTENT and figure.placement.figure_id is not None:
@@ -190,5 +186,5 @@ def _figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFig
 
 
 def describable_by(kind: CaptionerKind, found: Mapping[str, CaptionTarget]) -> dict[str, CaptionTarget]:
-    """Return what of them a kind of captioner can say something of: one that reads words needs some."""
+    """Return those that a kind of captioner can describe: one that sees no pictures needs words."""
     return {name: one for name, one in found.items() if unaskable(kind, Surroundings(words=one.words)) is None}

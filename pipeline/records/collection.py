@@ -1,4 +1,4 @@
-"""A version's collection in its engine: filled, read back, and looked for."""
+"""A version's collection in its engine: fill, derive, read back."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -18,10 +18,10 @@ from schemas.violations import EXAMPLES
 from tasks.enriching.spaces import Space
 
 ROWS_A_BATCH, LATE_ROWS_A_BATCH = 1_000, 100
-"""Rows in memory with their vectors; the second where rows have many: those of a page take some 400 KB."""
+"""Rows in memory with their vectors. The second is for late interaction, where a page has some 400 KB of vectors."""
 
 ENGINE_GATES = ("rows read back", "sample read back")
-"""Gates on what the engine did: what they refuse says nothing about the inputs, so it is built again."""
+"""Gates that judge the engine and not the inputs: a version that they refuse is built again."""
 
 
 def fill(
@@ -31,31 +31,14 @@ def fill(
     fields: Iterable[str],
     report: Report = silent,
 ) -> int:
-    """Write rows and their vectors into a fresh collection, and make it searchable; return how many rows.
+    """Write rows and their vectors into a fresh collection, index it, and return the number of rows.
 
-    Args:
-        index: The collection; what there is of it is dropped first.
-        evidence: Returns the rows, some at a time; gone through twice, since their vectors lie in another order.
-        spaces: Where the vectors of rows are found.
-        fields: The texts that BM25 reads.
-        report: Called with rows written.
+    An existing collection is dropped first. ``evidence`` returns the rows in parts; it is called twice, since vectors come
+    in another order.
 
     Raises:
         DamagedError: A row lacks a vector.
     """
-    total = _write_all(index, evidence, spaces, fields, report)
-    index.finish()
-    return total
-
-
-def _write_all(
-    index: SearchIndex,
-    evidence: Callable[[], Iterable[pa.Table]],
-    spaces: Sequence[SpaceVectors],
-    fields: Iterable[str],
-    report: Report,
-) -> int:
-    """Write rows with their vectors."""
     schema = _schema(spaces)
     with TemporaryTables() as tables:
         joins = [VectorJoin(tables, vectors) for vectors in spaces]
@@ -70,6 +53,7 @@ def _write_all(
         report("build", 0, total)
         index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
         index.add(_batches(evidence(), spaces, joins, schema, total, report))
+    index.finish()
     return total
 
 
@@ -81,18 +65,12 @@ def derive(
     spaces: Sequence[SpaceVectors],
     fields: Iterable[str],
 ) -> int | None:
-    """Make a collection out of an earlier version's, and make it searchable; return how many rows that wrote.
+    """Derive a collection from an earlier version's, index it, and return the number of rows written.
 
-    Args:
-        index: The collection; what there is of it is dropped first.
-        earlier: A finished version's.
-        removed: Documents whose rows aren't taken over.
-        changed: The rows that take their place, and those of new documents, some at a time.
-        spaces: Where the vectors of rows are found.
-        fields: The texts that BM25 reads.
+    Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts.
 
     Returns:
-        The rows; None where the engine can't derive this collection from that one: it has to be filled.
+        None where the engine can't derive one from the other: then fill it.
 
     Raises:
         DamagedError: A row lacks a vector, or the earlier collection can't be read.
@@ -109,11 +87,7 @@ def derive(
 
 
 def holds(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether the engine still has a version's rows: a server may have lost its disk, or files of the index be damaged.
-
-    Args:
-        workspace: The corpus.
-        manifest: The version's.
+    """Return whether the engine still has all rows of a version.
 
     Raises:
         TransientError: The engine doesn't answer.
@@ -126,15 +100,9 @@ def holds(workspace: Workspace, manifest: Manifest) -> bool:
 
 
 def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces: Iterable[Space]) -> list[GateResult]:
-    """Judge what the engine holds by its own count, and by a sample of its rows, compared value by value.
+    """Judge a collection by its own count and by a sample of its rows, compared value by value.
 
-    Of vectors it counts whether a row has one in each space.
-
-    Args:
-        index: The collection.
-        sample: Some of the rows that it should hold.
-        rows: How many it should hold.
-        spaces: Of the collection.
+    Of vectors only their presence is compared.
     """
     counted = index.count()
     wanted = {row["evidence_id"]: row for part in sample for row in part.to_pylist()}
@@ -147,10 +115,10 @@ def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces:
     other = [row for name, row in wanted.items() if name in unlike]
     alike = len(wanted) - len(other)
     count, sampled = ENGINE_GATES
-    compared = f"of {len(wanted)} rows asked for, the engine gives {alike} back as they were written"
+    compared = f"the engine returns {alike} of {len(wanted)} sampled rows as they were written"
     if other:
-        places = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in other)
-        compared += f", but not those of {', '.join([*places][:EXAMPLES])}"
+        pages = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in other)
+        compared += f", but not those of {', '.join([*pages][:EXAMPLES])}"
     return [
         _of_the_engine(count, counted, rows, f"the engine holds {counted} rows of {rows}"),
         _of_the_engine(sampled, alike, len(wanted), compared),
@@ -159,7 +127,7 @@ def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces:
 
 def _of_the_engine(gate: str, value: int, bound: int, found: str) -> GateResult:
     passed = value == bound
-    remedy = "" if passed else "; the next refresh builds it again; if it stays so, report it"
+    remedy = "" if passed else "; the next refresh builds it again; report it if this persists"
     return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{found}{remedy}")
 
 
@@ -190,7 +158,6 @@ def _slices(part: pa.Table, spaces: Iterable[SpaceVectors]) -> Iterator[pa.Table
 
 
 def _joined(rows: pa.Table, vectors: Iterable["pa.Array[Any]"], schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Return rows with what BM25 reads of them and with their vectors of each space."""
     return pa.table([*rows.columns, pa.array(search_texts(rows)), *vectors], schema=schema).combine_chunks().to_batches()
 
 

@@ -1,4 +1,4 @@
-"""What was found damaged, noted for the next refresh to see to."""
+"""Note of damaged objects, which the next refresh repairs."""
 
 import contextlib
 from collections.abc import Iterable
@@ -13,9 +13,9 @@ NOTED = "DAMAGED.json"
 
 
 class DamageNote(BaseModel):
-    """Objects that somebody found damaged, and documents to be made again for it, for the next refresh to see to.
+    """Damaged objects by name, and documents to parse again because of them.
 
-    ``remade`` are documents that this refresh makes again: what isn't right of them then was never damaged, but made so.
+    ``remade`` are documents that the current refresh parses again: a fault in them now is not damage of the store.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,13 +26,7 @@ class DamageNote(BaseModel):
 
 
 def note_damage(store: ObjectStore, names: Iterable[str], documents: Iterable[str] = ()) -> None:
-    """Write down what was found damaged, for the next refresh; nothing happens where the store can't be written to.
-
-    Args:
-        store: The corpus's store.
-        names: Objects, by name.
-        documents: Documents that have to be made again for them, by id.
-    """
+    """Add damaged objects, and ids of documents to parse again, to the note; does nothing where the store is read-only."""
     before = read_damage_note(store)
     found = {"names": sorted({*before.names, *names}), "documents": sorted({*before.documents, *documents})}
     now = before.model_copy(update=found)
@@ -42,12 +36,12 @@ def note_damage(store: ObjectStore, names: Iterable[str], documents: Iterable[st
 
 
 def remade(store: ObjectStore) -> frozenset[str]:
-    """Return the documents that the refresh under way makes again, since something of them was damaged."""
+    """Return the documents that the current refresh parses again because they were damaged."""
     return frozenset(read_damage_note(store).remade)
 
 
 def read_damage_note(store: ObjectStore) -> DamageNote:
-    """Return what was noted; one that can't be read says nothing."""
+    """Return the note; an empty one where it can't be read."""
     try:
         return read_model(store, NOTED, DamageNote)
     except DamagedError:

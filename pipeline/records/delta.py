@@ -1,11 +1,9 @@
-"""How the rows of a version differ from its parent's: what its collection can be derived by, instead of being filled.
+"""How a version's rows differ from its parent's, so that its collection can be derived instead of filled (decision 22).
 
-Writing only what changed costs a fraction of writing all (decision 12), but each derivation leaves the vector index with one more
-segment, and with cells that were fitted to earlier rows. So every now and then a collection is filled anew.
+Each derivation adds a segment to the vector index and keeps its cells, so collections are filled again now and then.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,20 +19,20 @@ from schemas.ids import version_file
 from schemas.ports import ObjectStore
 
 MOST_DERIVATIONS = 8
-"""Versions in a row that are derived one from another; on 40,000 rows a vector search then takes 18 ms, 12 once filled."""
+"""Most derivations in a row. On 40,000 rows a vector search takes 18 ms after them, and 12 in a filled collection."""
 
 MOST_CHANGED = 0.2
-"""Share of a corpus's documents that may change before its collection is filled anew."""
+"""Largest share of changed documents since the last fill."""
 
 _FILE = "delta.json"
 _ROWS = "changed"
 
 
 class Delta(BaseModel):
-    """What a version lacks of its parent's rows, and has besides them.
+    """Difference to the parent.
 
-    ``removed`` are documents of the parent whose rows aren't there, or not as they were. ``derivations`` and ``documents`` count
-    versions and changed documents, this version's included, since a collection was filled.
+    ``removed`` are the parent's documents whose rows are gone or changed. ``derivations`` and ``documents`` count versions and
+    changed documents since the last fill, this version's included.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,16 +44,9 @@ class Delta(BaseModel):
 
 
 class DeltaWriter:
-    """Keeps how a version differs from its parent, beside the version; what was kept there before goes.
+    """Writes the delta of a version as its rows come; none where the collection has to be filled anyway.
 
-    Nothing is kept where the collection has to be filled anyway.
-
-    Args:
-        store: The corpus's store.
-        version: The version.
-        inherited: What it takes over.
-        sources: Of each of its documents.
-        made: Those of them whose rows are made, and not taken over.
+    ``made`` are the documents whose rows are new.
     """
 
     def __init__(
@@ -67,7 +58,7 @@ class DeltaWriter:
         made: Iterable[str],
     ) -> None:
         self._store, self._file = store, version_file(version, _FILE)
-        # It is written last, so that whoever finds it finds all its rows.
+        # Written last: a delta that exists has all its rows.
         store.delete(self._file)
         self._rows = PartWriter(store, version_file(version, _ROWS), EVIDENCE)
         self._delta: Delta | None = None
@@ -79,24 +70,22 @@ class DeltaWriter:
             self._delta = _delta(store, inherited.version, removed, self._changed, len(sources))
 
     def add(self, rows: pa.Table) -> None:
-        """Keep those rows whose documents changed."""
+        """Add rows; those of unchanged documents are skipped."""
         if self._delta is None:
             return
-        # Rows come a document at a time: a hash table of all documents that changed would be made for each of them.
+        # Rows come a document at a time: filtering each by the set of all changed documents would build a hash table each time.
         documents = set(map(str, rows.column("doc_id").unique().to_pylist()))
         changed = documents & self._changed
         if changed:
-            self._rows.add(rows if changed == documents else rows.filter(_are_of(rows, changed)))
+            self._rows.add(
+                rows if changed == documents else rows.filter(pc.is_in(rows.column("doc_id"), pa.array(sorted(changed))))
+            )
 
     def close(self) -> None:
-        """Finish it."""
+        """Write the rest and the delta."""
         if self._delta is not None:
             self._rows.close()
             self._store.replace(self._file, self._delta.model_dump_json().encode())
-
-
-def _are_of(rows: pa.Table, documents: Iterable[str]) -> Any:
-    return pc.is_in(rows.column("doc_id"), pa.array(sorted(documents), pa.string()))
 
 
 def _delta(store: ObjectStore, parent: str, removed: Set[str], changed: Set[str], documents: int) -> Delta | None:
@@ -113,7 +102,7 @@ def _delta(store: ObjectStore, parent: str, removed: Set[str], changed: Set[str]
 
 
 def read_delta(store: ObjectStore, version: str) -> Delta | None:
-    """Return how a version's rows differ from its parent's; None where that isn't known.
+    """Return a version's delta; None where it has none.
 
     Raises:
         DamagedError: It can't be read.
@@ -125,9 +114,9 @@ def read_delta(store: ObjectStore, version: str) -> Delta | None:
 
 
 def changed_rows(store: ObjectStore, version: str) -> Iterator[pa.Table]:
-    """Yield the rows that a version has besides those of its parent, by document id.
+    """Yield the rows of changed and new documents, by document id.
 
     Raises:
-        DamagedError: A part is damaged, or missing.
+        DamagedError: A part is damaged or missing.
     """
     return table_parts(store, version_file(version, _ROWS), EVIDENCE)

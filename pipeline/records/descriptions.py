@@ -1,4 +1,4 @@
-"""What models and people wrote: caches of finished replies, and what of them describes a document's figures, pages and texts."""
+"""Descriptions by models and people: caches of replies, and the description of each figure, page and text of a document."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -24,41 +24,37 @@ from tasks.enriching.spending import spent_on
 _FOLDER = "captions"
 
 SPENT = "SPENT"
-"""The object that counts what all refreshes of a corpus have spent."""
+"""The object that counts the total spending of a corpus."""
 
 
 def open_descriptions(store: ObjectStore, key: str) -> RecordCache:
-    """Open the replies of one captioner."""
+    """Open the reply cache of one captioner."""
     return RecordCache(store, f"{_FOLDER}/{key}", schema_of(Description))
 
 
 class Descriptions:
-    """What is known of figures, pages and texts beside their documents; the caches of captioners are opened once.
+    """Descriptions of figures, pages and texts; caches of captioners are opened once.
 
-    Args:
-        workspace: The corpus.
-        all_of_them: Returns the id of each figure, page and text of the version, maybe more than once, and of a figure the SHA-1,
-            or its last digits: a person's words are for one of all. They are asked for only where a person wrote something.
+    ``all_targets`` yields the id of each figure, page and text of the version, and the SHA-1 of a figure or its last
+    digits. It is called only to match corrections.
 
     Raises:
-        UserError: A correction may be of several.
+        UserError: A correction matches several.
     """
 
-    def __init__(self, workspace: Workspace, all_of_them: Callable[[], Iterable[tuple[str, int | None]]]) -> None:
+    def __init__(self, workspace: Workspace, all_targets: Callable[[], Iterable[tuple[str, int | None]]]) -> None:
         self._workspace = workspace
         self._caches = {
             name: open_descriptions(workspace.store, used.captions.key) for name, used in workspace.captioners.items()
         }
-        self._likenesses = {name: NearDuplicates(workspace, used) for name, used in workspace.captioners.items()}
+        self._duplicates = {name: NearDuplicates(workspace, used) for name, used in workspace.captioners.items()}
         self._languages = Py3LangId()
-        self._people = match(workspace, all_of_them()).by_id if workspace.corrections.entries else {}
+        self._people = match(workspace, all_targets()).by_id if workspace.corrections.entries else {}
 
     def of(self, source: str, files: StructuredFiles) -> DescriptionResults:
-        """Return what describes the figures, pages and texts of a document; what its context alone describes is left out.
+        """Return the descriptions for a document; figures that only their context describes are left out.
 
-        Args:
-            source: The document's first source, which chooses the captioners.
-            files: The document.
+        The document's first source selects the captioners.
         """
         found: dict[tuple[Subject, str], DescriptionResult] = {}
         for subject in get_args(Subject):
@@ -72,11 +68,11 @@ class Descriptions:
 
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, DescriptionResult]:
         used = self._workspace.captioners[label]
-        asked = caption_targets(used.subject, files, language=used.options.language or "")
-        stand_ins = self._likenesses[label].of(asked.keys())
+        targets = caption_targets(used.subject, files, language=used.options.language or "")
+        stand_ins = self._duplicates[label].of(targets.keys())
         known = {made.id: made for made in rows_of(Description, self._caches[label].read([*stand_ins.values()]))}
         found = {}
-        for name, one in asked.items():
+        for name, one in targets.items():
             made = known.get(stand_ins[name])
             wording = description_result(used.name, used.options.kind, used.prompt, one.around(), made, self._languages)
             is_shared = made is not None and made.id != name
@@ -84,34 +80,31 @@ class Descriptions:
         return found
 
 
-def match(workspace: Workspace, all_of_them: Iterable[tuple[str, int | None]]) -> Corrected:
-    """Find what the corrections of a corpus name among all figures, pages and texts of a version.
+def match(workspace: Workspace, all_targets: Iterable[tuple[str, int | None]]) -> Corrected:
+    """Match the corrections of a corpus with all figures, pages and texts of a version.
 
     Raises:
-        UserError: A correction may be of several.
+        UserError: A correction matches several.
     """
     try:
-        return match_corrections(workspace.corrections, all_of_them)
+        return match_corrections(workspace.corrections, all_targets)
     except CorrectionsError as error:
         file = workspace.corpus.captions.corrections
         raise UserError(*(f"{file}: {mistake}" for mistake in error.args)) from error
 
 
 def read_spent(store: ObjectStore) -> Spent:
-    """Return what all refreshes of the corpus have spent on generative models.
-
-    Where that is nowhere written, because it was damaged, it is what the descriptions cost that are still kept.
-    """
+    """Return the total spending of a corpus on generative models; if the count was damaged, the cost of all stored replies."""
     found = _read_spent(store)
-    return found[0] if found else _spent_on_what_is_kept(store)
+    return found[0] if found else _cost_of_stored(store)
 
 
 def add_spent(store: ObjectStore, spent: Spent) -> None:
-    """Count what was spent just now. Only the holder of the lease spends, so nobody else writes meanwhile."""
+    """Add to the total spending; only the holder of the lease may call this."""
     found = _read_spent(store)
-    total = found[0] + spent if found else _spent_on_what_is_kept(store)
+    total = found[0] + spent if found else _cost_of_stored(store)
     if not store.swap(SPENT, total.model_dump_json().encode(), found[1] if found else None):
-        raise TransientError(f"another run spends at {store.root}/{SPENT} as well; refresh again when it is done")
+        raise TransientError(f"another run is writing {store.root}/{SPENT}; refresh again when it is done")
 
 
 def _read_spent(store: ObjectStore) -> tuple[Spent, str] | None:
@@ -122,7 +115,7 @@ def _read_spent(store: ObjectStore) -> tuple[Spent, str] | None:
         return Spent.model_validate_json(found[0]), found[1]
 
 
-def _spent_on_what_is_kept(store: ObjectStore) -> Spent:
+def _cost_of_stored(store: ObjectStore) -> Spent:
     total = Spent()
     for key in store.folders(_FOLDER):
         for shard in open_descriptions(store, key).shards():

@@ -1,4 +1,4 @@
-"""What changed from one version to another: read from what both left in the store."""
+"""Differences between two versions, from the files that both have in the store."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import each_fate, read_fates
-from pipeline.records.publication import named_manifest, read_manifest
+from pipeline.records.publication import named_manifest, readable_manifest
 from schemas.differences import VersionDiff
 from schemas.errors import DamagedError
 from schemas.evidence import rows_before
@@ -22,7 +22,7 @@ from schemas.versions import Manifest
 from tasks.versions.diff import TAGGED_FIGURE, VersionFacts, diff, release_note
 
 JUDGED = "judged"
-"""The report of the preset that a version was judged by, among those in its ``evaluation/``."""
+"""Report of the default preset among those in a version's ``evaluation/``."""
 
 _METRICS = {"recall_at_1", "recall_at_10", "reciprocal_rank", "ndcg_at_10", "figure_recall_at_10", "answered", "abstained"}
 
@@ -39,23 +39,16 @@ def compare_versions(workspace: Workspace, base: str, version: str) -> VersionDi
 
 
 def write_diff(store: ObjectStore, manifest: Manifest) -> None:
-    """Keep what changed from a version's parent beside the version: ``diff.json``, and ``release_note.md`` for people."""
-    base = _readable(store, manifest.parent)
+    """Write what changed since a version's parent: ``diff.json``, and ``release_note.md`` for people."""
+    base = readable_manifest(store, manifest.parent)
     try:
         found = _compared(store, base, manifest)
     except DamagedError:
         if base is None:
             raise
-        found = _compared(store, None, manifest)  # not all of the parent can be read
+        found = _compared(store, None, manifest)  # files of the parent are damaged
     store.replace(version_file(manifest.version, "diff.json"), found.model_dump_json(indent=1).encode())
     store.replace(version_file(manifest.version, "release_note.md"), release_note(found).encode())
-
-
-def _readable(store: ObjectStore, version: str | None) -> Manifest | None:
-    try:
-        return read_manifest(store, version) if version else None
-    except DamagedError:
-        return None
 
 
 def _compared(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:
@@ -67,8 +60,10 @@ def _compared(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> 
 
 
 def _facts(store: ObjectStore, manifest: Manifest, figures: KeyedTable) -> VersionFacts:
-    """Return what a version left in the store; its tagged figures go to where they can be asked for by their ids."""
-    report = _evaluation(store, manifest.version)
+    """Return the facts of a version; its tagged figures go to ``figures``."""
+    report: ModeReport | None = None
+    with contextlib.suppress(FileNotFoundError):
+        report = read_model(store, version_file(manifest.version, f"evaluation/{JUDGED}.json"), ModeReport)
     fates = read_fates(store, manifest.version)
     for table in _figures(store, manifest.version, fates):
         figures.add(table)
@@ -80,23 +75,16 @@ def _facts(store: ObjectStore, manifest: Manifest, figures: KeyedTable) -> Versi
     )
 
 
-def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
-    for name in (JUDGED, "hybrid"):  # as earlier releases called it
-        with contextlib.suppress(FileNotFoundError):
-            return read_model(store, version_file(version, f"evaluation/{name}.json"), ModeReport)
-    return None
-
-
 def _figures(store: ObjectStore, version: str, fates: pa.Table) -> Iterator[pa.Table]:
-    """Yield the tagged figures of a version as rows of ``TAGGED_FIGURE``, in reading order."""
+    """Yield the tagged figures of a version as ``TAGGED_FIGURE`` rows, in reading order."""
     named = fates.select(["doc_id", "source"]).sort_by([("doc_id", "ascending"), ("source", "ascending")]).combine_chunks()
     for part in placement_parts(store, version):
         if not part.num_rows:
             continue
         rows = part.filter(pc.is_valid(part.column("tag")))
         doc_ids = rows.column("doc_id")
-        # Both go by document, so a part stands beside a run of them.
-        first, last = (rows_before(named, str(part.column("doc_id")[place].as_py())) for place in (0, -1))
+        # Both are sorted by document, so each part needs one slice of the sources.
+        first, last = (rows_before(named, str(part.column("doc_id")[row].as_py())) for row in (0, -1))
         here = named.slice(first, last - first + 1)
         found = here.column("source").take(pc.index_in(doc_ids, here.column("doc_id").combine_chunks()))
         yield rows.append_column("source", pc.coalesce(found, doc_ids)).select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)

@@ -1,18 +1,14 @@
-"""Finished work of documents: which of them are parsed, and what of it goes into rows."""
+"""Read finished documents: which are parsed, and the parts that rows are made of."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.stores.document_files import (
-    parsed_file,
-    read_placements,
-    structured_file,
-)
+from backends.stores.document_files import parsed_file, read_placements, structured_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.caption_targets import StructuredFiles, caption_targets, open_drawn, target_ids
+from pipeline.records.caption_targets import StructuredFiles, caption_targets, drawn_cache, target_ids
 from pipeline.records.descriptions import Descriptions
 from pipeline.records.inherit import Inherited
 from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
@@ -22,18 +18,18 @@ from tasks.enriching.language import language_of
 from tasks.enriching.spaces import RowText
 
 WITHOUT_TAG: tuple[Subject, ...] = ("page", "text")
-"""What may be described and has no tag, and so no number."""
+"""Subjects that have no tag, and so no number."""
 
 
 def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
-    """Return which documents have a finished parse, sorted."""
+    """Return the documents that are parsed, sorted."""
     store, parse = workspace.store, workspace.keys.parse
     return [doc_id for doc_id in sorted(doc_ids) if store.exists(parsed_file(doc_id, parse))]
 
 
 @dataclass(frozen=True)
 class StructuredParts:
-    """What of a structured document rows are made of."""
+    """The parts of a structured document that rows are made of."""
 
     title: str
     date: str | None
@@ -48,29 +44,20 @@ class StructuredParts:
 
 
 class DocumentReader:
-    """Reads structured documents, their figures described as the corpus file says.
+    """Reads structured documents with their descriptions.
 
-    Args:
-        workspace: The corpus.
-        documents: All documents of the version that rows are made of.
-        inherited: All others.
+    ``documents`` are all of the version whose rows are made, ``inherited`` all others.
     """
 
     def __init__(self, workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> None:
         self._workspace = workspace
-        key = workspace.keys.drawn
-        self._drawn = None if key is None else open_drawn(workspace.store, key)
+        self._drawn = drawn_cache(workspace)
         self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
         self._languages = Py3LangId()
         self._descriptions = Descriptions(workspace, lambda: _describable(workspace, documents, inherited, self._drawn))
 
     def read(self, doc_id: str, source: str) -> StructuredParts:
-        """Return a document's parts.
-
-        Args:
-            doc_id: The document.
-            source: Its first source, which chooses the captioner.
-        """
+        """Return a document's parts; its first source selects the captioner."""
         store, folder = self._workspace.store, structured_file(doc_id, self._workspace.keys.structured)
         files = StructuredFiles(self._workspace, doc_id, self._drawn)
         figures, placements = read_placements(store, folder)
@@ -84,7 +71,7 @@ class DocumentReader:
         )
 
     def passages(self, doc_id: str, source: str) -> list[RowText]:
-        """Return what of each row of a document can be embedded; arguments as for ``read``."""
+        """Return what can be embedded of each row of a document; arguments as for ``read``."""
         parts = self.read(doc_id, source)
         return [
             RowText(
@@ -98,7 +85,7 @@ class DocumentReader:
 def _describable(
     workspace: Workspace, documents: Iterable[str], inherited: Inherited, drawn: RecordCache | None
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield what of a version may be described, some more than once: figures with their SHA-1, or its end, pages and texts."""
+    """Yield the ids that corrections may name, some more than once, and of figures the SHA-1 or its last digits."""
     for doc_id in documents:
         figures, _ = read_placements(workspace.store, structured_file(doc_id, workspace.keys.structured))
         yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in figures)

@@ -1,4 +1,4 @@
-"""The rows of a version, kept in files of a bounded number of rows and read back a file at a time."""
+"""The rows of a version: written to Parquet files of a bounded number of rows, read one file at a time."""
 
 import bisect
 import functools
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from backends.stores.checksums import damage
 from backends.stores.objects import read_table, reading
 from schemas.errors import MissingError
-from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows, as_evidence, rows_before
+from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows, rows_before
 from schemas.ids import version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
@@ -21,14 +21,12 @@ FILES_SAMPLED, ROWS_SAMPLED = 10, 50
 
 _OF = re.compile(r"-of-(\d+)\.parquet$")
 _STEM = "rows-"
-_WHOLE = "placements.parquet"
-"""Where the placements of versions lie that were made before they came in parts."""
 
 
 class PartWriter:
-    """Writes a table that comes piece by piece: the same rows give the same files, whatever the pieces.
+    """Writes a table to files; the same rows give the same files, however they are split between calls.
 
-    What another table left in the folder goes first. The last file says how many there are.
+    An existing table in the folder is deleted first. The name of the last file contains the number of files.
     """
 
     def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
@@ -42,16 +40,16 @@ class PartWriter:
             store.delete(name)
 
     def add(self, table: pa.Table) -> None:
-        """Write rows, as far as they fill files."""
+        """Add rows, and write the files that are full."""
         self.rows += table.num_rows
         self._waiting += table.num_rows
         self._held.append(table)
-        # A full file is held back until there are more rows, since the last one has another name.
+        # The last file gets another name, so a full one waits for more rows.
         while self._waiting > ROWS_A_FILE:
             self._write("")
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         self._write(f"-of-{self._written + 1:05d}")
 
     def _write(self, suffix: str) -> None:
@@ -75,61 +73,55 @@ def placement_writer(store: ObjectStore, version: str) -> PartWriter:
 
 
 def table_parts(store: ObjectStore, folder: str, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield what a ``PartWriter`` wrote into a folder; raises as ``evidence_parts`` does."""
+    """Yield a table that a ``PartWriter`` wrote; raises as ``evidence_parts`` does."""
     return (read_table(store, name, schema) for name in _parts(store, folder))
 
 
 def row_files(store: ObjectStore, version: str) -> list[str]:
-    """Return the names of the files that hold a version's rows.
+    """Return the names of the files of a version's rows.
 
     Raises:
         DamagedError: One is missing.
     """
-    return [*_parts(store, version_file(version, "evidence")), *_placement_files(store, version)]
+    return [name for kind in ("evidence", "placements") for name in _parts(store, version_file(version, kind))]
 
 
 def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
     """Yield a version's evidence, by document id and reading order.
 
     Raises:
-        DamagedError: A part is damaged, or missing.
+        DamagedError: A part is damaged or missing.
     """
-    return (_evidence_part(store, name) for name in _parts(store, version_file(version, "evidence")))
+    return table_parts(store, version_file(version, "evidence"), EVIDENCE)
 
 
 def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
-    """Yield about ``ROWS_SAMPLED`` rows from all over a version's evidence, out of ``FILES_SAMPLED`` files at most.
+    """Yield about ``ROWS_SAMPLED`` rows spread over a version's evidence, from at most ``FILES_SAMPLED`` files.
 
     Raises:
-        DamagedError: A part is damaged, or missing.
+        DamagedError: A part is damaged or missing.
     """
     names = _parts(store, version_file(version, "evidence"))
     chosen = names[:: -(-len(names) // FILES_SAMPLED) or 1]
     for name in chosen:
-        part = _evidence_part(store, name)
+        part = read_table(store, name, EVIDENCE)
         step = -(-part.num_rows * len(chosen) // ROWS_SAMPLED) or 1
         yield part.take(pa.array(range(0, part.num_rows, step), pa.int64()))
 
 
-def _evidence_part(store: ObjectStore, name: str) -> pa.Table:
-    table = read_table(store, name)
-    with reading(store, name):
-        return as_evidence(table)
-
-
 def placement_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
-    """Yield where a version's figures stand, by document id and order; raises as ``evidence_parts`` does."""
-    return (read_table(store, name, PLACEMENTS) for name in _placement_files(store, version))
+    """Yield a version's placements, by document id and order; raises as ``evidence_parts`` does."""
+    return table_parts(store, version_file(version, "placements"), PLACEMENTS)
 
 
 def version_rows(store: ObjectStore, version: str) -> Iterator[VersionRows]:
-    """Yield a version's rows, document by document, some documents at a time; raises as ``evidence_parts`` does."""
+    """Yield a version's rows, some whole documents at a time; raises as ``evidence_parts`` does."""
     placements = _ByDocument(placement_parts(store, version))
     held = EVIDENCE.empty_table()
     for part in evidence_parts(store, version):
         held = pa.concat_tables([held, part])
         if held.num_rows:
-            # The last document may go on in the next part.
+            # The last document may continue in the next part.
             last = str(held.column("doc_id")[-1].as_py())
             cut = rows_before(held, last)
             if cut:
@@ -139,14 +131,14 @@ def version_rows(store: ObjectStore, version: str) -> Iterator[VersionRows]:
 
 
 class _ByDocument:
-    """Placements in order, taken up to a document at a time."""
+    """A cursor over placements, which are sorted by document."""
 
     def __init__(self, parts: Iterator[pa.Table]) -> None:
         self._parts = parts
         self._held = PLACEMENTS.empty_table()
 
     def before(self, doc_id: str | None) -> pa.Table:
-        """Take what is left of the documents before one; of all where None."""
+        """Take the placements of the remaining documents before one, or of all where None."""
         taken = [self._held.slice(0, 0)]
         while True:
             cut = self._held.num_rows if doc_id is None else rows_before(self._held, doc_id)
@@ -167,7 +159,7 @@ def read_placements(store: ObjectStore, version: str) -> pa.Table:
 
 
 class DocumentRows:
-    """A version's evidence by document: its files are in that order, so that few of them are read for one.
+    """A version's evidence by document. Files are sorted by document, so one document needs few of them.
 
     Raises as ``evidence_parts`` does.
     """
@@ -178,11 +170,11 @@ class DocumentRows:
         self._first_document = functools.cache(self._read_first_document)
 
     def of(self, doc_id: str) -> pa.Table:
-        """Return a document's rows in reading order; none where the version hasn't got it."""
-        # The document may begin in the file before the first one that begins with it, or with a later one.
+        """Return a document's rows in reading order; empty where the version lacks it."""
+        # The document may begin inside the file before the first that begins with it.
         first = bisect.bisect_left(self._names, doc_id, key=self._first_document)
         stop = bisect.bisect_right(self._names, doc_id, key=self._first_document)
-        parts = (_evidence_part(self._store, name) for name in self._names[max(0, first - 1) : stop])
+        parts = (read_table(self._store, name, EVIDENCE) for name in self._names[max(0, first - 1) : stop])
         found = [part.filter(pc.equal(part.column("doc_id"), pa.scalar(doc_id))) for part in parts]
         return pa.concat_tables([EVIDENCE.empty_table(), *found])
 
@@ -192,14 +184,14 @@ class DocumentRows:
 
 
 def page_rows(evidence: pa.Table) -> list[tuple[str, int, str]]:
-    """Return document, page and picture of each row of a page."""
+    """Return document, page and picture of each page's row."""
     rows = evidence.select(["modality", "doc_id", "page", "figure_id"])
     rows = rows.filter(pc.equal(rows.column("modality"), pa.scalar(str(Modality.PAGE))))
     return [(row["doc_id"], row["page"], row["figure_id"]) for row in rows.to_pylist()]
 
 
 def pictured_rows(store: ObjectStore, version: str, modality: Modality) -> pa.Table:
-    """Return ``evidence_id`` and ``figure_id`` of each figure's row, or each page's, by document and order.
+    """Return ``evidence_id`` and ``figure_id`` of all rows of figures or of pages, by document and order.
 
     Raises as ``evidence_parts`` does.
     """
@@ -217,21 +209,13 @@ _PICTURED = pa.schema([EVIDENCE.field("evidence_id"), EVIDENCE.field("figure_id"
 
 
 def figures_of(placements: pa.Table) -> frozenset[str]:
-    """Return the figures that stand somewhere."""
+    """Return the ids of the placed figures."""
     return frozenset(figure for figure in placements.column("figure_id").to_pylist() if figure is not None)
 
 
 def _parts(store: ObjectStore, folder: str) -> list[str]:
     names = store.names(folder)
     found = _OF.search(names[-1]) if names else None
-    # Versions that were made before all parts had to be there don't say how many there are.
-    numbered = found is not None or not names or names[-1].startswith(f"{folder}/{_STEM}")
-    wanted = int(found[1]) if found else None if numbered else len(names)
-    if len(names) != wanted:
-        raise damage(MissingError, store.root, folder, f"has {len(names)} of {wanted or 'more'} parts")
+    if found is None or len(names) != int(found[1]):
+        raise damage(MissingError, store.root, folder, f"has {len(names)} of {found[1] if found else 'more'} parts")
     return names
-
-
-def _placement_files(store: ObjectStore, version: str) -> list[str]:
-    whole = version_file(version, _WHOLE)
-    return [whole] if store.exists(whole) else _parts(store, version_file(version, "placements"))

@@ -1,37 +1,37 @@
-"""What a refresh would ask generative models, before anything is asked."""
+"""Estimate of the calls that a refresh would make to generative models."""
 
 from collections.abc import Collection, Iterable
-from itertools import islice
 
 from backends.stores.document_files import structured_file
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.caption_targets import StructuredFiles, caption_targets, describable_by, open_drawn
+from pipeline.records.caption_targets import StructuredFiles, caption_targets, describable_by, drawn_cache
 from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.near_duplicates import NearDuplicates
+from schemas.batches import batched
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spending import Budget, most, spent_on
 
-A_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.0}
-"""Figures with a row, pages, and rows of text that a PDF holds, where nothing of the corpus is known yet.
+PER_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.0}
+"""Figures with a row, pages, and rows of text in 1 MiB of PDF, for a corpus without a live version.
 
-Of figures 4,488 in 380 MiB of four corpora; of pages 2,707 in 98 MiB of one, with 3.6 rows of text or tables a page.
+Measured on 4,488 figures in 380 MiB of four corpora, and 2,707 pages in 98 MiB of one with 3.6 rows of text or tables a page.
 """
 
 DOCUMENTS_AT_ONCE = 64
-"""Documents whose figures, pages or texts are looked up together."""
+"""Documents that are looked up together."""
 
 
 def expected_calls(
     workspace: Workspace, documents: Collection[PlannedDocument], live: Manifest | None
 ) -> dict[str, ExpectedCalls]:
-    """Return what each captioner would be asked for documents that rows are made of.
+    """Return the expected calls of each captioner for documents whose rows are made.
 
-    Figures and texts of structured documents are counted, and pages of drawn ones. Those of others follow from their bytes, as
-    many a byte as the live version has.
+    Figures and texts of structured documents, and pages that are drawn, are counted. For other documents they are estimated from
+    the document's bytes, by the ratio of the live version.
     """
     budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
     found = {}
@@ -42,12 +42,13 @@ def expected_calls(
             for document in documents
             if workspace.captioner_of(subject, document.source) == label
         }
-        read = sorted(doc_id for doc_id in sizes if workspace.store.exists(_folder(workspace, doc_id)))
+        structured_key = workspace.keys.structured
+        read = sorted(doc_id for doc_id in sizes if workspace.store.exists(structured_file(doc_id, structured_key)))
         cache = open_descriptions(workspace.store, used.captions.key)
         counted, undrawn = _missing(workspace, used, read, cache)
-        a_byte = _a_byte(subject, live)
-        estimated = undrawn + round((sum(sizes.values()) - sum(sizes[doc_id] for doc_id in read)) * a_byte)
-        each, items = _a_call(used, cache), counted + estimated
+        per_byte = _per_byte(subject, live)
+        estimated = undrawn + round((sum(sizes.values()) - sum(sizes[doc_id] for doc_id in read)) * per_byte)
+        each, items = _cost_of_call(used, cache), counted + estimated
         found[label] = ExpectedCalls(
             subject=subject,
             items=items,
@@ -58,10 +59,10 @@ def expected_calls(
     return found
 
 
-def _a_byte(subject: Subject, live: Manifest | None) -> float:
+def _per_byte(subject: Subject, live: Manifest | None) -> float:
     size = live.sizes.get("sources", 0) if live else 0
     if live is None or not size:
-        return A_MEBIBYTE[subject] / (1 << 20)
+        return PER_MEBIBYTE[subject] / (1 << 20)
     rows = live.counts.rows_by_modality
     match subject:
         case "figure":
@@ -73,29 +74,24 @@ def _a_byte(subject: Subject, live: Manifest | None) -> float:
 
 
 def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: RecordCache) -> tuple[int, int]:
-    """Count what of structured documents the captioner hasn't described yet, and the pages that aren't drawn yet."""
+    """Return how many descriptions are missing of structured documents, and how many of their pages aren't drawn yet."""
     missing: set[bytes] = set()
-    likenesses, undrawn = NearDuplicates(workspace, used), 0
-    drawn = open_drawn(workspace.store, workspace.keys.drawn) if workspace.keys.drawn else None
-    coming = iter(doc_ids)
-    while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
+    duplicates, undrawn = NearDuplicates(workspace, used), 0
+    drawn = drawn_cache(workspace)
+    for group in batched(doc_ids, DOCUMENTS_AT_ONCE):
         found: set[str] = set()
         for doc_id in group:
             files = StructuredFiles(workspace, doc_id, drawn)
             found |= describable_by(used.options.kind, caption_targets(used.subject, files)).keys()
             if used.subject == "page":
                 undrawn += len(files.pages) - len(files.drawn)
-        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(likenesses.of(found).values()))
+        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(duplicates.of(found).values()))
     return len(missing), undrawn
 
 
-def _a_call(used: CaptionerInUse, cache: RecordCache) -> Spent:
-    """Return what a call costs: on average where there were some, else at most."""
+def _cost_of_call(used: CaptionerInUse, cache: RecordCache) -> Spent:
+    """Return the mean cost of a stored call; the maximum cost where there is none."""
     made = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
     if not made:
         return most(used.options, used.prompt.body, used.subject)
     return spent_on(made).times(1 / len(made))
-
-
-def _folder(workspace: Workspace, doc_id: str) -> str:
-    return structured_file(doc_id, workspace.keys.structured)

@@ -1,4 +1,4 @@
-"""What a new version takes over from the live one: documents that are what they were, read by what they were read by."""
+"""Documents that a new version takes over from the live one: unchanged, and processed with the same keys."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
@@ -25,15 +25,15 @@ from schemas.versions import Manifest, Plan
 
 @dataclass(frozen=True)
 class Inherited:
-    """Documents of the parent that go into the next version as they are, by their number of pages; their rows stay there.
+    """Documents of the parent that the next version takes over, with their number of pages; their rows stay in the parent.
 
-    ``failures`` are what could not be read of their pages.
+    ``failures`` are those of their pages.
     """
 
     pages: Mapping[str, int]
     failures: Sequence[Failure]
     version: str | None = None
-    """The parent, where there are any."""
+    """The parent; None where nothing is taken over."""
 
     @property
     def documents(self) -> Set[str]:
@@ -41,7 +41,7 @@ class Inherited:
         return self.pages.keys()
 
     def without(self, doc_ids: Collection[str]) -> "Inherited":
-        """Return what is left without some documents."""
+        """Return the rest without some documents."""
         if self.documents.isdisjoint(doc_ids):
             return self
         pages = {doc_id: count for doc_id, count in self.pages.items() if doc_id not in doc_ids}
@@ -57,11 +57,11 @@ class Inherited:
             yield VersionRows(*(_of(table, known) for table in (rows.evidence, rows.placements)))
 
     def evidence(self, store: ObjectStore) -> Iterator[pa.Table]:
-        """Yield their evidence alone."""
+        """Yield their evidence."""
         return self._kept(evidence_parts, store)
 
     def placements(self, store: ObjectStore) -> Iterator[pa.Table]:
-        """Yield their placements alone."""
+        """Yield their placements."""
         return self._kept(placement_parts, store)
 
     def _kept(self, parts: Callable[[ObjectStore, str], Iterator[pa.Table]], store: ObjectStore) -> Iterator[pa.Table]:
@@ -74,15 +74,10 @@ NOTHING = Inherited({}, ())
 
 
 def inherit(workspace: Workspace, plan: Plan, *, is_first: bool = False) -> Inherited:
-    """Return the documents of a plan that its parent made rows of by the very same keys: there is nothing to do for them.
+    """Return the documents of a plan whose rows the parent made with the same keys.
 
-    Going through them one by one again would make a refresh cost what the corpus costs, and not what its change does.
-
-    Args:
-        workspace: The corpus.
-        plan: Of the version to be made.
-        is_first: Read all rows of the parent, to see that they are whole. Later stages go by what the first one noted: what is
-            damaged meanwhile they find as they read the rows, and whoever begins again after that has them read again.
+    They make a refresh cost as much as the change, and not as the corpus. With ``is_first`` all rows of the parent are read
+    to check them. Later stages rely on the note of that; if they find damage, the next run reads all rows again.
     """
     store = workspace.store
     manifest = readable_manifest(store, plan.parent)
@@ -91,14 +86,14 @@ def inherit(workspace: Workspace, plan: Plan, *, is_first: bool = False) -> Inhe
     try:
         if is_first or not _was_whole(store, plan.version, manifest.version):
             for name in row_files(store, manifest.version):
-                store.get(name)  # found damaged while rows are made of it, it would be too late
+                store.get(name)  # raises now instead of while rows are made of it
         return _taken_over(workspace, plan, manifest)
     except DamagedError:
         return NOTHING
 
 
 def _was_whole(store: ObjectStore, version: str, parent: str) -> bool:
-    """Return whether ``enrich`` found the parent's rows whole, and nobody has found one of its files damaged since."""
+    """Return whether ``enrich`` found all of the parent's rows intact, and no damage was noted since."""
     note = read_notes(store, version, (Stage.ENRICH,)).get(Stage.ENRICH)
     damaged = read_damage_note(store).names
     return (
@@ -112,15 +107,15 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     if failures is None:
         return NOTHING
     before = indexed_pages(read_ledger(store, manifest.version))
-    # What is parsed again, though the parent has it, was damaged; and what a budget left unread may be read now.
-    anew = {doc_id for shard in plan.shards for doc_id in shard}
-    anew |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
+    # A document that is parsed again was damaged; one that a budget left unread may be read now.
+    redone = {doc_id for shard in plan.shards for doc_id in shard}
+    redone |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
     pages = {
         document.doc_id: before[document.doc_id]
         for document in plan.documents
-        if document.doc_id in before and document.doc_id not in anew
+        if document.doc_id in before and document.doc_id not in redone
     }
-    # Tagged copies that could not be made are tried again.
+    # Tagged copies that failed are tried again.
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != Step.TAG]
     return Inherited(pages, failures, manifest.version)
 

@@ -1,8 +1,7 @@
-"""What a version needs of its store, object by object: how a damaged version is recognised.
+"""The inventory of a version: the objects that it needs, which shows whether any is damaged.
 
-A finished version lists its objects with their sizes, and the files of its own folder with their digests too; all others carry
-their checksums, or have them for a name. One listing of the store then says whether anything is missing or cut, and reading says
-whether anything changed.
+It lists shared objects with their sizes, and the version's own files with their digests too. Listing the store shows what is
+missing or cut; reading shows what changed, since shared objects carry their own checksums.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -10,15 +9,12 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from backends.stores.objects import read_table
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records.damage_note import note_damage
 from pipeline.records.evidence import PartWriter
-from pipeline.records.publication import manifest_name, readable_manifest
+from pipeline.records.publication import manifest_name
 from pipeline.records.shared_objects import OBJECTS, SharedObjects
 from schemas.errors import DamagedError, MissingError
 from schemas.ids import sha256, version_file
@@ -26,17 +22,17 @@ from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
 
 FILE = "inventory.parquet"
-"""Lists the files of the version's own folder; those among them that list shared objects lie in ``SHARED``."""
+"""Lists the files of the version's folder, those in ``SHARED`` included; these list the shared objects."""
 
 SHARED = "inventory"
 
 _LATER = ("manifest.json", "override.json", FILE)
-"""What comes into a version's folder after its inventory was taken."""
+"""Files that are written after the inventory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An object that a version needs, by its stored bytes; ``sha256`` is there for files of the version's own folder."""
+    """An object that a version needs, by its stored bytes; shared objects have no ``sha256``."""
 
     name: str
     bytes: int
@@ -45,26 +41,23 @@ class Item:
 
 @dataclass(frozen=True)
 class Damage:
-    """An object that isn't what a version needs."""
+    """A damaged or missing object."""
 
     name: str
     fault: str
 
 
 def write_inventory(store: ObjectStore, version: str, names: Iterable[str]) -> str:
-    """Keep the list of what a version needs, as it lies in the store now.
+    """Write the list of objects that a version needs, from the state of the store.
 
-    Args:
-        store: The corpus's store.
-        version: A version that is complete but for its manifest.
-        names: Shared objects that it needs.
+    The version lacks only its manifest; ``names`` are the shared objects that it needs.
 
     Returns:
-        Its SHA-256, for the manifest.
+        The list's SHA-256, for the manifest.
     """
     shared = PartWriter(store, version_file(version, SHARED), OBJECTS)
     with TemporaryTables() as tables:
-        # One that is needed and isn't stored is listed all the same, and found missing at the next look.
+        # Objects that are not in the store are listed too, so that the next check reports them.
         for part in SharedObjects(tables, store).needed(names):
             shared.add(part)
     shared.close()
@@ -76,78 +69,53 @@ def write_inventory(store: ObjectStore, version: str, names: Iterable[str]) -> s
     return sha256(data)
 
 
-def read_inventory(store: ObjectStore, version: str) -> Iterator[Item] | None:
-    """Return what a version needs; None where it was finished before inventories were kept.
+def read_inventory(store: ObjectStore, version: str) -> Iterator[Item]:
+    """Return all objects that a version needs.
 
     Raises:
-        DamagedError: The list can't be read: of its own files at once, of shared objects when their turn comes.
+        DamagedError: A list can't be read; those of shared objects are read as the iterator gets there.
     """
     own = read_own(store, version)
-    return None if own is None else chain((Item(*row, None) for row in _shared(store, version, own)), own)
+    return chain((Item(*row, None) for row in _shared(store, own)), own)
 
 
-def read_own(store: ObjectStore, version: str) -> tuple[Item, ...] | None:
-    """Return the files of a version's own folder; None where it was finished before inventories were kept."""
-    table = _listed(store, version)
-    return None if table is None else rows_of(Item, table.filter(pc.is_valid(table.column("sha256"))))
+def read_own(store: ObjectStore, version: str) -> tuple[Item, ...]:
+    """Return the files of a version's own folder.
 
-
-def _listed(store: ObjectStore, version: str) -> pa.Table | None:
-    try:
-        return read_table(store, version_file(version, FILE), schema_of(Item))
-    except MissingError:
-        return None
-
-
-def _shared(store: ObjectStore, version: str, own: Iterable[Item]) -> Iterator[tuple[str, int]]:
-    """Yield the names and bytes of the shared objects that a version needs, in the order of their list.
-
-    Args:
-        store: The corpus's store.
-        version: A version that has an inventory.
-        own: The files of its own folder.
+    Raises:
+        DamagedError: The list can't be read.
     """
-    lists = sorted(item.name for item in own if item.name.startswith(version_file(version, f"{SHARED}/")))
-    listed = None if lists else _listed(store, version)
-    if listed is not None:
-        # Versions from before these were lists of their own have all in one.
-        yield from _rows(listed.filter(pc.is_null(listed.column("sha256"))))
-    for name in lists:
-        yield from _rows(read_table(store, name, OBJECTS))
+    return rows_of(Item, read_table(store, version_file(version, FILE), schema_of(Item)))
 
 
-def _rows(objects: pa.Table) -> Iterator[tuple[str, int]]:
-    columns = (objects.column(name).to_pylist() for name in OBJECTS.names)
-    return zip(*columns, strict=True)
+def _shared(store: ObjectStore, own: Iterable[Item]) -> Iterator[tuple[str, int]]:
+    """Yield names and sizes of the shared objects that a version needs, from its own files that list them."""
+    for name in sorted(item.name for item in own if f"/{SHARED}/" in item.name):
+        objects = read_table(store, name, OBJECTS)
+        yield from zip(*(objects.column(column).to_pylist() for column in OBJECTS.names), strict=True)
 
 
 def missing_or_cut(store: ObjectStore, version: str, shared: SharedObjects) -> Iterator[Damage]:
-    """Yield what of a version's objects is missing or cut, by listings; what has another size and is whole was made again.
+    """Yield the objects of a version that are missing or cut, by listings.
 
-    Args:
-        store: The corpus's store.
-        version: A finished version.
-        shared: The shared objects of the store.
+    Objects of another size that can be read were written again, and are intact.
     """
     try:
         own = read_own(store, version)
     except DamagedError as error:
         yield Damage(error.name, error.message)
         return
-    if own is None and (manifest := readable_manifest(store, version)) is not None and manifest.inventory:
-        name = version_file(version, FILE)
-        yield Damage(name, f"{store.root}/{name} is missing")
     sizes = store.sizes(version_file(version, ""))
-    for item in own or ():
+    for item in own:
         if sizes.get(item.name) != item.bytes:
             yield _size_damage(store, item.name, item.bytes, sizes.get(item.name))
     try:
-        differing = list(shared.differing(_shared(store, version, own or ())))
+        differing = list(shared.differing(_shared(store, own)))
     except DamagedError as error:
         yield Damage(error.name, error.message)
         return
     for name, size, found in differing:
-        if found is None or not _is_whole(store, name):
+        if found is None or not _is_intact(store, name):
             yield _size_damage(store, name, size, found)
 
 
@@ -156,7 +124,7 @@ def _size_damage(store: ObjectStore, name: str, size: int, found: int | None) ->
     return Damage(name, f"{store.root}/{name} {fault}")
 
 
-def _is_whole(store: ObjectStore, name: str) -> bool:
+def _is_intact(store: ObjectStore, name: str) -> bool:
     try:
         store.get(name)
     except DamagedError:
@@ -165,7 +133,7 @@ def _is_whole(store: ObjectStore, name: str) -> bool:
 
 
 def changed(store: ObjectStore, version: str) -> Iterator[Damage]:
-    """Yield what of a version's own files isn't what was written, by reading all of them."""
+    """Yield the own files of a version that changed, by reading all of them."""
     try:
         for name in (manifest_name(version), version_file(version, "override.json")):
             if store.exists(name):
@@ -174,7 +142,7 @@ def changed(store: ObjectStore, version: str) -> Iterator[Damage]:
     except DamagedError as error:
         yield Damage(error.name, error.message)
         return
-    for item in items or ():
+    for item in items:
         yield from _changed(store, item)
 
 
@@ -187,13 +155,9 @@ def _changed(store: ObjectStore, item: Item) -> Iterator[Damage]:
 
 
 def check_index_files(workspace: Workspace, version: str, *, digests: bool = False, skip: Container[str] = ()) -> None:
-    """Raise where the files of a version's embedded index aren't what was built: the engine itself doesn't look.
+    """Raise where files of a version's embedded index changed; the engine doesn't check them.
 
-    Args:
-        workspace: The corpus.
-        version: A finished version.
-        digests: Read the files too where they lie on this machine, and don't only compare sizes.
-        skip: Files that are left out.
+    With ``digests``, files on this machine are read too; files in ``skip`` are not checked.
 
     Raises:
         DamagedError: A file is missing, cut or changed.
@@ -202,39 +166,36 @@ def check_index_files(workspace: Workspace, version: str, *, digests: bool = Fal
     items = [item for item in _index_files(store, version) if item.name not in skip]
     sizes = store.sizes(version_file(version, INDEX_FOLDER)) if items else {}
     for item in items:
-        whole = sizes.get(item.name) == item.bytes
-        if whole and digests and "://" not in store.root:
-            whole = store.digest(item.name) == item.sha256
-        if not whole:
+        intact = sizes.get(item.name) == item.bytes
+        if intact and digests and "://" not in store.root:
+            intact = store.digest(item.name) == item.sha256
+        if not intact:
             raise _index_damaged(workspace, version, item)
 
 
 def linked_index_files(store: ObjectStore, version: str, parent: str) -> dict[str, Item]:
-    """Return the files of a version's index that are its parent's under a second name, each as the parent's inventory lists it.
-
-    There are some where the index was derived on a file system that has links.
-    """
+    """Return the files of a version's index that are hard links to its parent's, each as the parent's inventory lists it."""
     if "://" in store.root:
         return {}
     root, own = Path(store.root), {_path_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
     same = {
-        name: own[place]
+        name: own[path]
         for name in store.names(version_file(parent, INDEX_FOLDER))
-        if (place := _path_in_table(name)) in own and (root / own[place]).samefile(root / name)
+        if (path := _path_in_table(name)) in own and (root / own[path]).samefile(root / name)
     }
-    # A damaged inventory of the parent's is in nobody's way who has nothing of it.
+    # Without links, a damaged inventory of the parent doesn't matter.
     items = _index_files(store, parent) if same else ()
     return {same[item.name]: item for item in items if item.name in same}
 
 
 def check_linked_index_files(workspace: Workspace, version: str, parent: str) -> None:
-    """Raise where a version that has an inventory took a damaged file over from its parent's index; it is noted.
+    """Raise, and note the damage, where a version's index has hard links to damaged files of its parent's.
 
     Raises:
-        DamagedError: It did; nothing is derived from that parent any more.
+        DamagedError: Such a file differs from the parent's inventory.
     """
     store = workspace.store
-    own = {item.name: item.sha256 for item in read_own(store, version) or ()}
+    own = {item.name: item.sha256 for item in read_own(store, version)}
     for name, item in linked_index_files(store, version, parent).items():
         if own[name] != item.sha256:
             note_damage(store, [item.name])
@@ -242,13 +203,16 @@ def check_linked_index_files(workspace: Workspace, version: str, parent: str) ->
 
 
 def _index_files(store: ObjectStore, version: str) -> list[Item]:
-    return [
-        item for item in read_own(store, version) or () if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")
-    ]
+    """Return the index files in a version's inventory; none while it is evaluated, before it has one."""
+    try:
+        own = read_own(store, version)
+    except MissingError:
+        return []
+    return [item for item in own if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")]
 
 
 def _path_in_table(name: str) -> str:
-    """Return a file's place within the engine's table, which is called otherwise in each version."""
+    """Return a file's path below the engine's table, whose name contains the version."""
     return name.split(f"/{INDEX_FOLDER}/", 1)[1].partition("/")[2]
 
 

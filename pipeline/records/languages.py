@@ -1,4 +1,4 @@
-"""Whether a corpus is in languages that its text model knows, and what to set where it isn't."""
+"""Whether the text model of a corpus knows its languages, and what to set where it doesn't."""
 
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.models.text_languages import MULTILINGUAL
@@ -6,24 +6,16 @@ from pipeline.corpus.workspace import Workspace
 from schemas.versions import Counts
 
 LARGELY = 0.2
-"""Share of a corpus's documents from which on it is worth another model; below, a few cited works may be in any language."""
+"""Share of documents in unknown languages above which another model is recommended; a few cited works don't matter."""
 
 
 def known_languages(workspace: Workspace) -> frozenset[str] | None:
-    """Return the languages that the corpus's text model knows; None where that isn't known here."""
+    """Return the languages that the corpus's text model knows; None where that is unknown."""
     return TEXT_EMBEDDERS.of(workspace.corpus.embeddings).languages
 
 
 def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
-    """Say that a version is largely in languages that the corpus's text model doesn't know, and what to set.
-
-    Args:
-        workspace: The corpus.
-        counts: Of the version.
-
-    Returns:
-        One line for people; None where there is nothing to say.
-    """
+    """Return advice in one line where a version is largely in languages that the text model doesn't know; else None."""
     known = known_languages(workspace)
     if known is None:
         return None
@@ -34,7 +26,7 @@ def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
     named = ", ".join(f"{count} in {name}" for name, count in sorted(foreign.items(), key=lambda one: (-one[1], one[0])))
     model = workspace.corpus.embeddings.text
     return (
-        f"of {counts.documents} documents {total} are in languages that the text model {model!r} doesn't know, since it knows "
-        f"{', '.join(sorted(known))} alone: {named}; bm25 finds their words, dense and hybrid find less than they could; set "
+        f"{total} of {counts.documents} documents are in languages that the text model {model!r} doesn't know: {named}; it knows "
+        f"only {', '.join(sorted(known))}; bm25 finds their words, dense and hybrid find less than they could; set "
         f"embeddings.text to a multilingual model, such as {MULTILINGUAL}, with its revision"
     )

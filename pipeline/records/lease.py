@@ -1,4 +1,4 @@
-"""Who may refresh a corpus: one run at a time, re-entered by each of its tasks."""
+"""The lease of a corpus: one run at a time may refresh it; its tasks re-enter the lease."""
 
 import contextlib
 import os
@@ -25,23 +25,18 @@ def _now() -> datetime:
 
 
 def _host() -> str:
-    """Name this machine's boot: a process id means nothing on another machine, nor after a restart."""
+    """Name this machine and its boot: a process id means nothing on another machine or after a restart."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:  # not Linux: the time of the boot moves when somebody sets the clock
+    except OSError:  # not Linux
         boot = str(int(psutil.boot_time()))
     return f"{socket.gethostname()}@{boot}"
 
 
 def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
-    """Take the lease, or re-enter it.
+    """Take the lease, or re-enter it. A holder whose process on this machine is dead, or whose term has ended, is replaced.
 
-    A holder whose process on this machine is dead is replaced at once, any other when its term has run out.
-
-    Args:
-        store: The corpus's store.
-        run_id: Who asks; the same run may ask again from another process.
-        tied_to_process: The run lives and dies with this process; an Airflow run doesn't.
+    ``tied_to_process``: the run ends with this process, unlike an Airflow run.
 
     Raises:
         UserError: Another run holds the lease.
@@ -63,7 +58,7 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
 
 
 def release(store: ObjectStore, run_id: str) -> None:
-    """Give the lease back; nothing happens when somebody else holds it. Only the fencing number is kept."""
+    """Release the lease if this run holds it; its fencing number is kept."""
     held, etag = _read(store)
     if held is not None and held.run_id == run_id:
         free = Lease(run_id="", fence=held.fence, until=_now(), host="")
@@ -72,13 +67,13 @@ def release(store: ObjectStore, run_id: str) -> None:
 
 @contextlib.contextmanager
 def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterator[Lease]:
-    """Hold the lease during a block, renewed in the background; it is not given back at the end."""
+    """Hold the lease during a block, renewed in the background; it is not released at the end."""
     lease = acquire(store, run_id, tied_to_process=tied_to_process)
     done = threading.Event()
 
     def renew() -> None:
         while not done.wait(TERM.total_seconds() / 5):
-            # A failed renewal is not the end: the term is long, and publishing checks the fence.
+            # The term outlasts a failed renewal, and publishing checks the fence.
             with contextlib.suppress(TransientError, UserError):
                 acquire(store, run_id, tied_to_process=tied_to_process)
 
@@ -92,13 +87,13 @@ def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterat
 
 
 def still_held(store: ObjectStore, lease: Lease) -> bool:
-    """Return whether nobody took the lease over since."""
+    """Return whether a run still holds its lease."""
     held, _ = _read(store)
     return held is not None and (held.run_id, held.fence) == (lease.run_id, lease.fence)
 
 
 def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
-    """Return the lease and its ETag. One that is damaged holds nobody: a run that has it publishes nothing without its fence."""
+    """Return the lease and its ETag. A damaged lease counts as free: its holder can't publish without its fence."""
     try:
         found = store.read_mutable(LEASE)
         if found is None:
@@ -110,7 +105,7 @@ def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
 
 
 def _last_fence(store: ObjectStore, held: Lease | None) -> int:
-    """Return the largest fencing number known: that of the lease, or of what was published, where the lease was lost."""
+    """Return the largest known fencing number: the lease's or the pointer's, where the lease was lost."""
     try:
         live = read_pointer(store)
     except DamagedError:
@@ -123,5 +118,5 @@ def _alive(lease: Lease) -> bool:
         return False
     if lease.pid is not None and lease.host == _host():
         return psutil.pid_exists(lease.pid)
-    # Nobody writes an end further away than a term: a clock was set back since, and whoever still holds it renews it.
+    # An end further away than a term means that a clock was set back; a live holder renews it.
     return lease.until <= _now() + 2 * TERM

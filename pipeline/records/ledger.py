@@ -1,4 +1,4 @@
-"""A version's ledger: a row a source, and what became of it."""
+"""A version's ledger: one row for each source, with its status."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,12 +15,12 @@ _FILE = "ledger.parquet"
 
 
 def read_ledger(store: ObjectStore, version: str) -> Rows[LedgerRow]:
-    """Return a version's ledger, a row a source, sorted by source."""
+    """Return a version's ledger, sorted by source."""
     return Rows(LedgerRow, read_table(store, version_file(version, _FILE), schema_of(LedgerRow)))
 
 
 def readable_ledger(store: ObjectStore, version: str) -> Sequence[LedgerRow]:
-    """Return a version's ledger; [] where it can't be read: then every source is new."""
+    """Return a version's ledger; [] where it can't be read, so that every source counts as new."""
     try:
         return read_ledger(store, version)
     except DamagedError:
@@ -28,12 +28,12 @@ def readable_ledger(store: ObjectStore, version: str) -> Sequence[LedgerRow]:
 
 
 def write_ledger(store: ObjectStore, version: str, rows: Rows[LedgerRow]) -> None:
-    """Keep a version's ledger."""
+    """Write a version's ledger."""
     store.replace(version_file(version, _FILE), to_parquet(rows.table))
 
 
 def read_fates(store: ObjectStore, version: str) -> pa.Table:
-    """Return what became of a version's sources: the columns of ``SourceFate``, sorted by source."""
+    """Return the columns of ``SourceFate`` of a version's ledger, sorted by source."""
     return read_table(store, version_file(version, _FILE), columns=SourceFate._fields)
 
 
@@ -41,19 +41,19 @@ _ROWS_AT_ONCE = 1_000
 
 
 def each_fate(fates: pa.Table) -> Iterator[SourceFate]:
-    """Yield what became of each source, in their order."""
+    """Yield the rows of ``read_fates``."""
     for part in fates.to_batches(_ROWS_AT_ONCE):
         for source, doc_id, status in zip(*(part.column(name).to_pylist() for name in SourceFate._fields), strict=True):
             yield SourceFate(source, doc_id, Status(status))
 
 
 def indexed_pages(rows: Iterable[LedgerRow]) -> dict[str, int]:
-    """Return the indexed documents of a ledger, each once, with their numbers of pages."""
+    """Return the number of pages of each indexed document."""
     return {row.doc_id: row.pages for row in rows if row.status is Status.INDEXED}
 
 
 def indexed_sources(rows: Iterable[LedgerRow]) -> dict[str, tuple[str, ...]]:
-    """Return the sources of each indexed document of a ledger, in its order."""
+    """Return the sources of each indexed document."""
     found: dict[str, tuple[str, ...]] = {}
     for row in rows:
         if row.status is Status.INDEXED:
@@ -62,7 +62,7 @@ def indexed_sources(rows: Iterable[LedgerRow]) -> dict[str, tuple[str, ...]]:
 
 
 def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:
-    """Return the first source of each document of a ledger."""
+    """Return the first source of each document."""
     found: dict[str, str] = {}
     for row in rows:
         found.setdefault(row.doc_id, row.source)

@@ -1,4 +1,4 @@
-"""Which figures look nearly the same, so that one description serves them all: only where the corpus file asks for it."""
+"""Figures that look nearly the same, so that one description serves them all; only where the corpus file asks for it."""
 
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,31 +17,27 @@ from tasks.enriching.near_duplicates import NEAR_DUPLICATES_VERSION, near_duplic
 
 _FETCHES_AT_ONCE = 8
 _FIGURES_AT_ONCE = 1_000
-"""Figures that the threads are given together; each that waits is an object."""
+"""Figures that the threads get at once: each waiting figure is an object."""
 
 
 class NearDuplicates:
-    """The figures that a captioner is asked about, each with the one that stands for it.
+    """For each figure that a captioner describes, the figure that stands in for it.
 
-    What was decided once stays, so that a description that was paid for isn't another figure's tomorrow.
-
-    Args:
-        workspace: The corpus.
-        used: The captioner.
+    A decision is never changed, so that a paid description keeps its figures.
     """
 
     def __init__(self, workspace: Workspace, used: CaptionerInUse) -> None:
         self._store = workspace.store
-        # Pages of one layout look alike, whatever they say.
+        # Pages of one layout look alike whatever they say.
         self._bits = workspace.corpus.captions.near_duplicates if used.subject == "figure" else None
         self._cache = near_duplicate_cache(workspace, used)
 
     def compare(self, figures: Iterable[str]) -> None:
-        """Look at figures that were never looked at; each is given to one that stands already, where one is near enough."""
+        """Hash new figures, and assign each to a near stand-in where there is one."""
         fresh = self._cache.missing(figures) if self._bits is not None else []
         if self._bits is None or not fresh:
             return
-        # Sorted by name, those that stand already come first.
+        # The prefixes sort existing stand-ins first.
         hashes: dict[str, int] = {}
         for shard in self._cache.shards():
             standing = shard.filter(pc.equal(shard.column("id"), shard.column("stand_in")))
@@ -52,15 +48,15 @@ class NearDuplicates:
                 some = fresh[start : start + _FIGURES_AT_ONCE]
                 hashes.update(zip((f"1{name}" for name in some), threads.map(self._hash, some), strict=True))
         stand_ins = near_duplicates(hashes, self._bits)
-        looks = [f"{hashes[f'1{name}']:016x}" for name in fresh]
+        values = [f"{hashes[f'1{name}']:016x}" for name in fresh]
         stand = [stand_ins.get(f"1{name}", f"1{name}")[1:] for name in fresh]
-        self._cache.append(pa.table([fresh, looks, stand], schema=schema_of(PictureHash)))
+        self._cache.append(pa.table([fresh, values, stand], schema=schema_of(PictureHash)))
 
     def of(self, figures: Collection[str]) -> dict[str, str]:
-        """Return the figure that stands for each; itself where none was found."""
+        """Return the stand-in of each figure, or itself."""
         if self._bits is None:
             return dict(zip(figures, figures, strict=True))
-        found = {look.id: look.stand_in for look in rows_of(PictureHash, self._cache.read([*figures]))}
+        found = {one.id: one.stand_in for one in rows_of(PictureHash, self._cache.read([*figures]))}
         return {name: found.get(name, name) for name in figures}
 
     def _hash(self, figure_id: str) -> int:
@@ -68,8 +64,7 @@ class NearDuplicates:
 
 
 def near_duplicate_cache(workspace: Workspace, used: CaptionerInUse) -> RecordCache:
-    """Open the cache of what a captioner's figures look like, and how near is near enough."""
+    """Open the cache of stand-ins of a captioner's figures."""
     bits = workspace.corpus.captions.near_duplicates
-    # Whose description serves whom stays as it was decided: hashes count once they are made otherwise.
     made = key(captions=used.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
     return RecordCache(workspace.store, f"likenesses/{made}", schema_of(PictureHash))

@@ -1,8 +1,7 @@
-"""What versions need of their corpus's store beside their own folders: what ``prune`` keeps and ``mirror`` copies."""
+"""What versions need from the store beside their own folders: ``prune`` keeps it and ``mirror`` copies it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import pyarrow as pa
 
@@ -19,6 +18,7 @@ from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
 from pipeline.records.vectors import open_vectors, passages
+from schemas.batches import batched
 from schemas.documents import Recognised, Segmented, drawn_page_id
 from schemas.errors import DamagedError
 from schemas.evidence import Modality
@@ -32,12 +32,9 @@ _IDS_A_BATCH = 20_000
 
 
 class NeededRecords:
-    """Records of a cache that versions need, by name.
+    """Ids of a cache's records that versions need.
 
-    Args:
-        cache: The cache.
-        tables: A database.
-        number: Tells this from others in the database.
+    ``number`` distinguishes it from others in the database.
     """
 
     def __init__(self, cache: RecordCache, tables: TemporaryTables, number: int = 0) -> None:
@@ -47,10 +44,9 @@ class NeededRecords:
         tables.create(self._needed, _IDS)
 
     def add(self, names: Iterable[str]) -> None:
-        """Name some; a name that comes twice counts once."""
-        coming = iter(names)
-        while some := list(islice(coming, _IDS_A_BATCH)):
-            self._tables.add(self._needed, pa.table([some], schema=_IDS))
+        """Add ids; duplicates don't matter."""
+        for batch in batched(names, _IDS_A_BATCH):
+            self._tables.add(self._needed, pa.table([batch], schema=_IDS))
 
     def missing(self) -> int:
         """Return how many of them the cache lacks."""
@@ -58,7 +54,7 @@ class NeededRecords:
         return int(self._tables.value(f"SELECT count(DISTINCT id) FROM {self._needed} ANTI JOIN held USING (id)"))
 
     def spare(self) -> Sequence[str]:
-        """Return the records of the cache that aren't needed, each once."""
+        """Return the ids of records that aren't needed, each once."""
         self._load("held", self.cache)
         return self._ids(f"SELECT DISTINCT id FROM held ANTI JOIN {self._needed} USING (id) ORDER BY id")
 
@@ -85,14 +81,14 @@ class NeededRecords:
 
 @dataclass(frozen=True)
 class Needs:
-    """Versions that are kept, and the records of caches that they need, by folder."""
+    """Versions that are kept, and the cache records that they need, by folder."""
 
     workspace: Workspace
     versions: Sequence[str]
     records: dict[str, NeededRecords]
 
     def objects(self) -> Iterator[str]:
-        """Yield the shared objects that they need, by name; one may come twice."""
+        """Yield the names of the shared objects that they need; one may come twice."""
         for version in self.versions:
             manifest = read_manifest(self.workspace.store, version)
             if manifest is not None:
@@ -100,14 +96,7 @@ class Needs:
 
 
 def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTables, report: Report = silent) -> Needs:
-    """Return what finished versions need; one that was never finished needs nothing.
-
-    Args:
-        workspace: The corpus.
-        versions: Their names.
-        tables: A database for the names of records.
-        report: Called with versions looked at.
-    """
+    """Return what finished versions need; unfinished ones need nothing."""
     named = sorted(versions)
     records: dict[str, NeededRecords] = {}
 
@@ -120,7 +109,7 @@ def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTab
         manifest = read_manifest(workspace.store, version)
         if manifest is not None:
             _add_records(workspace, manifest, needed)
-        report("look", done, len(named))
+        report("read versions", done, len(named))
     return Needs(workspace, named, records)
 
 
@@ -147,17 +136,16 @@ def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[Rec
 
 
 def _listed(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
-    """Yield the shared objects of a finished version: those of its inventory, else those that it names."""
+    """Yield the shared objects in a version's inventory; where that is damaged, those that follow from its rows."""
     try:
-        items = read_inventory(workspace.store, manifest.version)
-        names = None if items is None else [item.name for item in items if item.sha256 is None]
+        names = [item.name for item in read_inventory(workspace.store, manifest.version) if item.sha256 is None]
     except DamagedError:
         names = None
     yield from objects_of(workspace, manifest) if names is None else names
 
 
 def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
-    """Yield the shared objects that a version needs, by name; a figure may come twice."""
+    """Yield the names of the shared objects that a version needs; a figure may come twice."""
     store, keys, version = workspace.store, manifest.keys, manifest.version
     for row in each_fate(read_fates(store, version)):
         if row.status is Status.INDEXED:

@@ -1,6 +1,6 @@
-"""What the stages of one refresh leave for each other, in the folder of the version they make.
+"""Notes that the stages of a refresh leave for each other, in the folder of their version.
 
-Nothing but names passes between stages, so that each may run in a process, or on a machine, of its own.
+Stages pass nothing but names, so that each may run in a process or on a machine of its own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,11 +23,10 @@ Note = TypeVar("Note", bound=BaseModel)
 
 
 class StageNote(BaseModel):
-    """What a stage has to say: the failures that it met, the gates it looked at, its counts, the seconds it took.
+    """The result of a stage: failures, gates, counts and seconds.
 
-    ``spent`` is what it spent on generative models, by captioner. ``ranking`` is what questions were ranked by, and ``judged_by``
-    the steps of the preset, where any were asked; ``calibration`` is how sure an answer must be. ``whole`` is the version before,
-    where its rows were read and found whole.
+    ``spent`` is the cost of generative models, by captioner. ``ranking``, ``judged_by`` (the preset's steps) and ``calibration``
+    come from ``evaluate``. ``whole`` is the parent, where all its rows were read and intact.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,7 +43,7 @@ class StageNote(BaseModel):
 
 
 def write_plan(store: ObjectStore, plan: Plan) -> None:
-    """Keep a plan in the folder of its version; its documents are a table of their own, since a corpus has very many."""
+    """Write a plan to its version's folder; its documents are a table, since a corpus may have very many."""
     documents = Rows.of(PlannedDocument, plan.documents).table
     store.replace(version_file(plan.version, _PLANNED), to_parquet(documents))
     store.replace(version_file(plan.version, "plan.json"), plan.model_dump_json(exclude={"documents"}).encode())
@@ -58,36 +57,37 @@ def read_plan(store: ObjectStore, version: str) -> Plan:
 
 
 def write_note(store: ObjectStore, version: str, stage: Stage, note: StageNote, *, shard: int | None = None) -> StageNote:
-    """Keep what a stage says; ``parse`` says it by shard (``parse-0003``)."""
+    """Write the note of a stage; ``parse`` has one a shard (``parse-0003``)."""
     name = stage if shard is None else f"{stage}-{shard:04}"
     store.replace(version_file(version, f"stages/{name}.json"), note.model_dump_json().encode())
     return note
 
 
 def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage) -> dict[Stage, StageNote]:
-    """Return what the stages of a version have said so far, shards of one stage joined."""
+    """Return the notes of a version's stages, shards joined."""
     wanted = tuple(stages)
     notes: dict[Stage, list[StageNote]] = {}
     for name in store.names(version_file(version, "stages")):
         stage = name.rpartition("/")[2].removesuffix(".json").partition("-")[0]
         if stage in wanted:
             notes.setdefault(Stage(stage), []).append(read_model(store, name, StageNote))
-    return {stage: _joined(notes[stage]) for stage in wanted if stage in notes}
+    return {stage: join_notes(notes[stage]) for stage in wanted if stage in notes}
 
 
 IN = "documents_in_"
-"""What begins the count of documents in a language."""
+"""Prefix of the counts of documents by language."""
 
 
 def counts_of(note: StageNote) -> Counts:
-    """Return what a version holds, as ``assemble`` counted it."""
+    """Return the contents of a version, as ``assemble`` counted them."""
     by_modality = {name.removeprefix("rows_"): count for name, count in note.counts.items() if name.startswith("rows_")}
     by_language = {name.removeprefix(IN): count for name, count in note.counts.items() if name.startswith(IN)}
     known = {name: count for name, count in note.counts.items() if name in Counts.model_fields}
     return Counts(rows_by_modality=by_modality, documents_by_language=by_language, **known)
 
 
-def _joined(notes: Sequence[StageNote]) -> StageNote:
+def join_notes(notes: Sequence[StageNote]) -> StageNote:
+    """Join the notes of one stage's shards."""
     counts: dict[str, int] = {}
     for note in notes:
         for name, count in note.counts.items():

@@ -1,4 +1,4 @@
-"""What figures look like: their perceptual hashes, computed when somebody first asks for figures like another."""
+"""Perceptual hashes of figures, computed when the first search for similar figures needs them."""
 
 import logging
 import threading
@@ -15,99 +15,98 @@ from schemas.ids import figure_file, key
 from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
 
-LOOKS = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("hash", pa.uint64(), nullable=False)))
+HASHES = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("hash", pa.uint64(), nullable=False)))
 
 _AT_ONCE = 4
 _RECORDS_A_SHARD = 2000
-"""Half a minute's work on four cores: what is lost where the process ends."""
+"""Half a minute's work on four cores: the most that is lost where the process ends."""
 
 _TICK_S = 0.2
 
-_logger = logging.getLogger("inset.looks")
+_logger = logging.getLogger("inset.hashes")
 
 
 def hash_cache(store: ObjectStore) -> RecordCache:
-    """Open the cache of what a corpus's figures look like."""
-    return RecordCache(store, f"looks/{key(step=HASH_VERSION)}", LOOKS)
+    """Open the cache of perceptual hashes of a corpus."""
+    return RecordCache(store, f"looks/{key(step=HASH_VERSION)}", HASHES)
 
 
 class PictureHashes:
-    """The hashes of a corpus's figures. Safe to call from several threads.
+    """The perceptual hashes of a corpus's figures. Thread-safe.
 
-    What lacks is computed once, some 35 ms of a core a figure, behind whoever asks first, and kept in the store.
+    Missing ones are computed once, in the background (some 35 ms of a core a figure), and stored.
     """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._known: dict[str, int | None] = {}
         self._lock = threading.Lock()
-        self._work: _Work | None = None
+        self._thread: _HashThread | None = None
 
     def of(self, figures: Sequence[str], *, wait_s: float, report: Report = silent) -> dict[str, int]:
-        """Return the hash of each figure, in their order; one that can't be read is left out.
+        """Return the hash of each figure, in their order; unreadable ones are left out.
 
-        Args:
-            figures: Their ids.
-            wait_s: Seconds to wait for what isn't there yet; may be infinite.
-            report: Called with how many of those there are.
+        Waits at most ``wait_s`` seconds for missing ones; may be infinite.
 
         Raises:
-            TransientError: They aren't all there yet, or the store doesn't answer; what was computed stays.
+            TransientError: Some are not computed yet, or the store doesn't answer; finished ones are kept.
         """
         ends = time.monotonic() + wait_s
-        while lacking := [name for name in figures if name not in self._known]:
-            work = self._under_way(lacking)
-            while work.is_alive() and (left := ends - time.monotonic()) > 0:
-                work.join(min(_TICK_S, left))
-                report("look at figures", work.done, work.total)
-            if work.is_alive():
+        while missing := [name for name in figures if name not in self._known]:
+            thread = self._running(missing)
+            while thread.is_alive() and (left := ends - time.monotonic()) > 0:
+                thread.join(min(_TICK_S, left))
+                report("hash figures", thread.done, thread.total)
+            if thread.is_alive():
                 raise TransientError(
-                    f"figures are looked at for the first time, and {work.done} of {work.total} have been; ask again in a while"
+                    f"figures are being hashed, {thread.done} of {thread.total} are done; try again in a while"
                 )
-            if work.problem is not None:
-                raise work.problem
+            if thread.error is not None:
+                raise thread.error
         return {name: value for name in figures if (value := self._known[name]) is not None}
 
-    def _under_way(self, lacking: Sequence[str]) -> "_Work":
+    def _running(self, missing: Sequence[str]) -> "_HashThread":
         with self._lock:
-            if self._work is None or not self._work.is_alive():
-                self._work = _Work(self._store, self._known, lacking)
-                self._work.start()
-            return self._work
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = _HashThread(self._store, self._known, missing)
+                self._thread.start()
+            return self._thread
 
 
-class _Work(threading.Thread):
-    """Finds or computes the hashes of figures; the process doesn't wait for it when it ends."""
+class _HashThread(threading.Thread):
+    """Reads or computes the hashes of figures; a daemon, so that the process may end meanwhile."""
 
-    def __init__(self, store: ObjectStore, known: dict[str, int | None], lacking: Sequence[str]) -> None:
-        super().__init__(name="inset-looks", daemon=True)
-        self._store, self._known, self._lacking = store, known, lacking
-        self.done, self.total = 0, len(lacking)
-        self.problem: Exception | None = None
+    def __init__(self, store: ObjectStore, known: dict[str, int | None], missing: Sequence[str]) -> None:
+        super().__init__(name="inset-hashes", daemon=True)
+        self._store, self._known, self._missing = store, known, missing
+        self.done, self.total = 0, len(missing)
+        self.error: Exception | None = None
 
     def run(self) -> None:
         try:
-            self._look()
-        except Exception as error:  # noqa: BLE001  raised again where somebody waits for this
-            self.problem = error
+            self._compute()
+        except Exception as error:  # noqa: BLE001  raised again by the waiting caller
+            self.error = error
 
-    def _look(self) -> None:
+    def _compute(self) -> None:
         cache = hash_cache(self._store)
-        lacking = set(self._lacking)
+        missing = set(self._missing)
         for shard in cache.shards():
-            kept = zip(shard.column("id").to_pylist(), shard.column("hash").to_pylist(), strict=True)
-            self._known.update((name, value) for name, value in kept if name in lacking)
-        fresh = [name for name in self._lacking if name not in self._known]
+            stored = zip(shard.column("id").to_pylist(), shard.column("hash").to_pylist(), strict=True)
+            self._known.update((name, value) for name, value in stored if name in missing)
+        fresh = [name for name in self._missing if name not in self._known]
         self.done = self.total - len(fresh)
-        with ThreadPoolExecutor(_AT_ONCE, "inset-looks") as threads:
+        with ThreadPoolExecutor(_AT_ONCE, "inset-hashes") as threads:
             for start in range(0, len(fresh), _RECORDS_A_SHARD):
                 some = fresh[start : start + _RECORDS_A_SHARD]
                 found: dict[str, int | None] = {}
                 for name, value in zip(some, threads.map(self._hash, some), strict=True):
                     found[name] = value
                     self.done += 1
-                seen = {name: value for name, value in found.items() if value is not None}
-                self._keep(cache, pa.table([pa.array(seen.keys()), pa.array(seen.values(), pa.uint64())], schema=LOOKS))
+                hashes = {name: value for name, value in found.items() if value is not None}
+                self._append(
+                    cache, pa.table([pa.array(hashes.keys()), pa.array(hashes.values(), pa.uint64())], schema=HASHES)
+                )
                 self._known.update(found)
 
     def _hash(self, figure_id: str) -> int | None:
@@ -117,8 +116,8 @@ class _Work(threading.Thread):
             _logger.warning("%s can't be compared: %s", figure_file(figure_id), error.message)
             return None
 
-    def _keep(self, cache: RecordCache, made: pa.Table) -> None:
+    def _append(self, cache: RecordCache, made: pa.Table) -> None:
         try:
             cache.append(made)
-        except (InsetError, OSError) as error:  # the service may read a store that it can't write to
+        except (InsetError, OSError) as error:  # the service may have a read-only store
             _logger.warning("%s can't be written: %s", cache.folder, error)

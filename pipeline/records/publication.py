@@ -1,4 +1,4 @@
-"""The pointer: what is live, and the one move that changes it."""
+"""The pointer to the live version, and the compare-and-swap that moves it."""
 
 import getpass
 from collections.abc import Collection
@@ -13,20 +13,27 @@ from schemas.versions import Lease, Manifest, Override, Pointer, VersionList, Ve
 
 LIVE = "LIVE"
 COPY = "LIVE.copy"
-"""What was last written to the pointer: the way back where the pointer is damaged."""
+"""A copy of the pointer, to restore it where it is damaged."""
 
 
 def read_pointer(store: ObjectStore) -> Pointer | None:
-    """Return what is live; None where nothing was published yet.
+    """Return the pointer; None where nothing is published.
 
     Raises:
-        DamagedError: The pointer is damaged, or it is gone and its copy isn't.
+        DamagedError: The pointer is damaged, or it is missing and its copy exists.
     """
     return _read_pointer(store)[0]
 
 
+def readable_pointer(store: ObjectStore) -> Pointer | None:
+    """Return the pointer; None where there is none, or it is damaged."""
+    try:
+        return read_pointer(store)
+    except DamagedError:
+        return None
+
+
 def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
-    """Return the pointer and its ETag."""
     found = store.read_mutable(LIVE)
     if found is None:
         if store.exists(COPY) and store.etag(LIVE) is None:
@@ -37,7 +44,7 @@ def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
 
 
 def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
-    """Write the pointer if its ETag is still that one, and then its copy; return whether it was."""
+    """Write the pointer and its copy if the ETag still matches; return whether it did."""
     data = pointer.model_dump_json().encode()
     if not store.swap(LIVE, data, etag):
         return False
@@ -46,10 +53,10 @@ def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bo
 
 
 def repair_pointer(store: ObjectStore, corpus: str) -> None:
-    """Write a damaged pointer again, as its copy says it was, or a missing copy from the pointer. Call it under the lease.
+    """Restore a damaged pointer from its copy, or a damaged copy from the pointer. Call it under the lease.
 
     Raises:
-        UserError: There is no copy that can be read, so somebody has to say what is live.
+        UserError: Neither can be read, so an operator has to name the live version.
     """
     try:
         pointer = read_pointer(store)
@@ -69,14 +76,14 @@ def repair_pointer(store: ObjectStore, corpus: str) -> None:
 
 
 def drop_previous(store: ObjectStore, gone: Collection[str]) -> None:
-    """Forget the version before the live one, if it is among those that are gone."""
+    """Clear the pointer's previous version if it is among those gone."""
     pointer, etag = _read_pointer(store)
     if pointer is not None and pointer.previous in gone:
         _write_pointer(store, pointer.model_copy(update={"previous": None}), etag)
 
 
 def last_pointer(store: ObjectStore) -> Pointer | None:
-    """Return the pointer as its copy has it; None where there is none that can be read."""
+    """Return the pointer's copy; None where it can't be read."""
     try:
         return read_model(store, COPY, Pointer)
     except DamagedError:
@@ -89,7 +96,7 @@ def manifest_name(version: str) -> str:
 
 
 def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
-    """Return a finished version's manifest; None where there is no such version, or it was never finished.
+    """Return a finished version's manifest; None where the version is unknown or unfinished.
 
     Raises:
         DamagedError: It can't be read.
@@ -101,7 +108,7 @@ def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
 
 
 def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | None:
-    """Return a finished version's manifest; None where there is none that can be read."""
+    """Return a finished version's manifest; None where none can be read."""
     try:
         return read_manifest(store, version) if version else None
     except DamagedError:
@@ -109,10 +116,10 @@ def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | Non
 
 
 def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
-    """Return the manifest of a version that somebody named.
+    """Return the manifest of a version.
 
     Raises:
-        UserError: There is no such version; the message names some that there are.
+        UserError: There is no such version; the message names some that exist.
     """
     manifest = read_manifest(store, version)
     if manifest is None:
@@ -122,7 +129,7 @@ def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
 
 
 def manifests(store: ObjectStore) -> list[Manifest]:
-    """Return the manifests of all finished versions, newest first; one that is damaged is left out."""
+    """Return the manifests of all finished versions, newest first, without damaged ones."""
     found = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
     return [manifest for manifest in found if manifest is not None]
 
@@ -130,18 +137,18 @@ def manifests(store: ObjectStore) -> list[Manifest]:
 def move_pointer(
     store: ObjectStore, version: str, *, expected: str | None, held: bool, lease: Lease | None = None, since: datetime
 ) -> Pointer:
-    """Make a version live. This is the only commit of a refresh.
+    """Make a version live: the only commit of a refresh.
 
     Args:
         store: The corpus's store.
         version: A finished version.
-        expected: The version that must be live now; None where none may be.
-        held: Refreshes build from now on but publish nothing.
-        lease: The refresh that publishes; None for an operator's move.
-        since: When.
+        expected: The version that must be live now, None where none may be.
+        held: Later refreshes build without publishing.
+        lease: The publishing run's; None for an operator.
+        since: The time of the move.
 
     Raises:
-        ContractError: Something else was published meanwhile, or a later run took the lease over.
+        ContractError: Another version was published meanwhile, or a later run took over the lease.
     """
     live, etag = _read_pointer(store)
     if (live.version if live else None) != expected:
@@ -159,16 +166,13 @@ def move_pointer(
 
 
 def roll_back(store: ObjectStore, corpus: str, version: str | None = None) -> Pointer:
-    """Make an older version live again, and hold the corpus until ``publish``.
+    """Make an older version live, and hold the corpus until ``publish``.
 
-    Args:
-        store: The corpus's store.
-        corpus: Its name, for messages.
-        version: Which; None means the one that was live before.
+    None means the previous version.
 
     Raises:
         UserError: Nothing is live, or there is no such version.
-        GateError: The version was refused by a gate.
+        GateError: A gate refused the version.
     """
     live = read_pointer(store)
     if live is None:
@@ -184,15 +188,11 @@ def roll_back(store: ObjectStore, corpus: str, version: str | None = None) -> Po
 def publish_version(store: ObjectStore, corpus: str, version: str, *, override: str | None = None) -> Pointer:
     """Make a finished version live, and end a hold.
 
-    Args:
-        store: The corpus's store.
-        corpus: Its name, for messages.
-        version: Which.
-        override: Why a version that gates refused goes live all the same; kept with the version.
+    ``override``, the reason why a refused version goes live anyway, is stored with the version.
 
     Raises:
-        UserError: There is no such version, or the reason says nothing.
-        GateError: The version was refused by a gate, and nobody overrode it.
+        UserError: There is no such version, or the reason is empty.
+        GateError: A gate refused the version, and there is no override.
     """
     if override is not None:
         _override(store, named_manifest(store, corpus, version), override)
@@ -204,18 +204,22 @@ def publish_version(store: ObjectStore, corpus: str, version: str, *, override: 
 
 
 def _replace_pointer(store: ObjectStore, corpus: str, version: str) -> Pointer:
-    """Write a pointer over one that can't be read: somebody says what is live, so nobody has to guess."""
+    """Replace a pointer that can't be read, since an operator has named the live version."""
     _publishable(store, corpus, version)
     copy = last_pointer(store)
     pointer = Pointer(version=version, previous=None, since=datetime.now(UTC), fence=copy.fence if copy else 0)
-    if not _write_pointer(store, pointer, store.etag(LIVE)):
-        raise ContractError(f"{version}: another publication came at the same moment; look at: inset versions {corpus}")
+    return _write_or_raise(store, corpus, pointer, store.etag(LIVE))
+
+
+def _write_or_raise(store: ObjectStore, corpus: str, pointer: Pointer, etag: str | None) -> Pointer:
+    if not _write_pointer(store, pointer, etag):
+        raise ContractError(f"{pointer.version}: another version was published meanwhile; see: inset versions {corpus}")
     return pointer
 
 
 def _override(store: ObjectStore, manifest: Manifest, reason: str) -> None:
     if not reason.strip():
-        raise UserError("an override needs a reason; it is what people will read about this version")
+        raise UserError("an override needs a reason; people will read it with this version")
     if refusals := refusals_of(manifest):
         override = Override(reason=reason.strip(), by=getpass.getuser(), at=datetime.now(UTC), refusals=refusals)
         store.replace(_override_name(manifest.version), override.model_dump_json(indent=1).encode())
@@ -226,7 +230,7 @@ def _override_name(version: str) -> str:
 
 
 def read_override(store: ObjectStore, version: str) -> Override | None:
-    """Return who let a refused version pass, and why; None where nobody did."""
+    """Return the override of a refused version; None where there is none."""
     try:
         return read_model(store, _override_name(version), Override)
     except FileNotFoundError:
@@ -238,14 +242,12 @@ def _publish_again(store: ObjectStore, corpus: str, version: str, live: Pointer 
     if live is not None and live.version == version:
         now, etag = _read_pointer(store)
         pointer = (now or live).model_copy(update={"held": held})
-        if not _write_pointer(store, pointer, etag):
-            raise ContractError(f"{version}: another publication came at the same moment; look at: inset versions {corpus}")
-        return pointer
+        return _write_or_raise(store, corpus, pointer, etag)
     return move_pointer(store, version, expected=live.version if live else None, held=held, since=datetime.now(UTC))
 
 
 def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
-    """Raise where a version doesn't exist, or gates refused it and nobody overrode them."""
+    """Raise where a version doesn't exist, or a gate refused it without an override."""
     manifest = named_manifest(store, corpus, version)
     refusals = refusals_of(manifest)
     if refusals and read_override(store, version) is None:
@@ -256,17 +258,17 @@ def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
 
 
 def override_hint(corpus: str, version: str) -> str:
-    """Say how a version that gates refused goes live all the same."""
+    """Return the command that publishes a refused version."""
     return f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
 
 
 def refusals_of(manifest: Manifest) -> list[str]:
-    """Return why gates refused a version, with their names; [] where they hold."""
+    """Return the failed gates with their messages; [] where all hold."""
     return [f"{gate.gate}: {gate.message}" for gate in manifest.gates if not gate.passed]
 
 
 def list_versions(store: ObjectStore, corpus: str) -> VersionList:
-    """Return every finished version of a corpus, newest first."""
+    """Return all finished versions of a corpus, newest first."""
     live = read_pointer(store)
     return VersionList(
         corpus=corpus,
@@ -302,7 +304,7 @@ def _row(store: ObjectStore, version: str, live: Pointer | None) -> VersionRow |
 
 
 def _damaged_row(version: str, error: DamagedError) -> VersionRow:
-    """List a version whose manifest can't be read, with what is wrong as what speaks against it."""
+    """Return the row of a version whose manifest can't be read; its refusal is the damage."""
     return VersionRow(
         version=version,
         state="damaged",

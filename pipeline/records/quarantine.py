@@ -1,4 +1,4 @@
-"""What a refresh could not process, and why: kept by run, listed, and replayed."""
+"""Failures of a refresh, stored by run."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def quarantine_file(run_id: str) -> str:
 
 
 def document_failures(ledger: Sequence[LedgerRow], run_id: str) -> list[Failure]:
-    """Return why documents are in quarantine, a failure a source."""
+    """Return the failures of quarantined documents, one a source."""
     return [
         Failure(
             source=row.source,
@@ -35,13 +35,13 @@ def document_failures(ledger: Sequence[LedgerRow], run_id: str) -> list[Failure]
 
 
 def write_failures(store: ObjectStore, run_id: str, failures: Sequence[Failure]) -> None:
-    """Keep what a run left in quarantine."""
+    """Write the failures of a run."""
     table = pa.Table.from_pylist([failure.model_dump(mode="json") for failure in failures], schema=FAILURES)
     store.replace(quarantine_file(run_id), to_parquet(table))
 
 
 def read_failures(store: ObjectStore, manifest: Manifest) -> list[Failure] | None:
-    """Return what a version left in quarantine; None where that isn't kept any more."""
+    """Return the failures of a version's run; None where they are no longer stored."""
     try:
         table = read_table(store, name := quarantine_file(manifest.run_id))
     except FileNotFoundError:

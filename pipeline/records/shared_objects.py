@@ -1,39 +1,34 @@
-"""Objects that versions share: which are stored, and which of them versions need."""
+"""Objects that versions share: which are stored, and which are needed."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 import pyarrow as pa
 
 from backends.stores.temporary_tables import TemporaryTables
+from schemas.batches import batched
 from schemas.ports import ObjectStore
 
 KINDS = ("documents", "figures", "parsed", "structured", "tagged", "quarantine")
-"""Folders whose objects versions share."""
+"""Folders of shared objects."""
 
 OBJECTS = pa.schema((pa.field("name", pa.string(), nullable=False), pa.field("bytes", pa.int64(), nullable=False)))
-"""An object as it is stored."""
+"""A stored object."""
 
 ABSENT = -1
-"""The bytes of an object that is needed and isn't stored."""
+"""Size of a needed object that isn't stored."""
 
 _ROWS_A_BATCH = 20_000
 
 
 class SharedObjects:
-    """The shared objects of a store, by one listing of each folder.
-
-    Args:
-        tables: A database for its tables.
-        store: The corpus's store.
-    """
+    """The shared objects of a store, from one listing of each folder."""
 
     def __init__(self, tables: TemporaryTables, store: ObjectStore) -> None:
         self._tables = tables
         self._load("objects", (found for kind in KINDS for found in store.listing(kind)))
 
     def needed(self, names: Iterable[str]) -> Iterator[pa.Table]:
-        """Yield objects by name, as rows of ``OBJECTS``; ``ABSENT`` is the size of one that isn't stored."""
+        """Yield needed objects as rows of ``OBJECTS``, by name."""
         self._load("needed", ((name, 0) for name in names))
         found = self._tables.query(
             f"""
@@ -45,13 +40,13 @@ class SharedObjects:
         return (rows.cast(OBJECTS) for rows in found)
 
     def spare(self, names: Iterable[str]) -> Iterator[str]:
-        """Yield the names of the objects that aren't among those needed, in order."""
+        """Yield the names of the objects that aren't needed, sorted."""
         self._load("needed", ((name, 0) for name in names))
         for rows in self._tables.query("SELECT name FROM objects ANTI JOIN needed USING (name) ORDER BY name"):
             yield from map(str, rows.column("name").to_pylist())
 
     def differing(self, expected: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, int | None]]:
-        """Yield name, expected size and stored size of objects whose sizes differ; None where one isn't stored."""
+        """Yield name, expected size and stored size (None where absent) of objects whose sizes differ."""
         self._load("expected", expected)
         for rows in self._tables.query(
             """
@@ -64,7 +59,6 @@ class SharedObjects:
 
     def _load(self, table: str, objects: Iterable[tuple[str, int]]) -> None:
         self._tables.create(table, OBJECTS)
-        coming = iter(objects)
-        while some := list(islice(coming, _ROWS_A_BATCH)):
-            names, sizes = zip(*some, strict=True)
+        for batch in batched(objects, _ROWS_A_BATCH):
+            names, sizes = zip(*batch, strict=True)
             self._tables.add(table, pa.table([names, sizes], schema=OBJECTS))

@@ -1,9 +1,9 @@
-"""Tagged copies of PDFs: made beside a version where its corpus file asks for them, or for a single file."""
+"""Tagged copies of PDFs, for a version or a single file."""
 
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
+from schemas.batches import batched
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
@@ -24,7 +25,7 @@ from schemas.stages import Step
 from workers.tag_shard import TagJob, TagOutcome, tag_documents
 
 _JOBS_AT_ONCE = 1_000
-"""Documents whose tags are in memory."""
+"""Documents whose tags are held in memory."""
 
 
 def make_tagged(
@@ -35,18 +36,12 @@ def make_tagged(
     run_id: str,
     report: Report,
 ) -> list[Failure]:
-    """Make the tagged copies of a version's documents, as far as they aren't in the store, and note where they are.
+    """Make the tagged copies of a version's documents that aren't stored yet, and write ``tagged.json``.
 
-    Args:
-        workspace: The corpus.
-        version: The version that the tags belong to.
-        placements: Returns all its placements, in parts, by document id; gone through twice.
-        sources: A source of each indexed document, by document id.
-        run_id: Noted in failures.
-        report: Called with each copy.
+    ``placements`` returns all placements in parts, by document id; it is called twice.
 
     Returns:
-        Why copies are missing. Their documents are indexed all the same.
+        The failures. Their documents are indexed all the same.
     """
     total = len({doc_id for part in placements() for doc_id in _tagged_rows(part).column("doc_id").unique().to_pylist()})
     report(Step.TAG, 0, total)
@@ -65,7 +60,7 @@ def make_tagged(
 
 
 def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
-    """Return the objects that hold a version's tagged copies, by document id; None where none were asked for."""
+    """Return the names of a version's tagged copies, by document id; None where it has none."""
     try:
         return read_names(store, version_file(version, "tagged.json"))
     except FileNotFoundError:
@@ -75,14 +70,8 @@ def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
 def write_tagged(path: Path, document: InspectedDocument, file: Path, options: ParseOptions | None = None) -> None:
     """Write the tagged copy of a single PDF.
 
-    Args:
-        path: The PDF.
-        document: What Inset made of it.
-        file: Where the copy goes.
-        options: Limits.
-
     Raises:
-        UserError: The copy can't be made, or not written there.
+        UserError: The copy can't be made or written.
     """
     inscriptions = tuple(
         Inscription(page.page, BBox(*figure.bbox), figure.tag)
@@ -106,9 +95,9 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
 
 def _outcomes(workspace: Workspace, jobs: Iterator[TagJob], run_id: str) -> Iterator[TagOutcome]:
     passwords = workspace.passwords()
-    while at_once := list(islice(jobs, _JOBS_AT_ONCE)):
+    for batch in batched(jobs, _JOBS_AT_ONCE):
         yield from tag_documents(
-            at_once,
+            batch,
             store_address=workspace.store.root,
             limits=workspace.corpus.parse,
             passwords=passwords,
@@ -117,7 +106,6 @@ def _outcomes(workspace: Workspace, jobs: Iterator[TagJob], run_id: str) -> Iter
 
 
 def _jobs(placements: Iterable[pa.Table], sources: Mapping[str, str]) -> Iterator[TagJob]:
-    """Yield a job for each document that has tags."""
     rows = (row for part in placements for row in _tagged_rows(part).to_pylist())
     for doc_id, own in groupby(rows, key=lambda row: str(row["doc_id"])):
         inscriptions = tuple(Inscription(row["page"], BBox(*row["bbox"]), row["tag"]) for row in own)

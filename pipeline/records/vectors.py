@@ -1,4 +1,4 @@
-"""The vectors of a version's spaces, each in a cache under the key of the model that made them."""
+"""The vectors of a version's spaces, cached under the key of their model."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ from tasks.versions.repeat import KEYED, keyed
 
 
 def passages(evidence: pa.Table) -> list[RowText]:
-    """Return what of each row can be embedded."""
+    """Return the embeddable content of each row."""
     columns = (evidence.column(name).to_pylist() for name in RowText._fields)
     return [RowText(*row) for row in zip(*columns, strict=True)]
 
 
 def search_texts(evidence: pa.Table) -> list[str]:
-    """Return what BM25 and models of text see of each row."""
+    """Return the text of each row that BM25 and text models search."""
     return [searched_text(row) for row in passages(evidence)]
 
 
 def passage_of(row: Mapping[str, Any]) -> RowText:
-    """Return what of a row can be embedded."""
+    """Return the embeddable content of a row."""
     return RowText(*(row[name] for name in RowText._fields))
 
 
 @dataclass(frozen=True)
 class SpaceVectors:
-    """The vectors of a space that one model makes; a record's ``id`` names what was embedded."""
+    """The cached vectors of a space; a record's ``id`` is that of the embedded content."""
 
     space: Space
     dimension: int
@@ -44,57 +44,57 @@ class SpaceVectors:
 
     @property
     def kind(self) -> pa.DataType:
-        """What a row has: a vector, or a list of them for late interaction."""
+        """Type of a row's vector, or of its list of vectors for late interaction."""
         vector = pa.list_(pa.float32(), self.dimension)
         return pa.list_(vector) if self.space.late else vector
 
     @property
     def column(self) -> "pa.Field[pa.DataType]":
-        """The column of an index that holds them; null where a row has none."""
+        """Column of an index that holds them; null where a row has none."""
         return pa.field(f"vector_{self.space.name}", self.kind)
 
     def contents(self, rows: Iterable[RowText]) -> dict[str, Content]:
-        """Return what is embedded of rows, by the names of the records that hold the vectors."""
+        """Return the embeddable contents of rows, by record id."""
         return {content.id: content for row in rows if (content := self.space.content(row)) is not None}
 
     def names(self, rows: Iterable[RowText]) -> list[str | None]:
-        """Return the name of the record that holds what each row has; None where it has nothing."""
+        """Return each row's record id; None where nothing of it is embedded."""
         contents = [self.space.content(row) for row in rows]
         return [None if content is None else content.id for content in contents]
 
     def records(self, vectors: Mapping[str, Vector]) -> pa.Table:
-        """Return vectors by their names as records of the cache; for late interaction each is ``(n, dimension)``."""
+        """Return vectors by record id as records of the cache; for late interaction each is ``(n, dimension)``."""
         values = np.concatenate([np.empty((0, self.dimension), np.float32), *map(np.atleast_2d, vectors.values())])
         column = self.array(values, np.array([len(np.atleast_2d(vector)) for vector in vectors.values()], np.int64))
         return pa.table([pa.array(list(vectors), pa.string()), column], schema=self.cache.schema)
 
     def array(self, values: Vector, counts: NDArray[np.int64]) -> "pa.Array[Any]":
-        """Return a column of what rows have, ``counts`` vectors each, in order; null where that is none."""
+        """Return a column of vectors, ``counts`` a row, in order; null where the count is 0."""
         flat = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), self.dimension)
         if self.space.late:
             ends: Any = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
             many: pa.Array[Any] = pa.ListArray.from_arrays(ends, flat, mask=pa.array(counts == 0))
             return many
-        places: Any = pa.array(np.cumsum(counts) - 1, mask=counts == 0)
-        return flat.take(places)
+        indices: Any = pa.array(np.cumsum(counts) - 1, mask=counts == 0)
+        return flat.take(indices)
 
     def of(self, rows: Iterable[RowText]) -> "pa.Array[Any]":
-        """Return what each row has; null where that is nothing.
+        """Return each row's vector; null where nothing of it is embedded.
 
         Raises:
-            DamagedError: A row that has something lacks it.
+            DamagedError: A vector is missing.
         """
         names = pa.array(self.names(rows), pa.string())
         wanted = names.drop_null().unique()
         found = self.cache.read([str(name) for name in wanted.to_pylist()])
         if absent := len(wanted) - found.num_rows:
             raise self.cache.missing_records(absent)
-        places = pc.index_in(names, found.column("id").combine_chunks())
-        return found.column("vector").combine_chunks().take(places)
+        indices = pc.index_in(names, found.column("id").combine_chunks())
+        return found.column("vector").combine_chunks().take(indices)
 
 
 def flattened(column: "pa.Array[Any]", dimension: int) -> tuple[Vector, NDArray[np.int64]]:
-    """Return all vectors of a column without nulls, shape ``(n, dimension)``, and how many each row has."""
+    """Return all vectors of a column without nulls, shape ``(n, dimension)``, and their number for each row."""
     if isinstance(column.type, pa.FixedSizeListType):
         counts = np.ones(len(column), np.int64)
     else:
@@ -103,16 +103,11 @@ def flattened(column: "pa.Array[Any]", dimension: int) -> tuple[Vector, NDArray[
     return np.asarray(pc.list_flatten(column), np.float32).reshape(-1, dimension), counts
 
 
-_RECORD = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("place", pa.int64(), nullable=False)))
+_RECORD = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("position", pa.int64(), nullable=False)))
 
 
 class VectorJoin:
-    """The vectors of a version's rows in one space, joined with the records of their cache shard by shard.
-
-    Args:
-        tables: A database for the names of records; the vectors lie in its folder.
-        vectors: The space, and its cache.
-    """
+    """Joins a version's rows with their vectors in one space, shard by shard of the cache."""
 
     def __init__(self, tables: TemporaryTables, vectors: SpaceVectors) -> None:
         self._vectors, self._tables = vectors, tables
@@ -127,7 +122,7 @@ class VectorJoin:
         return self._vectors.space.name
 
     def expect(self, rows: Iterable[RowText]) -> None:
-        """Name the next rows of the version."""
+        """Add the next rows of the version."""
         names = self._vectors.names(rows)
         wanted = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]
         self._tables.add(self._wanted, keyed([row for row, _ in wanted], [name for _, name in wanted]))
@@ -135,26 +130,26 @@ class VectorJoin:
         self._with_vectors += len(wanted)
 
     def parts(self) -> Iterator[tuple[NDArray[np.int64], Vector, NDArray[np.int64]]]:
-        """Yield numbers of rows, all their vectors, and how many each has, in the order of the cache; a row may come twice.
+        """Yield row numbers, all their vectors, and the number for each row, in the order of the cache; a row may come twice.
 
         Raises:
-            DamagedError: A row that has some lacks them.
+            DamagedError: A vector is missing.
         """
         found = np.zeros(self._rows, bool)
         for shard in self._vectors.cache.shards() if self._with_vectors else ():
             self._tables.create(self._shard, _RECORD)
             self._tables.add(self._shard, pa.table([shard.column("id"), np.arange(shard.num_rows)], schema=_RECORD))
             column = shard.column("vector").combine_chunks()
-            query = f"SELECT row, place FROM {self._wanted} JOIN {self._shard} ON key = id ORDER BY row"
+            query = f"SELECT row, position FROM {self._wanted} JOIN {self._shard} ON key = id ORDER BY row"
             for hits in self._tables.query(query):
                 rows = hits.column("row").to_numpy()
                 found[rows] = True
-                yield rows, *flattened(column.take(hits.column("place").combine_chunks()), self._vectors.dimension)
+                yield rows, *flattened(column.take(hits.column("position").combine_chunks()), self._vectors.dimension)
         if missing_records := self._with_vectors - int(np.count_nonzero(found)):
             raise self._vectors.cache.missing_records(missing_records)
 
     def norms(self) -> NDArray[np.float32]:
-        """Return the length of each row's vector, of many that which is furthest from 1, and 1 where it has none.
+        """Return the norm of each row's vector (of several, the one furthest from 1), and 1 where it has none.
 
         Raises as ``parts`` does.
         """
@@ -177,7 +172,7 @@ class VectorJoin:
                 written += len(vectors)
 
     def read(self, start: int, stop: int) -> "pa.Array[Any]":
-        """Return the vectors of some rows, in order; null where a row has none."""
+        """Return the vectors of a range of rows; null where a row has none."""
         starts, counts = self._starts[start:stop], self._counts[start:stop]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         dimension = self._vectors.dimension
@@ -188,10 +183,7 @@ class VectorJoin:
 
 
 def open_vectors(store: ObjectStore, spaces: Mapping[str, VectorSpace]) -> list[SpaceVectors]:
-    """Open the caches of a workspace's spaces, or of a manifest's.
-
-    A space that no release of today knows is left out: nothing asks for it.
-    """
+    """Open the vector caches of a workspace's spaces, or of a manifest's; unknown spaces are left out."""
     return [
         _opened(store, SPACES[name], made.key, made.model.dimension or 0) for name, made in spaces.items() if name in SPACES
     ]

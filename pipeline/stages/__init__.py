@@ -1,1 +1,1 @@
-"""The stages of a refresh. None imports another: what they share are records."""
+"""The stages of a refresh. They share records, and don't import each other."""

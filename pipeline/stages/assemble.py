@@ -1,4 +1,4 @@
-"""Stage 4: the rows of the new version, from finished work alone; tags are numbered here."""
+"""Stage 4: write the rows of the new version from finished work, and number its tags."""
 
 import time
 from collections import Counter
@@ -19,7 +19,7 @@ from backends.stores.document_files import (
 )
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.caption_targets import StructuredFiles, open_drawn
+from pipeline.records.caption_targets import StructuredFiles, drawn_cache
 from pipeline.records.delta import DeltaWriter
 from pipeline.records.document_reader import DocumentReader, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
@@ -49,14 +49,8 @@ def assemble(
 ) -> StageNote:
     """Write evidence, placements, ledger and quarantine of a version, and tagged copies where the corpus file asks for them.
 
-    Pure in effect: the same finished work gives the same bytes, however many workers made it.
-
-    Args:
-        workspace: The corpus.
-        version: A version whose documents are structured.
-        report: Called with documents read.
-        rebuild: Documents to make rows of, though the live version has rows of them.
-        broken: Documents that ``check`` puts in quarantine, with the laws that they break.
+    The same finished work gives the same bytes, however many workers made it. Rows of ``rebuild`` documents are made
+    although the live version has them. ``broken`` documents are quarantined for the laws that they break.
 
     Raises:
         ContractError: A document of the plan is neither parsed nor failed.
@@ -67,15 +61,17 @@ def assemble(
     inherited = inherit(workspace, plan).without({*rebuild, *broken})
     ledger = _ledger(workspace, plan, inherited, broken)
     run_id = plan.run_id
-    del plan  # its documents aren't needed any more, and there may be very many
+    del plan  # frees the list of documents, which may be very long
     sources = indexed_sources(ledger)
     report("assemble", 0, len(sources))
     with TemporaryTables() as tables:
         written = _write(workspace, version, sources, inherited, tables, report)
-    # After the rows: what a check finds to be indexed and without rows it has made again, rows of what isn't indexed it may not.
+    # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
     failures = [*document_failures(ledger, run_id), *_page_failures(workspace, run_id, sources, inherited)]
-    failures += _undescribed(workspace, version, sources)
+    notes = read_notes(store, version, [Stage.ENRICH]).values()
+    described = [failure for note in notes for failure in note.failures if failure.step == Step.CAPTION]
+    failures += [failure for failure in described if failure.doc_id in sources]
     if corpus.tags.pdf:
         named = {doc_id: first for doc_id, (first, *_) in sources.items()}
         failures += make_tagged(workspace, version, lambda: placement_parts(store, version), named, run_id, report)
@@ -91,12 +87,12 @@ def assemble(
 
 
 def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Rows[LedgerRow]:
-    """Say of each source what became of it: indexed where its document is structured and lawful, else why it isn't."""
-    rows = Rows.of(LedgerRow, _fates(workspace, plan, inherited, broken))
+    """Return the status of each source: indexed, or quarantined with a reason."""
+    rows = Rows.of(LedgerRow, _ledger_rows(workspace, plan, inherited, broken))
     return Rows(LedgerRow, rows.table.sort_by("source").combine_chunks())
 
 
-def _fates(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Iterator[LedgerRow]:
+def _ledger_rows(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Iterator[LedgerRow]:
     notes = read_notes(workspace.store, plan.version, (Stage.PARSE, Stage.ENRICH))
     failed = {
         failure.doc_id: (failure.code, failure.step, failure.message)
@@ -131,7 +127,7 @@ def _write(
     tables: TemporaryTables,
     report: Report,
 ) -> dict[str, int]:
-    """Write evidence and placements, document by document; return what they hold."""
+    """Write evidence and placements, document by document; return their counts."""
     store, corpus, digits = workspace.store, workspace.corpus, workspace.corpus.tags.digits
     fresh = sorted(sources.keys() - inherited.documents)
     numbers, again = number_version(
@@ -142,7 +138,9 @@ def _write(
         KeyedTable(tables, "numbers", NUMBERED, "ending"),
     )
     made = make_rows(
-        _pieces(workspace, sorted([*fresh, *again]), sources, inherited, report), numbers, TagTemplate(corpus.tags.template)
+        _documents(workspace, sorted([*fresh, *again]), sources, inherited, report),
+        numbers,
+        TagTemplate(corpus.tags.template),
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
     delta = DeltaWriter(store, version, inherited, sources, chain(fresh, again))
@@ -156,7 +154,8 @@ def _write(
         delta.add(rows.evidence)
         roles.update(map(str, rows.placements.column("role").to_pylist()))
         modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
-        languages.update(_languages(rows.evidence))
+        by_document = rows.evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"]).aggregate([])
+        languages.update(name for name in by_document.column("language").to_pylist() if name is not None)
         known = rows.placements.select(["figure_id"])
         tables.add("figures", known.filter(pc.is_valid(known.column("figure_id"))))
     evidence.close()
@@ -173,17 +172,11 @@ def _write(
     }
 
 
-def _languages(evidence: pa.Table) -> list[str]:
-    """Return the language of each document whose language is known."""
-    documents = evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"]).aggregate([])
-    return [str(language) for language in documents.column("language").to_pylist() if language is not None]
-
-
 def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
     return read_placements(workspace.store, structured_file(doc_id, workspace.keys.structured))
 
 
-def _pieces(
+def _documents(
     workspace: Workspace,
     doc_ids: Sequence[str],
     sources: Mapping[str, tuple[str, ...]],
@@ -192,11 +185,11 @@ def _pieces(
 ) -> Iterator[DocumentChunks]:
     reader = DocumentReader(workspace, doc_ids, inherited)
     for done, doc_id in enumerate(doc_ids, 1):
-        yield _read(reader, doc_id, sources[doc_id])
+        yield _read_document(reader, doc_id, sources[doc_id])
         report("assemble", done, len(doc_ids))
 
 
-def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> DocumentChunks:
+def _read_document(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> DocumentChunks:
     parts = reader.read(doc_id, sources[0])
     return DocumentChunks(
         doc_id=doc_id,
@@ -216,15 +209,15 @@ def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> Docu
 def _page_failures(
     workspace: Workspace, run_id: str, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
 ) -> Iterator[Failure]:
-    """Yield what of indexed documents could not be read, whichever refresh found it."""
+    """Yield the page failures of indexed documents, those found by earlier refreshes included."""
     for failure in inherited.failures:
         if failure.doc_id is not None and failure.doc_id in sources:
             yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
-    drawn = None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
+    drawn = drawn_cache(workspace)
     for doc_id in sorted(sources.keys() - inherited.documents):
         for found in read_failures(workspace.store, structured_file(doc_id, workspace.keys.structured)):
             yield reported(found, sources[doc_id][0], doc_id, run_id)
-        # Pages that were to have a row each, and can't be drawn.
+        # Pages that can't be drawn have no row.
         for page in StructuredFiles(workspace, doc_id, drawn).drawn:
             if page.code is not None:
                 yield Failure(
@@ -236,9 +229,3 @@ def _page_failures(
                     message=page.message or "",
                     run_id=run_id,
                 )
-
-
-def _undescribed(workspace: Workspace, version: str, sources: Mapping[str, tuple[str, ...]]) -> Iterator[Failure]:
-    """Yield the documents with figures, pages or texts that a model is still to describe."""
-    for note in read_notes(workspace.store, version, [Stage.ENRICH]).values():
-        yield from (failure for failure in note.failures if failure.step == Step.CAPTION and failure.doc_id in sources)

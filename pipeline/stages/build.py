@@ -1,4 +1,4 @@
-"""Stage 6: the version's own physical collection, derived from its parent's or filled, and rows of it read back."""
+"""Stage 6: derive or fill the version's collection, and read a sample of it back."""
 
 import contextlib
 import time
@@ -21,9 +21,9 @@ from schemas.stages import Stage
 
 
 def build(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
-    """Join evidence with its vectors in the version's collection; whatever a killed build left is dropped first.
+    """Write a version's evidence and vectors to its collection; what a killed build left is dropped first.
 
-    Where few documents changed since the parent, and the engine can, the collection is the parent's but for their rows.
+    Where few documents changed and the engine supports it, the collection is derived from the parent's.
 
     Raises:
         DamagedError: A row has no vector.
@@ -46,7 +46,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
 
 
 def _usable_delta(workspace: Workspace, version: str) -> Delta | None:
-    """Return how a version differs from its parent, where the parent has a collection with vectors of the same models."""
+    """Return the delta where the parent's collection exists, undamaged, with vectors of the same models."""
     store, delta = workspace.store, read_delta(workspace.store, version)
     parent = readable_manifest(store, delta.parent) if delta else None
     if delta is None or parent is None or parent.spaces != workspace.spaces:
@@ -61,24 +61,24 @@ def _usable_delta(workspace: Workspace, version: str) -> Delta | None:
 def _derived(workspace: Workspace, version: str, delta: Delta, spaces: Sequence[SpaceVectors]) -> int | None:
     """Derive a version's collection from its parent's and return the rows written; None where it has to be filled.
 
-    What a file of the parent's has lost would be lost in each collection that is derived from it. Those that both share are
-    read when the version is published, and compared then; here are those that the engine has read and written anew.
+    A damaged file of the parent's would damage the derived collection too, so the files that the engine rewrote are checked here.
+    Linked files are checked when the version is published.
     """
     index, parent = workspace.index(version), workspace.index(delta.parent)
     changed = changed_rows(workspace.store, version)
     try:
         written = derive(index, parent, delta.removed, changed, spaces, LEXICAL_FIELDS)
     except InsetError:
-        if _is_whole(workspace, delta.parent, skip=()):
+        if _is_intact(workspace, delta.parent, skip=()):
             raise
         return None
     if written is None:
         return None
     shared = {item.name for item in linked_index_files(workspace.store, version, delta.parent).values()}
-    return written if _is_whole(workspace, delta.parent, skip=shared) else None
+    return written if _is_intact(workspace, delta.parent, skip=shared) else None
 
 
-def _is_whole(workspace: Workspace, version: str, *, skip: Collection[str]) -> bool:
+def _is_intact(workspace: Workspace, version: str, *, skip: Collection[str]) -> bool:
     try:
         check_index_files(workspace, version, digests=True, skip=skip)
     except DamagedError:

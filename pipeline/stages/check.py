@@ -1,4 +1,4 @@
-"""Stage 5: is the data of the new version what it says it is?"""
+"""Stage 5: check the new version's rows against their contract and the laws of conservation."""
 
 import tempfile
 import time
@@ -25,7 +25,7 @@ from backends.stores.document_files import (
 )
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.caption_targets import StructuredFiles, open_drawn
+from pipeline.records.caption_targets import StructuredFiles, drawn_cache
 from pipeline.records.damage_note import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
@@ -64,16 +64,15 @@ from tasks.versions.repeat import KEYED, keyed, keyed_by_words
 
 @dataclass(frozen=True)
 class _Findings:
-    """What a look at a version finds: what it is held to, and the documents that break it, with what they break."""
+    """Gates of a version, the documents that break laws with those laws, and documents whose figures are verified."""
 
     gates: list[GateResult]
     broken: dict[str, str]
     verified: Set[str]
-    """Documents whose figures' pixels are what their names say."""
 
 
 class Assemble(Protocol):
-    """Writes the rows of a version, some documents made rebuild, some put in quarantine."""
+    """Writes the rows of a version; makes those of some documents again, and quarantines others."""
 
     def __call__(  # noqa: D102
         self, workspace: Workspace, version: str, report: Report, /, *, rebuild: Collection[str], broken: Mapping[str, str]
@@ -81,10 +80,10 @@ class Assemble(Protocol):
 
 
 def check(workspace: Workspace, version: str, report: Report = silent, *, assemble: Assemble) -> StageNote:
-    """Hold the version's rows to their contract, and to the laws of conservation. Data Docs go to its ``quality/``.
+    """Check a version's rows against their contract and the laws of conservation. Data Docs go to its ``quality/``.
 
-    A document that breaks a law is made of finished work rebuild where it was taken over from the live version; else, and where
-    that doesn't help, it goes to quarantine. The version is assembled again without it, and looked at again.
+    A document that breaks a law is made again from finished work if it was taken over from the live version; otherwise, or if it
+    still breaks the law, it is quarantined. The version is then assembled and checked again.
     """
     started = time.monotonic()
     store = workspace.store
@@ -106,7 +105,7 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
         broken |= {doc_id: laws for doc_id, laws in found.broken.items() if doc_id not in inherited.documents}
         verified = found.verified - rebuild
         assemble(workspace, version, report, rebuild=rebuild, broken=broken)
-    carried = {row.source for row in plan.carried}  # these are no news
+    carried = {row.source for row in plan.carried}  # reported by an earlier refresh
     failures = [
         failure
         for failure in document_failures(ledger, plan.run_id)
@@ -126,47 +125,39 @@ def _run_checks(
     docs: Path,
     report: Report,
 ) -> _Findings:
-    """Look at a version's rows, some documents at a time; what has to be known of all of them is in ``tables``."""
+    """Check a version's rows, some documents at a time; ``tables`` hold what is compared across all of them."""
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     report("check", 0, 3)
-    seen = _VersionData(workspace, ledger, inherited, verified, tables)
-    seen.read_rows(version_rows(store, version))
+    data = _VersionData(workspace, ledger, inherited, verified, tables)
+    data.read_rows(version_rows(store, version))
     report("check", 1, 3)
     suite = expect_evidence(
-        seen.batches(lambda: evidence_parts(store, version)),
-        seen.names,
+        data.batches(lambda: evidence_parts(store, version)),
+        data.names,
         max_tokens=corpus.chunks.tokens,
         gates=corpus.gates,
-        by_text=seen.by_text,
-        unknown=seen.unknown,
+        by_text=data.by_text,
+        unknown=data.unknown,
         docs=docs,
     )
     report("check", 2, 3)
-    pixels = _figures(store, seen.by_figure.tables(), seen.names)
-    laws = [*suite, documents_conserved(plan, ledger), *seen.verdicts(), pixels]
+    pixels = _figures(store, data.by_figure.tables(), data.names)
+    laws = [*suite, documents_conserved(plan, ledger), *data.verdicts(), pixels]
     parent = readable_manifest(store, plan.parent)
     had = parent.counts if parent else None
     compare = f"inset diff {corpus.name} {plan.parent} {version}"
     counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE])
     gates = [
         *(law.gate for law in laws),
-        pictures_by_their_text(seen.by_text, corpus.gates),
+        pictures_by_their_text(data.by_text, corpus.gates),
         *(gate.judge_counts(counts, had, corpus.gates, compare) for gate in COUNTED),
     ]
     report("check", 3, 3)
-    return _Findings(gates, by_document(laws, seen.indexed), seen.indexed.keys() if pixels.gate.passed else verified)
+    return _Findings(gates, by_document(laws, data.indexed), data.indexed.keys() if pixels.gate.passed else verified)
 
 
 class _VersionData:
-    """What is known of a version once its rows were gone through.
-
-    Args:
-        workspace: The corpus.
-        ledger: Of the version.
-        inherited: What it takes over from the live one.
-        verified: Documents whose figures' pixels were compared with their names before.
-        tables: A database for what has to be known of all rows.
-    """
+    """Facts about all rows of a version, collected in one pass."""
 
     def __init__(
         self,
@@ -198,7 +189,7 @@ class _VersionData:
         self._rows = 0
 
     def read_rows(self, parts: Iterable[VersionRows]) -> None:
-        """Look at all rows of the version, beside what went into them."""
+        """Read all rows of the version, and the documents they were made of."""
         for rows in parts:
             self._expect(rows.last)
             self._content.look(self._inputs(rows.last), rows)
@@ -207,14 +198,14 @@ class _VersionData:
             self.unknown += self._unknown(rows)
             for join in self._joins:
                 join.expect(passages(rows.evidence))
-            places = range(self._rows, self._rows + rows.evidence.num_rows)
-            self._tables.add("ids", keyed(places, rows.evidence.column("evidence_id").to_pylist()))
+            span = range(self._rows, self._rows + rows.evidence.num_rows)
+            self._tables.add("ids", keyed(span, rows.evidence.column("evidence_id").to_pylist()))
             self._tables.add("words", keyed_by_words(rows.evidence, self._rows))
             figures = placed_figures(rows.placements, self._looked_at)
             self.by_figure.add(figures)
             self.by_figure.add(pictured_pages(rows.evidence, self._looked_at))
             self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
-            self._rows = places.stop
+            self._rows = span.stop
         self._expect(None)
         self._content.look(self._inputs(None))
 
@@ -223,7 +214,7 @@ class _VersionData:
             self._conserved.expect(earlier)
 
     def _unknown(self, rows: VersionRows) -> Iterator[str]:
-        """Yield of each document "", or its source and its language where the text model doesn't know that."""
+        """Yield "" for each document, or its source and language where the text model doesn't know the language."""
         documents = rows.evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"], use_threads=False)
         for row in documents.aggregate([]).to_pylist():
             language = row["language"]
@@ -237,7 +228,7 @@ class _VersionData:
             yield document
 
     def batches(self, evidence: Callable[[], Iterable[pa.Table]]) -> Callable[[], Iterator[RowBatch]]:
-        """Return what yields the rows with all that is known of each; it may be called more than once.
+        """Return a function that yields the rows with the facts about each; it may be called more than once.
 
         Raises:
             DamagedError: A row lacks a vector.
@@ -250,22 +241,21 @@ class _VersionData:
             stop = 0
             for part in evidence():
                 start, stop = stop, stop + part.num_rows
-                places = slice(start, stop)
-                lengths = {space: values[places] for space, values in norms.items()}
+                span = slice(start, stop)
+                lengths = {space: values[span] for space, values in norms.items()}
                 n_tokens = self._count_tokens([str(text) for text in part.column("text").to_pylist()])
-                yield RowBatch(part, n_tokens, lengths, shares_id[places], repeated[places])
+                yield RowBatch(part, n_tokens, lengths, shares_id[span], repeated[span])
 
         return joined
 
     def _rows_where(self, table: str, condition: str) -> NDArray[np.bool_]:
-        """Return for each row of the version whether its key meets a condition."""
         found = np.zeros(self._rows, bool)
         for rows in self._tables.query(f"SELECT row FROM {table} QUALIFY {condition}"):
             found[rows.column("row").to_numpy()] = True
         return found
 
     def verdicts(self) -> list[GateVerdict]:
-        """Return what the laws of conservation and of tags say."""
+        """Return the verdicts on the laws of conservation and of tags."""
         return [
             *self._content.verdicts(self.names),
             *(law.verdict(self.names) for law in (self._conserved, self._placed, self._resolved)),
@@ -277,14 +267,14 @@ Item = TypeVar("Item")
 
 
 class _Cursor(Generic[Item]):
-    """Things that come by document id, taken up to a document at a time."""
+    """A cursor over items that are sorted by document id."""
 
     def __init__(self, items: Iterable[Item], name: Callable[[Item], str | None]) -> None:
         self._items, self._name = iter(items), name
         self._held = next(self._items, None)
 
     def until(self, doc_id: str | None) -> Iterator[Item]:
-        """Yield what begins before a document ends; all that is left where None."""
+        """Yield the remaining items up to a document, itself included; all where None."""
         while self._held is not None and (doc_id is None or (self._name(self._held) or "") <= doc_id):
             yield self._held
             self._held = next(self._items, None)
@@ -297,9 +287,9 @@ def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
 
 
 def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[DocumentContent]:
-    """Yield what the parse found in documents that the live version hasn't got; those that it has were looked at then."""
+    """Yield the parse results of documents that are not taken over from the live version, which checked those."""
     store, keys = workspace.store, workspace.keys
-    drawn = None if keys.drawn is None else open_drawn(store, keys.drawn)
+    drawn = drawn_cache(workspace)
     for doc_id in sorted(doc_ids):
         parsed, structured = parsed_file(doc_id, keys.parse), structured_file(doc_id, keys.structured)
         pages, placements = read_pages(store, parsed)
@@ -315,11 +305,11 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
 
 
 def _figures(store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[str, str]) -> GateVerdict:
-    """Look at the pixels of figures that nobody looked at yet: the parent's check did at those that are taken over.
+    """Compare the pixels of figures with their names; those of the parent were compared by its check.
 
     Raises:
-        DamagedError: One is damaged or missing. That says nothing about the version: it is made again, and so is the version.
-            Only where it was made again just now, it is the documents' violation.
+        DamagedError: A figure is damaged or missing: its documents are parsed again by the next run. If this refresh just did
+            that, the documents are at fault instead.
     """
     damaged: dict[str, DamagedError] = {}
 

@@ -1,4 +1,4 @@
-"""Stage 7: the corpus's golden questions, put to the built version and to the live one."""
+"""Stage 7: search the built version and the live one for the corpus's golden questions."""
 
 import functools
 import json
@@ -40,16 +40,16 @@ from tasks.versions.check import quarantine_ceiling
 
 
 def evaluate(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
-    """Ask the golden questions by the default preset and by each of its retrievers alone, compare with the live version.
+    """Answer the golden questions by the default preset and by each of its retrievers alone; compare with the live version.
 
-    By the default preset they are answered, too, as the service would: those that nothing answers should get no answer.
-    The reports go to the version's ``evaluation/``. Without golden questions there is nothing to judge, and a gate says so.
+    With the default preset, unanswerable questions should get no answer. Reports go to the version's ``evaluation/``. A corpus
+    without golden questions gets a gate that says so.
     """
     started = time.monotonic()
     calibration: Calibration | None = None
     plan = read_plan(workspace.store, version)
     preset = default_preset(workspace.corpus.retrieval)
-    gates = [_quarantine_gate(workspace, version)]
+    gates = [quarantine_ceiling(read_ledger(workspace.store, version), workspace.corpus.gates, workspace.corpus.name)]
     if workspace.corpus.questions is None:
         message = "the corpus has no golden questions; retrieval is not judged"
         gates.append(GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message))
@@ -57,13 +57,13 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         questions = load_questions(workspace.corpus.questions)
         judged, *parts = _reports(workspace, version, questions, [preset, *alone(preset)], report)
         calibration, sure = _calibrated(workspace, version, questions, preset)
-        least, _ = thresholds(workspace.corpus.answer, calibration)
-        judged = with_answers(judged, questions, lambda words: sure[words] >= least)
+        threshold, _ = thresholds(workspace.corpus.answer, calibration)
+        judged = with_answers(judged, questions, lambda words: sure[words] >= threshold)
         live = None
-        if plan.parent and _can_be_asked(workspace, plan.parent, preset):
+        if plan.parent and _is_searchable(workspace, plan.parent, preset):
             (live,) = _reports(workspace, plan.parent, questions, [preset], report)
         elif plan.parent:
-            message = f"nobody can search {plan.parent} any more, so this version can't be worse"
+            message = f"{plan.parent} can't be searched any more, so this version isn't compared with it"
             gates.append(GateResult(gate=RECALL_KEPT.name, passed=True, value=None, bound=None, message=message))
         gates += retrieval_gates(questions, judged, parts, live, workspace.corpus.gates)
         named = [(JUDGED, judged), *((made.mode, made) for made in parts), *([("live", live)] if live else [])]
@@ -77,7 +77,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     return write_note(workspace.store, version, Stage.EVALUATE, note)
 
 
-def _can_be_asked(workspace: Workspace, version: str, preset: Preset) -> bool:
+def _is_searchable(workspace: Workspace, version: str, preset: Preset) -> bool:
     manifest = readable_manifest(workspace.store, version)
     try:
         return manifest is not None and holds(workspace, manifest) and _has_models(manifest, preset)
@@ -96,33 +96,33 @@ def _reports(
     presets: Sequence[Preset],
     report: Report,
 ) -> list[ModeReport]:
-    """Return how each preset fares."""
     opened = open_version(workspace, version)
     placed = _placed(workspace, opened, questions)
     words = list(dict.fromkeys(question.question for question in questions))
-    asked = dict(zip(words, opened.questions(words, presets[0]), strict=True))
+    prepared = dict(zip(words, opened.questions(words, presets[0]), strict=True))
     reports = []
     for done, preset in enumerate(presets, 1):
-        reports.append(ask(questions, functools.partial(_hits, opened, asked, preset), preset.name, placed))
+        reports.append(ask(questions, functools.partial(_hits, opened, prepared, preset), preset.name, placed))
         report(Stage.EVALUATE, done, len(presets))
     return reports
 
 
-def _hits(opened: OpenVersion, asked: Mapping[str, EmbeddedQuery], preset: Preset, query: str, k: int) -> Sequence[Hit]:
-    return opened.search(Query(query, k=k), preset, asked[query]).hits
+def _hits(opened: OpenVersion, prepared: Mapping[str, EmbeddedQuery], preset: Preset, query: str, k: int) -> Sequence[Hit]:
+    return opened.search(Query(query, k=k), preset, prepared[query]).hits
 
 
 def _calibrated(
     workspace: Workspace, version: str, questions: Sequence[Question], preset: Preset
 ) -> tuple[Calibration, dict[str, float]]:
-    """Return how sure an answer must be, and how sure the answer to each golden question is."""
+    """Return the calibration of confidence, and the confidence in the answer to each golden question."""
     opened = open_version(workspace, version)
     golden = [question.question for question in questions]
     negatives = {"foreign": foreign_questions(), "shuffled": shuffled(golden)}
     words = list(dict.fromkeys([*golden, *(one for found in negatives.values() for one in found)]))
-    asked = dict(zip(words, opened.questions(words, preset), strict=True))
+    prepared = dict(zip(words, opened.questions(words, preset), strict=True))
     evidence = {
-        one: evidence_for(opened, question, preset, filters=NO_FILTERS, trace=Trace())[1] for one, question in asked.items()
+        one: evidence_for(opened, question, preset, filters=NO_FILTERS, trace=Trace())[1]
+        for one, question in prepared.items()
     }
     unanswerable = {name: [evidence[one] for one in found] for name, found in negatives.items()}
     unanswerable["golden"] = [evidence[one.question] for one in questions if not one.answerable]
@@ -133,7 +133,7 @@ def _calibrated(
 
 
 def _placed(workspace: Workspace, opened: OpenVersion, questions: Sequence[Question]) -> Placed:
-    """Return where figures stand in the documents whose figures questions ask for."""
+    """Return the figures of the documents whose figures questions ask for: file name, page and box, by figure id."""
     wanted = {question.doc for question in questions if question.figures}
     named = {
         doc_id: [name for source in sources if (name := source.rpartition("/")[2]) in wanted]
@@ -147,8 +147,3 @@ def _placed(workspace: Workspace, opened: OpenVersion, questions: Sequence[Quest
             for name in named[row["doc_id"]]:
                 placed.setdefault(row["figure_id"], []).append((name, row["page"], BBox(*row["bbox"])))
     return placed
-
-
-def _quarantine_gate(workspace: Workspace, version: str) -> GateResult:
-    corpus = workspace.corpus
-    return quarantine_ceiling(read_ledger(workspace.store, version), corpus.gates, corpus.name)

@@ -1,4 +1,4 @@
-"""Stage 2: read the pages of every document that has no finished parse."""
+"""Stage 2: parse every document that has no finished parse."""
 
 import time
 from collections.abc import Sequence
@@ -12,16 +12,10 @@ from workers.parse_shard import ParseJob, parse_documents
 
 
 def parse(workspace: Workspace, version: str, shard: int | None = None, report: Report = silent) -> StageNote:
-    """Parse one shard of a plan, or all of them.
+    """Parse one shard of a plan, or all.
 
-    Each document is read in a process of its own, and kept as soon as it is done. One that can't be read is a failure in
-    the note; the rest go on.
-
-    Args:
-        workspace: The corpus.
-        version: The version whose plan this is.
-        shard: Which shard, from 0; None means all.
-        report: Called with each document that is done.
+    Each document is parsed in its own process and stored at once. Failures are in the note, and don't stop the others.
+    Shards count from 0; None means all.
     """
     started = time.monotonic()
     plan = read_plan(workspace.store, version)

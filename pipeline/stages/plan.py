@@ -1,4 +1,4 @@
-"""Stage 1: what a refresh would do, before anything is spent."""
+"""Stage 1: plan a refresh, before anything is spent."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -28,20 +28,15 @@ MEBIBYTE = 1 << 20
 
 
 def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset(), rebuild: bool = False) -> Plan:
-    """Compare the source with the live version and return the work order of the next one; nothing is written.
+    """Compare the source with the live version and return the plan of the next one; nothing is written.
 
-    The plan's ``outcome`` says what is to be done; nothing is built again that was built, or refused, before.
-
-    Args:
-        workspace: The corpus.
-        run_id: Who plans.
-        retry: Quarantined documents to try again.
-        rebuild: Build a version whatever was built before, because the live one is damaged.
+    A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``.
+    ``retry`` are quarantined documents to try again. ``rebuild`` builds even if the inputs are unchanged, because the live
+    version is damaged.
 
     Raises:
-        UserError: The source isn't there, or holds no PDF and never did; or no version of these settings could be searched by the
-            default preset, or answered from.
-        TransientError: The engine that holds an earlier version of the same inputs doesn't answer.
+        UserError: The source is missing or never held a PDF, or the default preset or the answer settings are invalid.
+        TransientError: The engine of an earlier version of the same inputs doesn't answer.
     """
     store, corpus = workspace.store, workspace.corpus
     live = read_pointer(store)
@@ -58,21 +53,21 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         sources={document.source: document.doc_id for document in comparison.documents}
         | {row.source: row.doc_id for row in comparison.carried},
     )
-    parsed = _parsed(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
+    parsed = _parsed_documents(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
-    # What is tried again may end otherwise than it did, so an earlier version of the same inputs proves nothing.
-    found = None if retry or rebuild else _built(workspace, fingerprint, live)
+    # A retry may end differently, so an earlier version of the same inputs doesn't count.
+    found = None if retry or rebuild else _existing_version(workspace, fingerprint, live)
     summary = summarise(comparison, to_parse)
     parent = readable_manifest(store, live.version) if live else None
     if workspace.captioners and found is None:
-        to_describe = _without_finished(workspace, live, ledger, comparison.documents)
+        to_describe = _unfinished_documents(workspace, live, ledger, comparison.documents)
         calls = expected_calls(workspace, to_describe, parent)
         summary = summary.model_copy(update={"captions": calls})
     if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
         summary = summary.model_copy(update={"advice": [advice]})
     return Plan(
         run_id=run_id,
-        version=found[0] if found else version_name(_after(store.folders("versions")), fingerprint),
+        version=found[0] if found else version_name(_version_time(store.folders("versions")), fingerprint),
         fingerprint=fingerprint,
         parent=live.version if live else None,
         summary=summary,
@@ -84,16 +79,16 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     )
 
 
-def _after(versions: Sequence[str]) -> datetime:
-    """Return a moment behind that of every version: versions go by name, and a clock may be set back."""
+def _version_time(versions: Sequence[str]) -> datetime:
+    """Return now, or a second after the latest version: versions are sorted by name, and a clock may be set back."""
     latest = max(
         (version_time(version) + timedelta(seconds=1) for version in versions), default=datetime.min.replace(tzinfo=UTC)
     )
     return max(datetime.now(UTC), latest)
 
 
-def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
-    """Return the version that this plan would build again, and what is to be done about it; its rows must be there still."""
+def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
+    """Return an existing version of the same inputs whose rows the engine still holds, and its outcome."""
     same = [manifest for manifest in manifests(workspace.store) if manifest.fingerprint == fingerprint]
     for manifest in sorted(same, key=lambda manifest: live is None or manifest.version != live.version):
         is_live = live is not None and manifest.version == live.version
@@ -101,7 +96,7 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
             continue
         if refusals_of(manifest) and not is_live and read_override(workspace.store, manifest.version) is None:
             failed = {gate.gate for gate in manifest.gates if not gate.passed}
-            if failed.intersection(ENGINE_GATES) or (failed & OF_RETRIEVAL and _was_ranked_otherwise(workspace, manifest)):
+            if failed.intersection(ENGINE_GATES) or (failed & OF_RETRIEVAL and _ranking_changed(workspace, manifest)):
                 continue
             return manifest.version, "refused"
         if _is_unfinished(workspace, manifest):
@@ -112,7 +107,7 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
 
 
 def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether models left something of a version undone that this refresh may do."""
+    """Return whether models left work of a version undone that this refresh may do."""
     budget, work = workspace.corpus.budget, manifest.work
     if work.get("over_budget") and budget.ocr_items != 0:
         return True
@@ -120,8 +115,8 @@ def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
     return bool(work.get("undescribed")) and Budget(budget, budget.corpus, before).reserve(Spent(calls=1))
 
 
-def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether a version was judged by another ranking, other steps or other prompts than would judge it now."""
+def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:
+    """Return whether a version was judged with another ranking, preset or query prompt than now."""
     corpus = workspace.corpus
     now = {"ranking": corpus.ranking.model_dump(mode="json"), "judged_by": steps_of(default_preset(corpus.retrieval))}
     if any(manifest.parameters.get(name) != value for name, value in now.items()):
@@ -130,10 +125,10 @@ def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
     return query_settings(then) != query_settings(corpus.embeddings)
 
 
-def _without_finished(
+def _unfinished_documents(
     workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], documents: Sequence[PlannedDocument]
 ) -> list[PlannedDocument]:
-    """Return the documents that rows are made of: all but those that the live version has finished by the same keys."""
+    """Return the documents whose rows are made: all but those that the live version finished with the same keys."""
     manifest = readable_manifest(workspace.store, live.version) if live else None
     if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
         return [*documents]
@@ -143,11 +138,10 @@ def _without_finished(
     return [document for document in documents if document.doc_id not in finished]
 
 
-def _parsed(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]) -> set[str]:
-    """Return which documents have a finished parse: those of the live version by one listing, any other by asking for it.
-
-    A question for each of a million documents would take hours on S3.
-    """
+def _parsed_documents(
+    workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]
+) -> set[str]:
+    """Return the parsed documents: one listing finds those of the live version, others are looked up one by one."""
     store, parse = workspace.store, workspace.keys.parse
     manifest = readable_manifest(store, live.version) if live else None
     known: set[str] = set()

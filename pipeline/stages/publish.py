@@ -1,4 +1,4 @@
-"""Stage 8: write the manifest, and move the pointer if the gates hold."""
+"""Stage 8: write the manifest, and move the pointer if all gates hold."""
 
 from datetime import UTC, datetime
 
@@ -28,14 +28,14 @@ _WORK = (Stage.PARSE, Stage.ENRICH)
 
 
 def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
-    """Finish a version: its manifest is written, and it goes live if every gate holds and the corpus isn't held.
+    """Write a version's manifest, and make it live if every gate holds and the corpus isn't held.
 
     Returns:
         Whether the version is live now.
 
     Raises:
-        ContractError: The lease was taken over, or something else was published meanwhile.
-        DamagedError: The collection was derived from one that is damaged: the next refresh fills it.
+        ContractError: The lease was lost, or another version was published meanwhile.
+        DamagedError: The parent's collection is damaged; the next refresh fills a new one.
     """
     store = workspace.store
     if not still_held(store, lease):
@@ -62,11 +62,11 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
 
 
 def roll_back_version(workspace: Workspace, version: str | None = None) -> Pointer:
-    """Make an older version live again, None the one before, and hold the corpus; the alias follows.
+    """Make an older version live (None means the previous one), hold the corpus, and move the alias.
 
     Raises:
         UserError: Nothing is live, or there is no such version.
-        GateError: The version was refused by a gate.
+        GateError: A gate refused the version.
     """
     pointer = roll_back(workspace.store, workspace.corpus.name, version)
     update_alias(workspace)
@@ -74,11 +74,11 @@ def roll_back_version(workspace: Workspace, version: str | None = None) -> Point
 
 
 def make_live(workspace: Workspace, version: str, *, override: str | None = None) -> Pointer:
-    """Make a finished version live, and end a hold; the alias follows. ``override`` is why gates don't count this time.
+    """Make a finished version live, end a hold, and move the alias; ``override`` is the reason to ignore its gates.
 
     Raises:
-        UserError: There is no such version, or the reason says nothing.
-        GateError: The version was refused by a gate, and nobody overrode it.
+        UserError: There is no such version, or the reason is empty.
+        GateError: A gate refused the version, and there is no override.
     """
     pointer = publish_version(workspace.store, workspace.corpus.name, version, override=override)
     update_alias(workspace)
@@ -86,7 +86,7 @@ def make_live(workspace: Workspace, version: str, *, override: str | None = None
 
 
 def _judged_by(corpus: Corpus, note: StageNote | None) -> dict[str, object]:
-    """Return the ranking and the steps that questions were put by; what the file says now where none was."""
+    """Return the ranking and preset steps that judged a version; the present ranking where nothing did."""
     ranking = note.ranking if note is not None and note.ranking is not None else corpus.ranking
     return {"ranking": ranking.model_dump(mode="json"), "judged_by": note.judged_by if note is not None else None}
 

@@ -1,4 +1,4 @@
-"""What is missing or misconfigured, and how to repair it."""
+"""Diagnose the installation and corpora, and say how to repair them."""
 
 import importlib.metadata
 import importlib.util
@@ -17,7 +17,7 @@ from pipeline.records.damage_note import note_damage
 from pipeline.records.inventory import Damage
 from pipeline.records.languages import unknown_languages
 from pipeline.records.lease import LEASE
-from pipeline.records.publication import COPY, LIVE, list_versions, read_manifest, read_pointer
+from pipeline.records.publication import COPY, LIVE, list_versions, read_manifest, read_pointer, readable_pointer
 from pipeline.upkeep.repair import Damages, find_damage
 from schemas.errors import DamagedError, InsetError
 from schemas.inspection import Diagnosis, Finding
@@ -33,17 +33,15 @@ _EXTRAS = {
 }
 _OPTIONAL = {"weaviate", "airflow", "torch"}
 _FREE_BYTES = 2 << 30
-_NAMED = 20
-"""Damaged objects named at most."""
+_MOST_NAMED = 20
+"""Most damaged objects that are named."""
 
 
 def diagnose(corpora: Sequence[str], *, deep: bool = False, report: Report = silent) -> Diagnosis:
-    """Look at the installation and at each corpus.
+    """Check the installation and each corpus.
 
-    Args:
-        corpora: Corpora by name or file; [] means every one in the corpora folder.
-        deep: Read every object that a kept version needs, and note what is damaged for the next refresh.
-        report: Called with versions looked at.
+    [] means all corpora in the corpora folder. With ``deep``, every object that a kept version needs is read, and damage is
+    noted for the next refresh.
     """
     findings = [*_installation(), *_corpora(corpora, deep=deep, report=report)]
     return Diagnosis(ok=all(finding.ok for finding in findings), findings=findings)
@@ -68,7 +66,7 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
     named = list(corpora) or [str(path) for path in corpus_files()]
     if not named:
         yield Finding(
-            subject="corpora", ok=False, message=f"there is no corpus file in {corpora_folder()}", remedy="inset init NAME"
+            subject="corpora", ok=False, message=f"no corpus file in {corpora_folder()}", remedy="inset init NAME"
         )
     for name in named:
         try:
@@ -82,7 +80,7 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
     subject = f"corpus {workspace.corpus.name}"
-    looks: list[Callable[[Workspace], Finding]] = [
+    checks: list[Callable[[Workspace], Finding]] = [
         _source,
         _store,
         _passwords,
@@ -94,9 +92,9 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         _index,
         _alias,
     ]
-    for look in looks:
+    for check in checks:
         try:
-            finding = look(workspace)
+            finding = check(workspace)
         except DamagedError as error:
             what, _, remedy = error.message.partition("; ")
             finding = Finding(subject="", ok=False, message=what, remedy=remedy)
@@ -121,17 +119,17 @@ def _store(workspace: Workspace) -> Finding:
     if root.startswith("s3://"):
         workspace.store.exists("LIVE")
         return Finding(subject=" store", ok=True, message=f"{root} answers")
-    place = next(folder for folder in (Path(root), *Path(root).parents) if folder.exists())
-    if not os.access(place, os.W_OK):
-        return Finding(subject=" store", ok=False, message=f"{place} can't be written to", remedy="choose another 'store'")
-    free = shutil.disk_usage(place).free
+    folder = next(folder for folder in (Path(root), *Path(root).parents) if folder.exists())
+    if not os.access(folder, os.W_OK):
+        return Finding(subject=" store", ok=False, message=f"{folder} can't be written to", remedy="choose another 'store'")
+    free = shutil.disk_usage(folder).free
     message = f"{root}, {free >> 30} GiB free"
     return Finding(subject=" store", ok=free > _FREE_BYTES, message=message, remedy="free some disk, or move 'store'")
 
 
 def _passwords(workspace: Workspace) -> Finding:
     count = len(workspace.passwords())
-    return Finding(subject=" passwords", ok=True, message=f"{count} to try on encrypted PDFs")
+    return Finding(subject=" passwords", ok=True, message=f"{count} for encrypted PDFs")
 
 
 def _engine(workspace: Workspace) -> Finding:
@@ -143,7 +141,7 @@ def _engine(workspace: Workspace) -> Finding:
 
 
 def _preset(workspace: Workspace) -> Finding:
-    return Finding(subject=" preset", ok=True, message=f"{check_default_preset(workspace).name} for those who name none")
+    return Finding(subject=" preset", ok=True, message=f"{check_default_preset(workspace).name} is the default preset")
 
 
 def _answers(workspace: Workspace) -> Finding:
@@ -166,10 +164,10 @@ def _languages(workspace: Workspace) -> Finding:
     live = read_pointer(workspace.store)
     manifest = read_manifest(workspace.store, live.version) if live else None
     if manifest is None:
-        return Finding(subject=" languages", ok=True, message="known once a version is live")
+        return Finding(subject=" languages", ok=True, message="unknown until a version is live")
     found = manifest.counts.documents_by_language
-    named = ", ".join(f"{count} in {name}" for name, count in found.items()) or "not known of any document"
-    # Nothing is broken: an installation without a network has no other model to name.
+    named = ", ".join(f"{count} in {name}" for name, count in found.items()) or "not known for any document"
+    # Always ok: an installation without a network has no other model.
     return Finding(subject=" languages", ok=True, message=unknown_languages(workspace, manifest.counts) or named)
 
 
@@ -189,55 +187,49 @@ def _index(workspace: Workspace) -> Finding:
 
 
 def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Finding]:
-    """Yield what is damaged of the versions that are kept, and what becomes of it."""
+    """Yield damaged objects of the kept versions, and how each is repaired."""
     name, store = workspace.corpus.name, workspace.store
     subject = f"corpus {name} objects"
     try:
         found = find_damage(workspace, deep=deep, report=report)
     except InsetError as error:
-        yield Finding(subject=subject, ok=False, message=error.message, remedy=f"then look again: inset doctor {name}")
+        yield Finding(subject=subject, ok=False, message=error.message, remedy=f"then run: inset doctor {name}")
         return
     damages = found.all()
     if not damages:
-        looked = "every object that a kept version needs was read" if deep else "nothing is missing; to read all: --deep"
+        looked = "every object that a kept version needs is intact" if deep else "nothing is missing; to read all: --deep"
         yield Finding(subject=subject, ok=True, message=looked)
-    for damage in damages[:_NAMED]:
+    for damage in damages[:_MOST_NAMED]:
         what = damage.fault.partition("; ")[0]
         yield Finding(subject=subject, ok=False, message=what, remedy=_repair(workspace, damage, found))
-    if len(damages) > _NAMED:
-        message = f"{len(damages) - _NAMED} more are damaged"
-        yield Finding(subject=subject, ok=False, message=message, remedy=f"inset refresh {name}, then look again")
+    if len(damages) > _MOST_NAMED:
+        message = f"{len(damages) - _MOST_NAMED} more are damaged"
+        yield Finding(subject=subject, ok=False, message=message, remedy=f"inset refresh {name}, then inset doctor {name}")
     if deep and damages:
         note_damage(store, [damage.name for damage in damages])
-    if deep and found.unchecked:
-        message = f"from before checksums were kept, so read without a check: {', '.join(found.unchecked[:3])}"
-        yield Finding(subject=subject, ok=True, message=message)
 
 
 def _repair(workspace: Workspace, damage: Damage, found: Damages) -> str:
-    """Say what the next refresh does about an object."""
+    """Return what the next refresh does about a damaged object."""
     refresh = f"inset refresh {workspace.corpus.name}"
     versions = [version for version, damages in found.versions.items() if damage.name in {each.name for each in damages}]
     if damage.name in (LIVE, COPY, LEASE):
         return f"{refresh} writes it again"
     pinned = sorted(set(versions) & set(workspace.corpus.retention.pinned))
-    try:
-        pointer = read_pointer(workspace.store)
-    except DamagedError:
-        pointer = None
+    pointer = readable_pointer(workspace.store)
     if pointer is not None and pointer.version in versions:
         if pointer.held:
             return f"inset publish {workspace.corpus.name} VERSION, since the corpus is held; then {refresh} makes it again"
         return f"{refresh} makes it again"
     if pinned:
-        return f"{', '.join(pinned)} is pinned and can't be made again: copy it from elsewhere, or take it out of 'pinned'"
+        return f"{', '.join(pinned)} is pinned and can't be made again: copy it from elsewhere, or remove it from 'pinned'"
     if versions:
-        return f"{refresh} removes {', '.join(versions)}, which can't be gone back to"
+        return f"{refresh} removes {', '.join(versions)}, which can't be restored"
     return f"{refresh} makes it again where it is needed"
 
 
 def _alias(workspace: Workspace) -> Finding:
     repaired = (
-        "it lagged behind the live version and was repaired" if update_alias(workspace) else "up to date, or none needed"
+        "it was behind the live version and was repaired" if update_alias(workspace) else "up to date, or none needed"
     )
     return Finding(subject=" alias", ok=True, message=repaired)

@@ -1,7 +1,7 @@
-"""Copy a version to another store, another engine, or both: nothing is computed again.
+"""Copy a version to another store or engine without computing anything again.
 
-What is copied is what the version needs: originals, figures, finished work and records of caches, so that the next refresh
-over there finds all of it. The collection is filled anew from the copied rows and vectors.
+Originals, figures, finished work and cache records are copied, so that the next refresh there finds all of it. The collection is
+filled from the copied rows and vectors.
 """
 
 import uuid
@@ -30,20 +30,15 @@ _OBJECTS_A_BATCH = 10_000
 
 
 def mirror(workspace: Workspace, target: Workspace, version: str | None = None, report: Report = silent) -> MirrorResult:
-    """Copy a finished version to where another corpus file keeps its own; it doesn't go live there by that.
+    """Copy a finished version to the store of another corpus file, without making it live there.
 
-    Killed at any point it leaves an unfinished version, which the next mirror finishes and the next refresh sweeps.
-
-    Args:
-        workspace: The corpus.
-        target: The corpus that gets the version; its file says in which store and engine.
-        version: Which; the live one where None.
-        report: Called with objects copied and rows written.
+    A killed mirror leaves an unfinished version, which the next mirror finishes and the next refresh removes. None means
+    the live version.
 
     Raises:
-        UserError: Nothing is live, there is no such version, both corpora are one, or the other is being refreshed.
-        ContractError: Something that the version needs is gone.
-        TransientError: A store or the engine doesn't answer.
+        UserError: Nothing is live, there is no such version, both corpora share a store, or the target is being refreshed.
+        ContractError: An object that the version needs is missing.
+        TransientError: A store or engine doesn't answer.
     """
     manifest = named_manifest(workspace.store, workspace.corpus.name, version or _live(workspace))
     version = manifest.version
@@ -83,9 +78,9 @@ def _live(workspace: Workspace) -> str:
 
 
 def _claim(target: Workspace, version: str) -> None:
-    """Refuse to replace a collection that another corpus of the same name has on the same server."""
+    """Refuse to replace a collection of another corpus with the same name on the same server."""
     if target.store.exists(version_file(version, INDEX_FILE)):
-        return  # an earlier mirror began it
+        return  # left by an earlier mirror
     index = open_index(target.store.root, target.corpus.name, version, target.corpus.index)
     try:
         index.count()
@@ -98,7 +93,6 @@ def _claim(target: Workspace, version: str) -> None:
 
 
 def _copy(workspace: Workspace, there: ObjectStore, version: str, report: Report) -> int:
-    """Copy what isn't there yet; return how many objects that was."""
     here = workspace.store
 
     def copy(name: str) -> bool:
@@ -116,7 +110,7 @@ def _copy(workspace: Workspace, there: ObjectStore, version: str, report: Report
         names = sorted({*needs.objects(), *own})
         report("copy", 0, len(names))
         copied = 0
-        for start in range(0, len(names), _OBJECTS_A_BATCH):  # the pool holds a task for each object that it is given
+        for start in range(0, len(names), _OBJECTS_A_BATCH):  # the pool queues a task for each object
             for done, fresh in enumerate(pool.map(copy, names[start : start + _OBJECTS_A_BATCH]), start + 1):
                 copied += fresh
                 report("copy", done, len(names))
@@ -132,7 +126,7 @@ def _copy_records(needs: Needs, there: ObjectStore) -> None:
 
 
 def _made_there(version: str, name: str) -> bool:
-    """Return whether a file of a version is made anew at the other place: its manifest and inventory, and all of an engine."""
+    """Return whether the target makes a file of a version itself: manifest, inventory and index."""
     made = (manifest_name(version), version_file(version, INDEX_FILE), version_file(version, INVENTORY))
     return name in made or name.startswith((version_file(version, "lance/"), version_file(version, f"{SHARED}/")))
 
@@ -149,7 +143,7 @@ def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
 
 
 def _finish(target: Workspace, manifest: Manifest) -> None:
-    """Write the manifest, which makes the copy a version."""
+    """Write inventory and manifest, which finishes the copy."""
     corpus = target.corpus
     copy = manifest.model_copy(
         update={

@@ -1,7 +1,6 @@
-"""Remove what no kept version needs: old versions, objects, and records of caches.
+"""Remove versions, objects and cache records that no kept version needs.
 
-Versions say what they need: their ledgers, placements, rows and keys. Everything else below the corpus's root is finished work
-of versions that are gone, or of a refresh that died; the next refresh does such work again where it wants it.
+Everything else below the corpus's root is finished work of removed versions or of a dead refresh, and can be made again.
 """
 
 import uuid
@@ -22,15 +21,10 @@ from schemas.versions import PruneResult
 
 
 def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> PruneResult:
-    """Remove everything below the corpus's root that no kept version needs, or say what that would be.
+    """Remove everything below the corpus's root that no kept version needs, or list it.
 
-    Kept are the live version, the one before it, those that the corpus file pins, the newest ones that it retains, and any
-    that the engine's alias names. The lease is held meanwhile, so that no refresh makes what is being removed.
-
-    Args:
-        workspace: The corpus.
-        dry_run: Remove nothing.
-        report: Called with what is gone through.
+    Kept are the live version, the previous one, pinned ones, the newest ones by retention, and any that the engine's alias names.
+    The lease is held meanwhile, so that no refresh runs.
 
     Raises:
         UserError: A refresh is running.
@@ -50,13 +44,13 @@ def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, repo
     kept = set(store.folders("versions")) - set(versions)
     needs = needs_of(workspace, kept, tables, report)
     spare = [*SharedObjects(tables, store).spare(needs.objects())]
-    # What models were paid for stays as long as the corpus file names them: a refresh that died has no version that needs it.
+    # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
     paid = {
         cache.folder
         for used in workspace.captioners.values()
         for cache in (open_descriptions(store, used.captions.key), near_duplicate_cache(workspace, used))
     }
-    # Of caches that are needed, single records may be to spare.
+    # In needed caches, single records may be unneeded.
     kept_caches = paid | needs.records.keys() | {hash_cache(store).folder}
     shards = [name for kind in CACHES for name in store.names(kind) if name.rpartition("/")[0] not in kept_caches]
     halves = store.abandoned("")
@@ -69,7 +63,7 @@ def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, repo
             report("remove", done, counts.total())
         for name, ids in records.items():
             if ids:
-                needs.records[name].cache.forget(ids)
+                needs.records[name].cache.remove(ids)
     return PruneResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,

@@ -1,8 +1,7 @@
-"""What of a store is damaged, and making it again.
+"""Find damage of a store, and remove it so that a refresh makes it again.
 
-Found is what listings and a sample of reading show, all of it with ``deep``. Under a refresh's lease what is damaged goes: a
-document's work, so that it is done again from its source; a shard of a cache; a version that isn't live. A live version stays
-as it is until a new one, made of what is whole, has taken its place.
+Damage is found by listings and a sample, or by reading everything with ``deep``. Under a refresh's lease, damaged work of
+documents, cache shards and versions that aren't live are deleted. A damaged live version stays until a new one replaces it.
 """
 
 import contextlib
@@ -14,11 +13,10 @@ from dataclasses import dataclass, field
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
-from pipeline.records.caption_targets import open_drawn
+from pipeline.records.caption_targets import drawn_cache
 from pipeline.records.damage_note import NOTED, DamageNote, read_damage_note
 from pipeline.records.descriptions import SPENT
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
-from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import Damage, Item, changed, missing_or_cut, read_inventory, read_own
 from pipeline.records.lease import LEASE
 from pipeline.records.needs import NeededRecords
@@ -30,6 +28,7 @@ from pipeline.records.publication import (
     read_manifest,
     read_pointer,
     readable_manifest,
+    readable_pointer,
     repair_pointer,
 )
 from pipeline.records.shared_objects import KINDS, SharedObjects
@@ -37,24 +36,21 @@ from pipeline.records.vectors import open_vectors, passages
 from pipeline.upkeep.retain import removable_versions, sweep
 from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, MissingError
-from schemas.ids import version_file
 from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
 from schemas.versions import Pointer
 
 SAMPLE_BYTES = 64 << 20
-"""Bytes of the live version's objects that a refresh reads to see whether they changed; all of them in a small store."""
+"""Bytes of the live version's objects that a refresh reads; all of a small store."""
 
 
 @dataclass
 class Damages:
-    """What is damaged: of each kept version, and of what no version needs by name."""
+    """Damage of each kept version, and of objects that no version lists."""
 
     versions: dict[str, list[Damage]] = field(default_factory=dict)
     loose: list[Damage] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
-    """Versions that were finished before inventories were kept, so that much of them is read without a check."""
 
     def all(self) -> list[Damage]:
         """Return every damaged object once."""
@@ -64,12 +60,9 @@ class Damages:
 
 
 def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = silent) -> Damages:
-    """Return what is damaged of the kept versions, and of what all versions share.
+    """Return the damage of kept versions and shared objects.
 
-    Args:
-        workspace: The corpus.
-        deep: Read every object; otherwise listings are compared, and what was noted and a sample is read.
-        report: Called with versions looked at.
+    With ``deep`` every object is read; without, listings are compared, and noted objects and a sample are read.
 
     Raises:
         UserError: A folder of the store can't be read.
@@ -84,22 +77,20 @@ def _find_damage(workspace: Workspace, tables: TemporaryTables, *, deep: bool, r
     found = Damages(loose=list(_unreadable(store, (LIVE, COPY, LEASE, NOTED, SPENT), optional=True)))
     shared = SharedObjects(tables, store)
     kept = _kept(workspace)
-    live = _live(store)
+    pointer = readable_pointer(store)
+    live = pointer.version if pointer else None
     broken: dict[str, Damage] = {}
     if deep:
         shards = [name for kind in CACHES for name in store.names(kind)]
         found.loose += _unreadable(store, shards)
         found.loose += _missing_vectors(workspace, live)
     for done, version in enumerate(kept, 1):
-        report("look", done - 1, len(kept))
+        report("read versions", done - 1, len(kept))
         cut = missing_or_cut(store, version, shared)
         found.versions[version] = _of_version(workspace, version, cut, broken, deep=deep, live=version == live)
-        inventory = version_file(version, INVENTORY)
-        if not store.exists(inventory) and inventory not in {damage.name for damage in found.versions[version]}:
-            found.unchecked.append(version)
-    report("look", len(kept), len(kept))
+    report("read versions", len(kept), len(kept))
     found.versions |= _previous_gone(store)
-    noted = list(_noted(workspace, live))
+    noted = list(_noted_damage(workspace, live))
     found.loose += [damage for damage in noted if not damage.name.startswith("versions/")]
     for version in kept if noted else ():
         needed = _needed(store, version, {damage.name for damage in noted})
@@ -111,22 +102,21 @@ def _find_damage(workspace: Workspace, tables: TemporaryTables, *, deep: bool, r
 
 
 def _previous_gone(store: ObjectStore) -> dict[str, list[Damage]]:
-    """Return the version before the live one where the pointer names it and it isn't there."""
-    with contextlib.suppress(DamagedError):
-        pointer = read_pointer(store)
-        if pointer is not None and pointer.previous and not store.exists(name := manifest_name(pointer.previous)):
-            return {pointer.previous: [Damage(name, f"{store.root}/{name} is missing")]}
+    """Return the missing manifest of the pointer's previous version."""
+    pointer = readable_pointer(store)
+    if pointer is not None and pointer.previous and not store.exists(name := manifest_name(pointer.previous)):
+        return {pointer.previous: [Damage(name, f"{store.root}/{name} is missing")]}
     return {}
 
 
 def repair(workspace: Workspace) -> bool:
-    """Remove what is damaged, as far as a refresh makes it again. Call it under the lease.
+    """Remove damage that a refresh can make again. Call it under the lease.
 
     Returns:
-        Whether the live version isn't whole, so that another has to take its place.
+        Whether the live version is damaged, so that a new one has to be built.
 
     Raises:
-        UserError: Nobody knows what is live, or a folder of the store can't be read.
+        UserError: The live version is unknown, or a folder of the store can't be read.
     """
     store = workspace.store
     repair_pointer(store, workspace.corpus.name)
@@ -139,8 +129,8 @@ def repair(workspace: Workspace) -> bool:
         return is_lost
     ours = found.versions.pop(live, []) if live else []
     if _is_held(pointer):
-        ours = []  # nothing takes its place before somebody publishes
-    _make_room(workspace, live, [*ours, *found.loose], set(note.documents))
+        ours = []  # a held corpus gets no new version
+    _delete_damaged(workspace, live, [*ours, *found.loose], set(note.documents))
     gone = found.versions.keys() - set(workspace.corpus.retention.pinned)
     for version in gone:
         store.delete(manifest_name(version))
@@ -148,12 +138,12 @@ def repair(workspace: Workspace) -> bool:
         drop_previous(store, gone)
         sweep(workspace, except_version=live)
     store.delete(NOTED)
-    # The live version's own files stay as they are until it is replaced.
+    # The live version's own files stay until it is replaced.
     own = sorted(damage.name for damage in ours if damage.name.startswith("versions/"))
     if own or note.documents:
         left = DamageNote(names=own, remade=note.documents)
         store.replace(NOTED, left.model_dump_json().encode())
-    # What lost its vectors can't be copied to another engine; a version that is built anew has them all.
+    # Vectors that are lost can't be copied to another engine; a rebuild makes them.
     return (
         is_lost
         or bool(ours)
@@ -162,28 +152,12 @@ def repair(workspace: Workspace) -> bool:
 
 
 def _kept(workspace: Workspace) -> list[str]:
-    """Return the versions that the next sweep leaves alone."""
     store = workspace.store
     going: set[str] = set()
-    with contextlib.suppress(DamagedError):  # nobody sweeps where nobody knows what is live
+    with contextlib.suppress(DamagedError):  # without a readable pointer nothing is swept
         going = set(removable_versions(workspace))
     finished = (version for version in store.folders("versions") if store.exists(manifest_name(version)))
-    return [version for version in finished if version not in going or not _is_readable(store, version)]
-
-
-def _is_readable(store: ObjectStore, version: str) -> bool:
-    try:
-        return read_manifest(store, version) is not None
-    except DamagedError:
-        return False
-
-
-def _live(store: ObjectStore) -> str | None:
-    try:
-        pointer = read_pointer(store)
-    except DamagedError:
-        return None
-    return pointer.version if pointer else None
+    return [version for version in finished if version not in going or readable_manifest(store, version) is None]
 
 
 def _of_version(
@@ -203,17 +177,16 @@ def _of_version(
 
 
 def _items(store: ObjectStore, version: str) -> Iterator[Item]:
-    """Yield what a version needs; nothing of one that was finished before inventories were kept."""
+    """Yield what a version needs, as far as its inventory can be read."""
     with contextlib.suppress(DamagedError):
-        yield from read_inventory(store, version) or ()
+        yield from read_inventory(store, version)
 
 
 def _sample(items: Iterable[Item]) -> list[Item]:
-    """Return objects drawn at random, up to so many bytes."""
     drawn: list[tuple[float, str, Item]] = []
     left = SAMPLE_BYTES
     for item in (item for item in items if item.bytes <= SAMPLE_BYTES):
-        heapq.heappush(drawn, (random.random(), item.name, item))  # noqa: S311 -- nobody has to be kept from guessing
+        heapq.heappush(drawn, (random.random(), item.name, item))  # noqa: S311 -- not for security
         left -= item.bytes
         while left < 0:
             left += heapq.heappop(drawn)[-1].bytes
@@ -246,7 +219,7 @@ def _unreadable(store: ObjectStore, names: Iterable[str], *, optional: bool = Fa
                 yield Damage(name, error.message)
         except DamagedError as error:
             if isinstance(error.__cause__, PermissionError):
-                raise  # what this user may not read isn't known to be damaged
+                raise  # unreadable for this user, which is no damage
             yield Damage(name, error.message)
 
 
@@ -255,7 +228,7 @@ def _is_held(pointer: Pointer | None) -> bool:
 
 
 def _missing_vectors(workspace: Workspace, version: str | None) -> Iterator[Damage]:
-    """Yield the cache of vectors where it lacks some of a version's."""
+    """Yield the vector cache of each space that lacks vectors of a version."""
     try:
         manifest = read_manifest(workspace.store, version) if version else None
         if version is None or manifest is None:
@@ -273,8 +246,7 @@ def _missing_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
         return
 
 
-def _noted(workspace: Workspace, live: str | None) -> Iterator[Damage]:
-    """Yield what was noted and still is damaged."""
+def _noted_damage(workspace: Workspace, live: str | None) -> Iterator[Damage]:
     store = workspace.store
     for name in read_damage_note(store).names:
         if name.startswith("versions/"):
@@ -287,21 +259,21 @@ def _noted(workspace: Workspace, live: str | None) -> Iterator[Damage]:
 
 
 def _own(store: ObjectStore, version: str, name: str) -> Iterator[Item]:
-    """Yield a file of a version as its inventory lists it, where that can be read."""
+    """Yield the inventory's item of a version's own file, where it can be read."""
     with contextlib.suppress(DamagedError):
-        yield from (item for item in read_own(store, version) or () if item.name == name)
+        yield from (item for item in read_own(store, version) if item.name == name)
 
 
 def _needed(store: ObjectStore, version: str, names: Collection[str]) -> set[str]:
-    """Return which of some objects a version needs, as far as its inventory can be read."""
+    """Return which objects a version needs, as far as its inventory can be read."""
     found: set[str] = set()
     with contextlib.suppress(DamagedError):
-        found |= {item.name for item in read_inventory(store, version) or () if item.name in names}
+        found |= {item.name for item in read_inventory(store, version) if item.name in names}
     return found
 
 
-def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage], documents: set[str]) -> None:
-    """Remove the finished work of documents that lack something, and what else is in the way of making it again."""
+def _delete_damaged(workspace: Workspace, live: str | None, damages: Iterable[Damage], documents: set[str]) -> None:
+    """Delete the finished work of documents with damage, and what else would block making it again."""
     store = workspace.store
     for damage in damages:
         kind, *rest = damage.name.split("/")
@@ -312,7 +284,7 @@ def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage]
         if kind in (*KINDS, SPENT) or (kind in CACHES and damage.name.endswith(".parquet")):
             store.delete(damage.name)
     if documents and live:
-        _forget_scans(workspace, live, documents)
+        _forget_segments(workspace, live, documents)
         _forget_pages(workspace, documents)
     for document in sorted(documents):
         for name in [*store.names(f"structured/{document}"), *store.names(f"parsed/{document}")]:
@@ -320,33 +292,32 @@ def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage]
 
 
 def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
-    """Return the documents in which a figure stands, or of which it is a page; every one where that can't be read."""
+    """Return the documents that contain a figure, or of which it is a page; all where that can't be read."""
     try:
         pages = (row for part in evidence_parts(store, version) for row in page_rows(part))
         whole = {doc_id for doc_id, _, picture in pages if picture == figure}
-        return whole | {str(row["doc_id"]) for row in _placed(store, version) if row["figure_id"] == figure}
+        return whole | {str(row["doc_id"]) for row in _placement_rows(store, version) if row["figure_id"] == figure}
     except DamagedError:
         return set(store.folders("parsed"))
 
 
-def _forget_scans(workspace: Workspace, version: str, documents: set[str]) -> None:
-    """Forget what was cut out of the scanned pages of documents, so that the figures on them are cut and stored again."""
+def _forget_segments(workspace: Workspace, version: str, documents: set[str]) -> None:
+    """Forget the segments of documents' scanned pages, so that their figures are cut and stored again."""
     cache = RecordCache(workspace.store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
     try:
-        rows = _placed(workspace.store, version)
+        rows = _placement_rows(workspace.store, version)
         scans = {str(row["figure_id"]) for row in rows if row["doc_id"] in documents and row["kind"] == Kind.SCAN}
     except DamagedError:
         scans = cache.ids()
-    cache.forget(scans)
+    cache.remove(scans)
 
 
 def _forget_pages(workspace: Workspace, documents: set[str]) -> None:
-    """Forget that the pages of documents were drawn, so that their pictures are made and stored again."""
-    if workspace.keys.drawn is not None:
-        cache = open_drawn(workspace.store, workspace.keys.drawn)
-        cache.forget({name for name in cache.ids() if name.rpartition("/")[0] in documents})
+    """Forget the drawn pages of documents, so that their pictures are made and stored again."""
+    if (cache := drawn_cache(workspace)) is not None:
+        cache.remove({name for name in cache.ids() if name.rpartition("/")[0] in documents})
 
 
-def _placed(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:
+def _placement_rows(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:
     for part in placement_parts(store, version):
         yield from part.select(["doc_id", "figure_id", "kind"]).to_pylist()

@@ -1,4 +1,4 @@
-"""What is kept: the live version, the one before it, and as many of the newest as the corpus file says."""
+"""Retention: keep the live version, the previous one, and the newest ones as the corpus file says."""
 
 import contextlib
 
@@ -11,32 +11,28 @@ from schemas.ports import SearchIndex
 
 
 def sweep(workspace: Workspace, *, except_version: str | None = None) -> list[str]:
-    """Remove versions that a dead run left unfinished, and finished ones beyond the corpus's retention.
+    """Remove unfinished versions, and finished ones beyond the corpus's retention.
 
-    Call it under the lease only: an unfinished version is then nobody's. Finished work in the caches stays, and so does a
-    version that the engine's alias still names, or whose server doesn't answer: a later sweep comes back to it.
-
-    Args:
-        workspace: The corpus.
-        except_version: A version that is being made.
+    Call it under the lease, so that an unfinished version isn't in use. Caches stay, and so does a version that the engine's
+    alias names or whose server doesn't answer, until a later sweep.
 
     Returns:
-        What was removed.
+        The versions removed.
     """
     with contextlib.suppress(TransientError, ContractError):
-        # A server that is gone, or has lost its disk, must not stop the version that takes the place of what it held.
+        # A lost server must not block the version that replaces its contents.
         update_alias(workspace)
     store = workspace.store
     removed = removable_versions(workspace, except_version=except_version)
     for version in removed:
-        # What is left of a version without a manifest is swept by the next refresh; where its collection is, is told last.
-        manifest, place = manifest_name(version), version_file(version, INDEX_FILE)
+        # The next refresh sweeps a version without a manifest, so the file that names its collection goes last.
+        manifest, index_file = manifest_name(version), version_file(version, INDEX_FILE)
         store.delete(manifest)
         _index(workspace, version).drop()
         for name in [*store.names(version_file(version, "")), *store.abandoned(version_file(version, ""))]:
-            if name != place:
+            if name != index_file:
                 store.delete(name)
-        store.delete(place)
+        store.delete(index_file)
     return removed
 
 
@@ -52,7 +48,7 @@ def removable_versions(workspace: Workspace, *, except_version: str | None = Non
 
 
 def _index(workspace: Workspace, version: str) -> SearchIndex:
-    """Open a version's collection: where it says it is, or where the corpus file says, if that can't be read."""
+    """Open a version's collection where its own file says, or where the corpus file says if that is damaged."""
     try:
         return workspace.index(version)
     except DamagedError:

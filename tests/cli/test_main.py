@@ -116,7 +116,7 @@ def test_pages_that_fail_alike_are_one_line(folder: Path, inset: Inset) -> None:
             with pymupdf.open(write_scan(folder / f"{subject}.pdf", subject)) as scan:
                 scans.insert_pdf(scan)
         scans.save(folder / "pdfs" / "scans.pdf")
-    left = "over_budget: words of a figure are not read yet: budget.ocr_items was spent; the next refresh goes on"
+    left = "over_budget: words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
     output = inset("refresh", "manuals").err
     partly = [line for line in output.splitlines() if "scans.pdf" in line]
     assert partly == [f"  partly read: pages 1, 3-4 of scans.pdf: {left}"]

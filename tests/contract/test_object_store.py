@@ -194,13 +194,13 @@ def test_names_are_sorted_and_whole(store: ObjectStore) -> None:
 
 
 def test_a_swap_needs_the_etag_that_is_there(store: ObjectStore) -> None:
-    assert store.swap("LIVE", b"1", None)
-    assert not store.swap("LIVE", b"2", None)
+    assert store.swap("LIVE", b'{"n":1}', None)
+    assert not store.swap("LIVE", b'{"n":2}', None)
     found = store.read_mutable("LIVE")
     assert found is not None
-    assert store.swap("LIVE", b"2", found[1])
-    assert not store.swap("LIVE", b"3", found[1])
-    assert store.get("LIVE") == b"2"
+    assert store.swap("LIVE", b'{"n":2}', found[1])
+    assert not store.swap("LIVE", b'{"n":3}', found[1])
+    assert store.get("LIVE") == b'{"n":2}'
 
 
 def test_a_name_cannot_leave_its_store(store: ObjectStore) -> None:

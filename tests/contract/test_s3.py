@@ -128,14 +128,14 @@ def test_a_reply_that_never_comes_whole_is_worth_another_try_later(network: Faul
 
 def test_a_swap_whose_answer_got_lost_is_won(network: FaultyNetwork, store: ObjectStore) -> None:
     network.breaks("PUT", "lost")
-    assert store.swap("LIVE", b"1", None)
+    assert store.swap("LIVE", b'{"n":1}', None)
     found = store.read_mutable("LIVE")
     assert found is not None
     network.breaks("PUT", "lost")
-    assert store.swap("LIVE", b"2", found[1])
+    assert store.swap("LIVE", b'{"n":2}', found[1])
     network.breaks("PUT", "busy")
-    assert not store.swap("LIVE", b"3", found[1]), "somebody else's is there"
-    assert store.get("LIVE") == b"2"
+    assert not store.swap("LIVE", b'{"n":3}', found[1]), "somebody else's is there"
+    assert store.get("LIVE") == b'{"n":2}'
 
 
 def test_an_absent_bucket_is_the_user_s_mistake(network: FaultyNetwork) -> None:

@@ -27,7 +27,7 @@ from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.stores.object_store import s3_client
-from schemas.errors import ContractError, DamagedError, RequestError, TransientError, UserError
+from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector
 from tasks.answering.phrases import holding
@@ -271,16 +271,6 @@ class TestWriting:
             empty.create(SCHEMA, {"text": 384})
         with pytest.raises(ContractError, match="vector_unified"):
             empty.create(SCHEMA, {"unified": 8})
-
-    def test_rows_of_an_earlier_release_are_searched_and_have_no_cells(self, empty: SearchIndex) -> None:
-        place = SCHEMA.get_field_index("tagged_rows")
-        empty.create(SCHEMA.remove(place), DIMENSIONS, FIELDS)
-        empty.add(table(ROWS[:5], VECTORS[:5]).remove_column(place).to_batches())
-        empty.finish()
-        assert ids(empty.bm25("register", 60, ANY)) == [evidence_id(0)]
-        (found,) = empty.fetch([evidence_id(1)])
-        assert found.get("tagged_rows") is None
-        assert {**found, "tagged_rows": ROWS[1]["tagged_rows"]} == ROWS[1]
 
     def test_another_process_opens_what_was_built(self, empty: SearchIndex, engine: Factory) -> None:
         if isinstance(empty, MemoryIndex):
@@ -651,19 +641,6 @@ class TestFilters:
         assert places(index.dense(VECTORS[0], 60, filters, "text")) == set(expected)
         assert places(index.bm25("about", 60, filters)) == set(expected)
 
-    def test_rows_of_an_earlier_release_are_not_narrowed_by_what_they_lack(self, empty: SearchIndex) -> None:
-        """Where a column that filters look at is of this release's engines alone, an index that was made before lacks it."""
-        place = SCHEMA.get_field_index("date")
-        empty.create(SCHEMA.remove(place), DIMENSIONS, FIELDS)
-        empty.add(table(ROWS[:5], VECTORS[:5]).remove_column(place).to_batches())
-        empty.finish()
-        assert len(empty.bm25("about", 5, Filters(documents=[QUOTED]))) == 5
-        for late in (Filters(since=date(2024, 1, 1)), Filters(until=date(2024, 1, 1))):
-            with pytest.raises(RequestError, match="dates: it was made by an earlier release; refresh"):
-                empty.bm25("about", 5, late)
-            with pytest.raises(RequestError, match="dates: it was made by an earlier release; refresh"):
-                empty.dense(VECTORS[0], 5, late, "text")
-
     @pytest.mark.parametrize(
         "filters", [Filters(sources=["*"]), Filters(page_ranges=[PageRange(first=2)]), Filters(phrases=["the register"])]
     )
@@ -800,23 +777,6 @@ class TestLanceDB:
             before.setattr("backends.engines.lancedb_index._LAYOUT_VERSION", b"3, terms 0")
             fill(earlier, ROWS[:5], VECTORS[:5])
         assert not index.derive(earlier, SCHEMA, FIELDS, [])
-
-    def test_a_table_of_a_release_that_kept_no_terms_is_searched_as_it_was_made(self, tmp_path: Path) -> None:
-        import lancedb
-        from lancedb.index import FTS
-
-        columns = SCHEMA.remove(SCHEMA.get_field_index("language"))
-        columns = columns.append(pa.field("filter_names", pa.list_(pa.string())))
-        columns = columns.with_metadata({"lexical_fields": "search_text,title", "layout": "2"})
-        rows = table(ROWS, VECTORS).drop_columns(["language"])
-        rows = rows.append_column("filter_names", pa.array([row["sources"] for row in ROWS], pa.list_(pa.string())))
-        made = lancedb.connect(str(tmp_path)).create_table("T", rows.cast(columns), schema=columns)
-        for field in ("search_text", "title"):
-            made.create_index(field, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
-        index = LanceIndex(str(tmp_path), "T", languages=["en"])
-        assert len(index.bm25("Registers?", 60, ANY)) == 6
-        assert places(index.bm25("register", 60, Filters(documents=[QUOTED]), {"title": 1.0})) == {3}
-        assert index.fetch([evidence_id(1)])[0]["text"] == ROWS[1]["text"]
 
     def test_a_space_in_which_no_row_has_a_vector_is_built_all_the_same(self, tmp_path: Path) -> None:
         index = LanceIndex(str(tmp_path), "T", exact_below=10)

@@ -92,14 +92,14 @@ def test_the_dag_enriches_on_the_cluster(
 
 def test_a_job_is_started_once_and_found_again_until_it_is_over(cluster: ray_cluster.RayCluster) -> None:
     server = JobServer(cluster.jobs)
-    assert server.look("once-1") is None
+    assert server.state_of("once-1") is None
     server.stop("once-1")
     job = python("once", _WAITS)
     assert server.start(job) == ("once-1", True)
     asyncio.run(lines_until(server, "once-1", "begun"))
     assert JobServer(cluster.jobs).start(job) == ("once-1", False)
     server.stop("once-1")
-    ray_cluster.wait_until(lambda: (state := server.look("once-1")) and state.over, "a job that was stopped")
+    ray_cluster.wait_until(lambda: (state := server.state_of("once-1")) and state.over, "a job that was stopped")
     assert server.start(python("once", "print('again')")) == ("once-2", True)
     assert "again" in asyncio.run(lines_of(server, "once-2"))
 

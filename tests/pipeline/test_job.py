@@ -85,9 +85,9 @@ def test_a_job_that_would_fail_again_is_refused(
     change: dict[str, str],
     why: str,
 ) -> None:
-    file = Path("order.json")
-    order = job.Order.model_validate_json(file.read_bytes()).model_copy(update=change)
-    file.write_text(order.model_dump_json())
+    file = Path("job.json")
+    spec = job.JobSpec.model_validate_json(file.read_bytes()).model_copy(update=change)
+    file.write_text(spec.model_dump_json())
     assert job.main() == job.REFUSED
     assert caplog.messages[-1].startswith(why)
 

@@ -13,7 +13,8 @@ from backends.models.pictures import stumbling
 from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
 from ray_jobs.outcomes import Outcome
-from ray_jobs.pools import cut_batches, run_pool
+from ray_jobs.pools import run_pool
+from schemas.batches import batched
 from schemas.corpus.captions import CaptionOptions
 from schemas.corpus.cluster import RayOptions
 from schemas.documents import RecognisedLine
@@ -91,31 +92,31 @@ def found(batches: Iterable[list[Outcome[Any]]]) -> dict[str, Any]:
 def test_an_actor_that_can_not_be_made_says_nothing_about_the_rows(cpus: int) -> None:
     missing = FileNotFoundError("there is no model here")
     with pytest.raises(TransientError, match=r"can't be started: FileNotFoundError: there is no model here$"):
-        list(run_pool(Unmade, (missing,), cut_batches([("a", 1), ("b", 2)], 1), workers=cpus))
+        list(run_pool(Unmade, (missing,), batched([("a", 1), ("b", 2)], 1), workers=cpus))
     with pytest.raises(UserError, match=r"^name a model$"):
-        list(run_pool(Unmade, (UserError("name a model"),), cut_batches([("a", 1)], 1), workers=1))
+        list(run_pool(Unmade, (UserError("name a model"),), batched([("a", 1)], 1), workers=1))
 
 
 @pytest.mark.slow
 def test_what_an_actor_raises_is_raised_here(cpus: int) -> None:
     with pytest.raises(TransientError, match=r"^the store doesn't answer$"):
-        list(run_pool(Broken, (), cut_batches([("a", "store")], 1), workers=cpus))
+        list(run_pool(Broken, (), batched([("a", "store")], 1), workers=cpus))
     with pytest.raises(KeyError, match="bug"):
-        list(run_pool(Broken, (), cut_batches([("a", "bug")], 1), workers=cpus))
+        list(run_pool(Broken, (), batched([("a", "bug")], 1), workers=cpus))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_a_row_that_kills_its_actor_fails_alone_and_is_no_result(cpus: int, tmp_path: Path, size: int) -> None:
     rows = [(f"{number}", "deadly" if number == 5 else "fine") for number in range(12)]
-    made = found(run_pool(Mortal, (tmp_path,), cut_batches(rows, size), workers=cpus))
+    made = found(run_pool(Mortal, (tmp_path,), batched(rows, size), workers=cpus))
     assert made == {name: FailureCode.MODEL_CRASHED if row == "deadly" else row for name, row in rows}
 
 
 @pytest.mark.slow
 def test_an_actor_that_is_killed_is_replaced_and_no_batch_is_lost(cpus: int, tmp_path: Path) -> None:
     rows = [(f"{number}", f"{number}") for number in range(400)]
-    batches = run_pool(Mortal, (tmp_path,), cut_batches(rows, 2), workers=min(1, cpus))
+    batches = run_pool(Mortal, (tmp_path,), batched(rows, 2), workers=min(1, cpus))
     made = found([next(batches)])
     (process,) = tmp_path.iterdir()
     os.kill(int(process.name), signal.SIGKILL)
@@ -133,7 +134,7 @@ def test_work_is_taken_as_it_is_wanted_and_the_actors_end_with_who_wanted_it(cpu
             taken += 1
             yield str(taken), "fine"
 
-    batches = run_pool(Mortal, (tmp_path,), cut_batches(endless(), 5), workers=cpus)
+    batches = run_pool(Mortal, (tmp_path,), batched(endless(), 5), workers=cpus)
     for done, _ in enumerate(batches, 1):
         assert taken <= 5 * (done + 2 * cpus)
         if done >= 50 and len([*tmp_path.iterdir()]) == cpus:
@@ -147,20 +148,20 @@ def test_work_is_taken_as_it_is_wanted_and_the_actors_end_with_who_wanted_it(cpu
 @pytest.mark.slow
 def test_a_batch_for_which_there_is_no_memory_is_halved_down_to_the_row(cpus: int) -> None:
     rows = [(f"{number}", 9 if number == 5 else 1) for number in range(16)]
-    batches = [*run_pool(Small, (4,), cut_batches(rows, 8), workers=cpus)]
+    batches = [*run_pool(Small, (4,), batched(rows, 8), workers=cpus)]
     made = found(batches)
     assert made.pop("5") is FailureCode.MEMORY_LIMIT
     assert made == dict.fromkeys(("0", "1", "2", "3", *map(str, range(8, 16))), 4) | {"4": 1, "6": 2, "7": 2}
     failures = [outcome.failure for outcomes in batches for outcome in outcomes if outcome.failure]
     assert [failure.message for failure in failures] == [
-        "there is not memory enough for it: CUDA out of memory. Tried to allocate 2.00 GiB"
+        "there is not enough memory for it: CUDA out of memory. Tried to allocate 2.00 GiB"
     ]
 
 
 @pytest.mark.slow
 def test_more_than_this_machine_has_is_refused_at_once(cpus: int) -> None:
     with pytest.raises(UserError, match=r"no node of the Ray cluster has 1 CPU and 4 GPU; .* corpus file"):
-        list(run_pool(Broken, (), cut_batches([("a", "bug")], 1), workers=cpus, num_gpus=4))
+        list(run_pool(Broken, (), batched([("a", "bug")], 1), workers=cpus, num_gpus=4))
 
 
 @pytest.mark.parametrize(

@@ -85,5 +85,5 @@ def test_without_its_original_there_is_no_copy(store: ObjectStore, tmp_path: Pat
 def test_a_store_that_does_not_answer_is_nobodys_failure(store: ObjectStore, tmp_path: Path) -> None:
     job = _job(store, tmp_path, TAG)
     (tmp_path / "store" / "tagged").write_text("a file where a folder should be")
-    with pytest.raises(UserError, match="there is no such folder"):
+    with pytest.raises(UserError, match="this folder does not exist"):
         _tagged(store, [job])

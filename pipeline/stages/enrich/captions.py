@@ -1,21 +1,22 @@
-"""Step: generative models describe the figures, pages and texts of documents, as far as the budget goes."""
+"""Step: have generative models describe figures, pages and texts, within the budget."""
 
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.caption_targets import CaptionTarget, StructuredFiles, caption_targets, describable_by, open_drawn
+from pipeline.records.caption_targets import CaptionTarget, StructuredFiles, caption_targets, describable_by, drawn_cache
 from pipeline.records.descriptions import add_spent, open_descriptions, read_spent
 from pipeline.records.near_duplicates import NearDuplicates
 from pipeline.stages.enrich.keep import Writer
 from ray_jobs.caption import Calls, CaptionRequest, caption
 from ray_jobs.outcomes import Outcome
+from schemas.batches import batched
 from schemas.errors import Failure, FailureCode
-from schemas.generation import Description, Reply, Usage
+from schemas.generation import Description, Reply
 from schemas.parquet import table_of
 from schemas.progress import Report
 from schemas.stages import Step
@@ -23,15 +24,15 @@ from schemas.versions import Spent
 from tasks.enriching.spending import Budget, cost, most, spent_on
 
 DOCUMENTS_AT_ONCE = 64
-"""Documents that are looked at together: the names of a cache's records are gone through once for so many."""
+"""Documents that are looked up together."""
 
 _WRITTEN_EVERY_S = 0.5
-"""What a killed job has to ask, and to pay, for again: the answers of so long, and what the model was asked meanwhile."""
+"""Answers of so long have to be paid for again after a kill."""
 
 
 @dataclass
 class Captioned:
-    """What came of the step: counts for its note, what was spent by captioner, and what has no answer yet."""
+    """Result of the step: counts for its note, cost by captioner, and failures of documents that lack descriptions."""
 
     counts: Counter[str] = field(default_factory=Counter)
     spent: dict[str, Spent] = field(default_factory=dict)
@@ -41,25 +42,18 @@ class Captioned:
 def describe_targets(
     workspace: Workspace, documents: Sequence[str], sources: Mapping[str, str], run_id: str, report: Report
 ) -> Captioned:
-    """Have models describe the figures, pages and texts of structured documents that they haven't described yet.
+    """Have models write the missing descriptions of figures, pages and texts of structured documents.
 
-    A picture, or a text, is described once, as it stands where it comes first. What a budget leaves out, and what a model
-    doesn't answer, stays as it is without, and is a failure of its document, so that the next refresh goes on with it.
-
-    Args:
-        workspace: The corpus.
-        documents: Their ids.
-        sources: Their sources, which choose the captioner.
-        run_id: Who refreshes.
-        report: Called with figures, pages and texts described.
+    A picture or text is described once, at its first place. What the budget leaves out, or a model doesn't answer, becomes a
+    failure of its document, and the next refresh tries again.
     """
     done = Captioned()
     if not workspace.captioners:
         return done
     budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
     for name, used in workspace.captioners.items():
-        its = [doc_id for doc_id in documents if workspace.captioner_of(used.subject, sources[doc_id]) == name]
-        work = _Work(workspace, used, its, budget)
+        own = [doc_id for doc_id in documents if workspace.captioner_of(used.subject, sources[doc_id]) == name]
+        work = _Work(workspace, used, own, budget)
         work.compare()
         calls = Calls()
         done.spent[name] = _describe(workspace, used, work, calls, report)
@@ -71,7 +65,7 @@ def describe_targets(
 
 
 class _Work:
-    """What a captioner has to describe, taken as there is room for it; nothing of it is held but names."""
+    """The missing descriptions of one captioner, an iterator of requests; holds nothing but names."""
 
     def __init__(self, workspace: Workspace, used: CaptionerInUse, documents: Sequence[str], budget: Budget) -> None:
         self.documents = documents
@@ -79,16 +73,15 @@ class _Work:
         self.unanswered: dict[str, str] = {}
         self._workspace, self._used, self._budget = workspace, used, budget
         self._cache, self._lock = open_descriptions(workspace.store, used.captions.key), threading.Lock()
-        self._likenesses = NearDuplicates(workspace, used)
-        key = workspace.keys.drawn
-        self._drawn = None if key is None else open_drawn(workspace.store, key)
+        self._duplicates = NearDuplicates(workspace, used)
+        self._drawn = drawn_cache(workspace)
         self._reserved: dict[str, Spent] = {}
-        self._found = self._looked = 0
+        self._requested = self._documents_read = 0
 
     @property
     def total(self) -> int:
-        """How many there are, as far as those documents say that were looked at."""
-        return round(self._found * len(self.documents) / self._looked) if self._looked else 0
+        """Estimated number of requests, from the documents read so far."""
+        return round(self._requested * len(self.documents) / self._documents_read) if self._documents_read else 0
 
     def __iter__(self) -> Iterator[CaptionRequest]:
         seen: set[bytes] = set()
@@ -99,52 +92,51 @@ class _Work:
                     continue
                 seen.add(name)
                 one = found[missed]
-                asked = CaptionRequest(missed, self._used.prompt.render(one.around()), one.picture)
-                price = most(self._used.options, asked.prompt, self._used.subject)
+                request = CaptionRequest(missed, self._used.prompt.render(one.around()), one.picture)
+                price = most(self._used.options, request.prompt, self._used.subject)
                 if self._budget.reserve(price):
-                    self._found += 1
+                    self._requested += 1
                     self._reserved[missed] = price
-                    yield asked
+                    yield request
                 else:
                     self.over_budget += 1
 
     def compare(self) -> None:
-        """Find figures that look nearly the same, where the corpus file asks for it."""
+        """Find near-duplicate figures, where the corpus file asks for it."""
         if self._used.subject == "figure" and self._workspace.corpus.captions.near_duplicates is not None:
-            self._likenesses.compare(name for doc_id in self.documents for name in self.of(doc_id))
+            self._duplicates.compare(name for doc_id in self.documents for name in self.of(doc_id))
 
     def missing(self) -> Iterator[tuple[dict[str, CaptionTarget], list[str]]]:
-        """Yield what of some documents is described, where each comes first, and which of them have no answer yet.
+        """Yield the targets of some documents, by id of their description, and the ids that have no description yet.
 
-        A figure that looks nearly like another goes by the name of that one.
+        A near-duplicate figure has the id of its stand-in.
         """
-        coming = iter(self.documents)
-        while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
+        for group in batched(self.documents, DOCUMENTS_AT_ONCE):
             found: dict[str, CaptionTarget] = {}
             for doc_id in group:
                 own = self.of(doc_id)
-                for name, stand_in in self._likenesses.of(own.keys()).items():
+                for name, stand_in in self._duplicates.of(own.keys()).items():
                     found.setdefault(stand_in, own[name])
-            self._looked += len(group)
-            with self._lock:  # a model may ask for work from a thread of its own
+            self._documents_read += len(group)
+            with self._lock:  # a model may take requests from its own thread
                 missing = self._cache.missing(found)
             yield found, missing
 
     def keep(self, made: Sequence[Description]) -> None:
-        """Write answers, so that they are found by whoever goes on after this process."""
+        """Write descriptions to the cache."""
         with self._lock:
             self._cache.append(table_of(Description, made))
             self._cache.compact()
 
     def of(self, doc_id: str) -> dict[str, CaptionTarget]:
-        """Return what of a document the captioner can say something of, each where it stands first."""
+        """Return what of a document the captioner can describe."""
         files, options = StructuredFiles(self._workspace, doc_id, self._drawn), self._used.options
         return describable_by(options.kind, caption_targets(self._used.subject, files, language=options.language or ""))
 
-    def settle(self, outcome: Outcome[Reply]) -> Description | None:
-        """Return what is kept of an answer, and count what it cost; None where the same question may be answered later."""
+    def record(self, outcome: Outcome[Reply]) -> Description | None:
+        """Count an outcome, and return the description to store; None where the model couldn't be reached."""
         reserved = self._reserved.pop(outcome.row_id, Spent())
-        made = _kept(outcome, self._used)
+        made = _description(outcome, self._used)
         self._budget.settle(reserved, spent_on([made] if made else []))
         if made is None and outcome.failure is not None:
             self.unanswered[outcome.row_id] = outcome.failure.message
@@ -152,7 +144,7 @@ class _Work:
         return made
 
 
-def _kept(outcome: Outcome[Reply], used: CaptionerInUse) -> Description | None:
+def _description(outcome: Outcome[Reply], used: CaptionerInUse) -> Description | None:
     reply, failure = outcome.value, outcome.failure
     if reply is not None:
         money = cost(used.options.price, reply.calls, reply.input_tokens, reply.output_tokens)
@@ -160,14 +152,14 @@ def _kept(outcome: Outcome[Reply], used: CaptionerInUse) -> Description | None:
         return Description(outcome.row_id, reply.text, reply.model, *numbers, complete=reply.complete, money=money)
     if failure is not None and failure.code is FailureCode.MODEL_UNREACHABLE:
         return None
-    message = failure.message if failure is not None else "the model said nothing"
+    message = failure.message if failure is not None else "the model returned nothing"
     return Description(outcome.row_id, "", used.options.model, 1, 0, 0, failure=message)
 
 
 def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Calls, report: Report) -> Spent:
-    """Ask, and keep every answer within seconds; return what was spent. Nothing is loaded where there is nothing to ask."""
-    coming = iter(work)
-    first = next(coming, None)
+    """Request and store descriptions, and return the cost. The model is loaded only if there is a request."""
+    requests = iter(work)
+    first = next(requests, None)
     if first is None:
         return Spent()
     total = Spent()
@@ -178,14 +170,16 @@ def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Ca
 
     with Writer(write, every_s=_WRITTEN_EVERY_S) as writer:
         for outcomes in caption(
-            chain([first], coming), used.name, used.options, workspace.store.root, workspace.corpus.ray, calls
+            chain([first], requests), used.name, used.options, workspace.store.root, workspace.corpus.ray, calls
         ):
-            made = [found for outcome in outcomes if (found := work.settle(outcome)) is not None]
+            made = [found for outcome in outcomes if (found := work.record(outcome)) is not None]
             writer.add(made)
             total += spent_on(made)
             report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total))
-    if calls.usage.calls > total.calls:  # some were paid for and came to nothing
-        more = _cost(used, calls.usage) - total
+    if calls.usage.calls > total.calls:  # failed calls cost money too
+        numbers = calls.usage.calls, calls.usage.input_tokens, calls.usage.output_tokens
+        money = cost(used.options.price, *numbers)
+        more = Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=money) - total
         add_spent(workspace.store, more)
         total += more
     return total
@@ -196,20 +190,14 @@ def _in_words(spent: Spent) -> str:
     return f"{tokens}, {spent.money:,.2f}" if spent.money else tokens
 
 
-def _cost(used: CaptionerInUse, usage: Usage) -> Spent:
-    numbers = usage.calls, usage.input_tokens, usage.output_tokens
-    money = cost(used.options.price, *numbers)
-    return Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=money)
-
-
 def _undescribed(
     workspace: Workspace, used: CaptionerInUse, work: _Work, sources: Mapping[str, str], run_id: str
 ) -> Iterator[Failure]:
-    """Yield a failure for each document with figures, pages or texts that have no answer yet, on the page of the first."""
-    cache, likenesses = open_descriptions(workspace.store, used.captions.key), NearDuplicates(workspace, used)
+    """Yield a failure for each document that lacks descriptions, on the first such page."""
+    cache, duplicates = open_descriptions(workspace.store, used.captions.key), NearDuplicates(workspace, used)
     for doc_id in work.documents:
         found = work.of(doc_id)
-        stand_ins = likenesses.of(found.keys())
+        stand_ins = duplicates.of(found.keys())
         missing = set(cache.missing(stand_ins.values()))
         if not missing:
             continue
@@ -225,6 +213,6 @@ def _undescribed(
             page=page,
             step=Step.CAPTION,
             code=FailureCode.MODEL_UNREACHABLE if unanswered else FailureCode.OVER_BUDGET,
-            message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh goes on",
+            message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh continues",
             run_id=run_id,
         )

@@ -1,12 +1,12 @@
-"""Step: draw the pages of documents, where the corpus file asks for rows of pages."""
+"""Step: draw pages, where the corpus file asks for rows of pages."""
 
 from collections.abc import Sequence
-from itertools import islice
 
 from backends.stores.document_files import parsed_file, read_pages
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import open_drawn
 from pipeline.stages.enrich.keep import keep
+from schemas.batches import batched
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.parquet import table_of
 from schemas.progress import Report
@@ -19,17 +19,17 @@ DOCUMENTS_AT_ONCE = 64
 
 
 def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict[str, int]:
-    """Draw the pages of structured documents that aren't drawn yet, on this machine; return what was done in numbers.
+    """Draw the missing pages of structured documents, on this machine; return counts.
 
-    A page that can't be drawn has no row. That is kept too, since it won't be another time: a failure of its document.
+    A page that can't be drawn has no row; that is recorded and not tried again.
     """
     store, parse = workspace.store, workspace.keys.parse
     if workspace.keys.drawn is None:
         return {}
     cache = open_drawn(store, workspace.keys.drawn)
     limits = LIMITS.model_copy(update={"workers": workspace.corpus.parse.workers})
-    coming, done = iter(documents), 0
-    while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
+    done = 0
+    for group in batched(documents, DOCUMENTS_AT_ONCE):
         pages = {
             drawn_page_id(doc_id, page.page): (doc_id, page.page)
             for doc_id in group

@@ -1,4 +1,4 @@
-"""Writing what models make as it comes."""
+"""Write model results as they come."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ _SHARD_SECONDS = 20.0
 
 
 def keep(cache: RecordCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
-    """Write records as shards while they come, so that a killed job loses seconds of work, not all of it; join them then."""
+    """Write records as shards while they come, so that a killed job loses only seconds of work, then join small shards."""
     report(step, before, before + total)
     held = cache.schema.empty_table()
     done, since = 0, time.monotonic()
@@ -36,14 +36,9 @@ def keep(cache: RecordCache, batches: Iterable[pa.Table], step: str, total: int,
 
 
 class Writer(Generic[Record]):
-    """Writes records in a thread of its own, some at a time, soon after they come, however long the next one takes.
+    """Writes records in a background thread, in intervals; a context manager that writes the rest at its end, even on an error.
 
-    A context manager: at its end the rest is written, also where the block raised something. What could not be written is tried
-    once more then.
-
-    Args:
-        write: Called with what came meanwhile, never by two threads at once.
-        every_s: Seconds between two writes.
+    A failed write is tried once more at the end. ``write`` gets the records since its last call; calls don't overlap.
     """
 
     def __init__(self, write: Callable[[Sequence[Record]], None], *, every_s: float) -> None:
@@ -63,10 +58,10 @@ class Writer(Generic[Record]):
         self._flush()
 
     def add(self, records: Iterable[Record]) -> None:
-        """Have records written.
+        """Queue records.
 
         Raises:
-            Exception: What writing others raised.
+            Exception: An earlier write failed.
         """
         if self._failure is not None:
             raise self._failure
@@ -77,7 +72,7 @@ class Writer(Generic[Record]):
         while not self._ends.wait(self._every_s):
             try:
                 self._flush()
-            except Exception as failure:  # noqa: BLE001  raised again where records are added
+            except Exception as failure:  # noqa: BLE001  raised again by ``add``
                 self._failure = failure
                 return
 

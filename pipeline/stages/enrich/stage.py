@@ -1,13 +1,13 @@
-"""Stage 3: read words off pictures, cut figures out of pages, structure and chunk documents, embed their texts.
+"""Stage 3: recognise text in pictures, segment page scans, structure and chunk documents, describe and embed rows.
 
-Finished work is never done again.
+Finished work is never repeated.
 """
 
 import contextlib
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ from ray_jobs.enrich import (
     structure_all,
 )
 from ray_jobs.outcomes import Outcome, RowFailure
+from schemas.batches import batched
 from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
@@ -50,16 +51,16 @@ from tasks.figures.segment import pictures_to_segment
 from tasks.reading.recognise import pictures_to_recognise
 
 ROWS_AT_ONCE = 50_000
-"""Rows whose texts are in memory while they are embedded, some 100 MB; a model is loaded once for so many."""
+"""Rows that are embedded together: some 100 MB of text. Loading a model once for so many is cheap."""
 
 DOCUMENTS_AT_ONCE = 10_000
-"""Documents whose pictures are named in memory while they are read, some 10 MB; a model is loaded once for so many."""
+"""Documents whose pictures are read together: some 10 MB of names."""
 
 
 def enrich(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
-    """Do what models and structure have to do for the documents of a plan; results go to the caches as they come.
+    """Do the work of models and structure for a plan's documents; results are cached as they come.
 
-    Ray starts only when there is something to do. What a budget leaves unread goes on without its words, and is counted.
+    Ray starts only when there is work for it. Pictures over the budget stay unread, and are counted.
     """
     started = time.monotonic()
     plan = read_plan(workspace.store, version)
@@ -96,7 +97,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
 
 
 class _OnDemand:
-    """Starts Ray when it is first wanted and keeps it until the stage ends."""
+    """Starts Ray on first use, and keeps it until the stage ends."""
 
     def __init__(self, workspace: Workspace, stack: contextlib.ExitStack) -> None:
         self._workspace, self._stack, self._up = workspace, stack, False
@@ -110,7 +111,7 @@ class _OnDemand:
 def _structure(
     workspace: Workspace, doc_ids: list[str], again: Collection[str], ray: _OnDemand, report: Report
 ) -> tuple[dict[str, int], dict[str, RowFailure]]:
-    """Structure what isn't yet, and what is tried again; return what was done in numbers, and why documents can't be."""
+    """Structure new and retried documents; return counts, and failures by document."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
     todo = [
         doc_id for doc_id in doc_ids if doc_id in again or not is_finished(store, structured_file(doc_id, keys.structured))
@@ -152,7 +153,7 @@ def _structure(
 
 
 def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the pictures of each document whose words are to be read, and those that figures are to be cut out of."""
+    """Return for each document the pictures to recognise text in, and those to segment."""
     to_recognise: dict[str, list[str]] = {}
     to_segment: dict[str, list[str]] = {}
     for doc_id in doc_ids:
@@ -175,10 +176,7 @@ def _recognise(
     ray: _OnDemand,
     report: Report,
 ) -> None:
-    """Read the words off pictures that no one has read yet, as far as the budget goes; what was done is added to ``counts``.
-
-    What has no result yet is added to ``unfinished``.
-    """
+    """Recognise text in new pictures, within the budget; add to ``counts``, and pictures without a result to ``unfinished``."""
     corpus, before = workspace.corpus, counts["recognised"]
     missing = cache.missing(figure_ids)
     most = corpus.budget.ocr_items
@@ -195,7 +193,7 @@ def _recognise(
     counts.update(recognised=len(affordable) - len(died), over_budget=len(left))
 
 
-_OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh goes on"
+_OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
 
 
 def _crashed(died: Mapping[str, str], what: str) -> dict[str, tuple[FailureCode, str]]:
@@ -211,7 +209,7 @@ def _segment(
     ray: _OnDemand,
     report: Report,
 ) -> None:
-    """Cut the figures out of pictures of pages that nobody has cut yet; otherwise as ``_recognise``, without a budget."""
+    """Segment new pictures of pages; as ``_recognise``, without a budget."""
     corpus, before = workspace.corpus, counts["segmented"]
     missing = cache.missing(figure_ids)
     died: dict[str, str] = {}
@@ -219,7 +217,7 @@ def _segment(
         ray(len(missing) > FEW_PAGES)
         cuts = segment(missing, corpus.captions, workspace.store.root, corpus.ray, died)
         keep(cache, (table_of(Segmented, batch) for batch in cuts), Step.SEGMENT, len(missing), report, before)
-    unfinished |= _crashed(died, "figures of a page were not looked for")
+    unfinished |= _crashed(died, "a page was not segmented")
     counts.update(segmented=len(missing) - len(died))
 
 
@@ -231,11 +229,11 @@ def _embed(
     ray: _OnDemand,
     report: Report,
 ) -> int:
-    """Embed what has no vector yet, some rows at a time and space by space; return how many that was."""
+    """Embed what has no vector yet, some rows at a time, space by space; return the number of vectors."""
     spaces = open_vectors(workspace.store, workspace.spaces)
     rows = _passages(workspace, inherited, doc_ids, sources)
     made = 0
-    while group := list(islice(rows, ROWS_AT_ONCE)):
+    for group in batched(rows, ROWS_AT_ONCE):
         for vectors in spaces:
             made += _embed_in(workspace, vectors, group, made, ray, report)
     return made
@@ -254,7 +252,7 @@ def _passages(
 def _embed_in(
     workspace: Workspace, vectors: SpaceVectors, rows: Sequence[RowText], before: int, ray: _OnDemand, report: Report
 ) -> int:
-    """Embed what of some rows has no vector in a space yet; return how many that was, ``before`` came already."""
+    """Embed the rows that lack a vector in a space; return their number. ``before`` were embedded earlier."""
     store, corpus, space = workspace.store, workspace.corpus, vectors.space
     contents, cache = vectors.contents(rows), vectors.cache
     missing = cache.missing(contents)
@@ -272,6 +270,6 @@ def _embed_in(
 
 
 def _records(outcomes: Sequence[Outcome[Vector]], vectors: SpaceVectors, died: list[RowFailure]) -> pa.Table:
-    """Return vectors as records; an input whose model died has none, and is put among those that have."""
+    """Return vectors as records; failures are added to ``died``."""
     died += [outcome.failure for outcome in outcomes if outcome.failure is not None]
     return vectors.records({outcome.row_id: outcome.value for outcome in outcomes if outcome.value is not None})

@@ -107,16 +107,6 @@ def test_a_parquet_file_has_the_checksums_of_the_format_too() -> None:
         from_parquet(unsealed("a.parquet", bytes(turned)))
 
 
-def test_what_was_written_before_there_were_checksums_is_read() -> None:
-    old = io.BytesIO()
-    pq.write_table(TABLE, old, compression="zstd", store_schema=False)
-    assert from_parquet(old.getvalue()).num_rows == TABLE.num_rows
-    for name, data in OBJECTS.items():
-        if name.endswith((".json", "LIVE", "LEASE")) or name.startswith("tagged/"):
-            assert unsealed(name, data) == data
-            assert sealed(name, data) != data
-
-
 def test_a_stored_json_object_is_still_one() -> None:
     assert json.loads(sealed("LIVE", OBJECTS["LIVE"]))["version"] == "20260101T000000Z-00000000"
     assert set(json.loads(sealed("versions/v/tagged.json", b"{}"))) == {"sha256"}

@@ -23,7 +23,7 @@ def test_it_is_read_by_its_ending(tmp_path: Path) -> None:
     [
         ("none.yaml", "captions.corrections: there is no file"),
         ("ours.txt", "ends neither in .yaml nor in .csv"),
-        ("folder.yaml", "is no file"),
+        ("folder.yaml", "is not a file"),
         ("latin.csv", "not UTF-8"),
         ("wrong.yaml", r"wrong.yaml: line 2: 'here' names no figure"),
         ("large.csv", "more than 16 MiB"),

@@ -12,8 +12,6 @@ from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.notes import read_notes
-from pipeline.records.publication import manifest_name, read_manifest
 from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from schemas.errors import UserError
@@ -21,7 +19,6 @@ from schemas.ids import key
 from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
 from schemas.retrieval import Query
-from schemas.stages import Stage
 from schemas.versions import ModelCard
 from tasks.enriching.spaces import TEXT
 from tests.pipeline.conftest import write_corpus
@@ -107,30 +104,6 @@ def test_a_version_that_was_refused_is_judged_anew_by_another_prompt(corpus_file
     assert not refresh(workspace).published
     assert plan(workspace, "run").outcome == "refused"
     assert plan(open_workspace(str(write(folder, "pump: ", judged))), "run").outcome == "build"
-
-
-def test_a_version_of_before_has_the_prompt_in_its_space_and_is_searched_and_followed(corpus_file: Path) -> None:
-    folder = corpus_file.parent.parent
-    workspace = open_workspace(str(write(folder, "pump: ")))
-    version = str(refresh(workspace).version)
-    manifest = read_manifest(workspace.store, version)
-    assert manifest is not None
-    space = manifest.spaces[TEXT.name]
-    settings: dict[str, str | float] = {"query_prompt": "pump: "}
-    of_before = space.model_copy(
-        update={"settings": settings, "key": key(model=space.model.model_dump(), step=TEXT.version, settings=settings)}
-    )
-    assert of_before.key != space.key
-    old = manifest.model_copy(update={"spaces": {TEXT.name: of_before}, "fingerprint": "of before"})
-    workspace.store.replace(manifest_name(version), old.model_dump_json().encode())
-    with closing(PublishedCorpus(workspace)) as serving:
-        prompted = scores(serving)
-        write(folder, None)
-        assert scores(serving) != prompted, "it is the corpus file that says how questions are put"
-    made = refresh(open_workspace(str(write(folder, "pump: "))))
-    assert made.published
-    assert made.version != version
-    assert read_notes(workspace.store, str(made.version))[Stage.ENRICH].counts["structured"] == 0
 
 
 def test_the_key_of_a_space_without_prompts_is_what_it_was(corpus_file: Path) -> None:

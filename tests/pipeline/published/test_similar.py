@@ -112,7 +112,7 @@ def test_hashes_are_computed_once_and_kept(
 
 def test_whoever_comes_first_does_not_wait_for_long(published: Workspace, corpus: PublishedCorpus) -> None:
     figure = _figures(published)[0]
-    with pytest.raises(TransientError, match=r"looked at for the first time, and \d of 4 have been; ask again"):
+    with pytest.raises(TransientError, match=r"figures are being hashed, \d of 4 are done; try again"):
         corpus.similar(figure, by="hash", wait_s=0)
     assert corpus.similar(figure, by="hash", wait_s=math.inf).hits, "it went on behind"
 

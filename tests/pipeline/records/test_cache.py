@@ -89,7 +89,7 @@ def test_records_are_found_in_which_ever_order_shards_are_written_and_looked_at(
         assert first.missing(["id99"]) == ["id99"]
     assert _values(second.read(["id05"])) == [5]
     second.append(_records(*numbers[80:]))
-    second.forget(["id03", "id65"])
+    second.remove(["id03", "id65"])
     second.append(_records(*numbers[40:60]))
     for cache in (second, _open(store)):
         assert cache.missing(f"id{number:02}" for number in numbers) == ["id03", "id65"]
@@ -143,12 +143,12 @@ def test_what_is_forgotten_is_missing_and_other_shards_stay_as_they_are(store: O
     for numbers in ((1, 2, 3), (4, 5), (5, 6), (7,)):
         cache.append(_records(*numbers))
     before = store.names(cache.folder)
-    cache.forget(["id02", "id05", "id09"])
+    cache.remove(["id02", "id05", "id09"])
     for opened in (cache, _open(store)):
         assert opened.ids() == {"id01", "id03", "id04", "id06", "id07"}
         assert opened.missing(["id02", "id05", "id06"]) == ["id02", "id05"]
         assert [name for name in before if name in store.names(cache.folder)] == before[-1:]
-    cache.forget(["id01", "id03", "id04", "id06", "id07"])
+    cache.remove(["id01", "id03", "id04", "id06", "id07"])
     assert _open(store).ids() == set()
 
 
@@ -157,6 +157,6 @@ def test_shards_are_joined_as_far_as_their_bytes_go(store: ObjectStore, monkeypa
     for first in range(0, 60, 10):
         cache.append(_records(*range(first, first + 10)))
     monkeypatch.setattr("pipeline.records.cache._BYTES_A_SHARD", 2 * _records(*range(9)).nbytes)
-    cache.forget([f"id{first:02}" for first in range(0, 60, 10)])
+    cache.remove([f"id{first:02}" for first in range(0, 60, 10)])
     assert len(store.names("vectors/text/key")) == 3
     assert len(_open(store).ids()) == 54

@@ -1,4 +1,4 @@
-"""A version's rows in files: written in pieces, read back by file, by document, and as earlier releases kept them."""
+"""A version's rows in files: written in pieces, read back by file, by document."""
 
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,11 @@ from pipeline.records.evidence import (
     evidence_parts,
     evidence_writer,
     placement_writer,
-    read_placements,
     version_rows,
 )
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.ids import version_file
-from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 from tests.versions import read_evidence
 
@@ -97,19 +95,6 @@ def test_few_files_are_read_for_a_document(store: ObjectStore, monkeypatch: pyte
     monkeypatch.setattr(store, "get", get)
     assert DocumentRows(store, VERSION).of("077").num_rows == 5
     assert get.call_count < 20
-
-
-def test_rows_that_an_earlier_release_kept_are_read(store: ObjectStore) -> None:
-    """Parts counted from the first file on, one file of placements, and no column for the cells of tables."""
-    rows, placements = _evidence({"a": 5, "b": 2}), _placements({"a": 3})
-    earlier = rows.drop_columns(["tagged_rows"])
-    for number, start in enumerate((0, 5), 1):
-        name = version_file(VERSION, f"evidence/part-{number:05d}-of-00002.parquet")
-        store.put(name, to_parquet(earlier.slice(start, 5)))
-    store.put(version_file(VERSION, "placements.parquet"), to_parquet(placements))
-    assert read_evidence(store, VERSION).equals(rows)
-    assert read_placements(store, VERSION).equals(placements)
-    assert sum(part.evidence.num_rows for part in version_rows(store, VERSION)) == 7
 
 
 def _write(store: ObjectStore, counts: dict[str, int]) -> None:

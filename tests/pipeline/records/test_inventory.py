@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from backends.stores.object_store import open_store
 from backends.stores.temporary_tables import TemporaryTables
-from pipeline.records.inventory import SHARED, Damage, Item, missing_or_cut, read_inventory, read_own, write_inventory
+from pipeline.records.inventory import SHARED, Damage, missing_or_cut, read_inventory, read_own, write_inventory
 from pipeline.records.shared_objects import ABSENT, SharedObjects
 from schemas.ids import sha256, version_file
-from schemas.parquet import table_of
 from schemas.ports import ObjectStore
 
 VERSION = "20260101T000000Z-00000000"
@@ -79,15 +77,3 @@ def test_what_is_missing_or_cut_is_found_by_a_listing(store: ObjectStore, tmp_pa
     (listed,) = store.names(version_file(VERSION, SHARED))
     store.delete(listed)
     assert look().keys() == {listed}
-
-
-def test_an_inventory_from_before_there_were_two_lists_is_read(store: ObjectStore, tmp_path: Path) -> None:
-    write_inventory(store, VERSION, NAMED)
-    items = list(read_inventory(store, VERSION) or ())
-    (listed,) = store.names(version_file(VERSION, SHARED))
-    store.delete(listed)
-    kept = [item for item in items if item.name != listed]
-    pq.write_table(table_of(Item, kept), tmp_path / "store" / version_file(VERSION, "inventory.parquet"))
-    assert list(read_inventory(store, VERSION) or ()) == kept
-    (tmp_path / "store" / f"figures/{FIGURE}.png").unlink()
-    assert [damage.name for damage in _found(store)] == [f"figures/{FIGURE}.png"]

@@ -256,7 +256,7 @@ def test_precision_and_a_raised_version_of_the_settings_are_part_of_the_key(
             patch.setattr(module, "SETTINGS_VERSION", "2")
             assert _others(first, keys()) == changed
     named = ModelName(str(image["name"]), "1")
-    with pytest.raises(UserError, match=r"at revision 1, and here it is used in another way; refresh the corpus"):
+    with pytest.raises(UserError, match=r"at revision 1, and here it is used differently; refresh the corpus"):
         loaded(Embeds.PICTURES, named, ModelCard.model_validate(image | {"settings_version": "2"}))
 
 

@@ -1,11 +1,9 @@
 """What is damaged is named, and one refresh later all is well again."""
 
-import io
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from backends.stores.object_store import open_store
@@ -152,31 +150,6 @@ def test_a_lost_inventory_is_damage_and_is_made_again(published: Workspace) -> N
     assert published.store.exists(f"versions/{_live(published)}/inventory.parquet")
 
 
-def test_a_store_from_before_there_were_checksums_is_read_and_said_to_be(published: Workspace) -> None:
-    root, store = Path(published.store.root), published.store
-    for name in store.names(""):
-        path = root / name
-        if name.endswith("inventory.parquet") or name == "LIVE.copy":
-            path.unlink()
-        elif name.endswith("manifest.json"):
-            path.write_text(
-                json.dumps({key: value for key, value in json.loads(store.get(name)).items() if key != "inventory"})
-            )
-        elif name.endswith(".json") or name in ("LIVE", "LEASE"):
-            path.write_bytes(store.get(name))
-        elif name.endswith(".parquet"):
-            old = io.BytesIO()
-            pq.write_table(pq.read_table(path), old, compression="zstd", store_schema=False)
-            path.write_bytes(old.getvalue())
-    assert "sha256" not in (root / "LIVE").read_text()
-    again = refresh(published)
-    assert (again.version, again.published) == (_live(published), False)
-    assert _is_well(published)
-    messages = [found.message for found in diagnose([str(published.file)], deep=True).findings]
-    assert f"from before checksums were kept, so read without a check: {again.version}" in messages
-    assert store.exists("LIVE.copy"), "the first refresh makes the copy"
-
-
 def test_without_pointer_and_copy_somebody_has_to_say_what_is_live(published: Workspace) -> None:
     live = _live(published)
     for name in ("LIVE", "LIVE.copy"):
@@ -320,7 +293,7 @@ def test_what_a_budget_left_unread_is_read_by_the_next_refresh(
     assert first.published
     (left,) = first.failures
     assert (left.code, left.page, left.step) == (FailureCode.OVER_BUDGET, 1, "recognise")
-    assert "the next refresh goes on" in left.message
+    assert "the next refresh continues" in left.message
     workspace = _scans(tmp_path, budget_then)
     second = refresh(workspace)
     assert (second.published, second.failures) == (True, [])

@@ -1,4 +1,4 @@
-"""How a version's rows differ from its parent's, so that its collection can be derived instead of filled (decision 22).
+"""How a version's rows differ from its parent's, so that its collection can be derived instead of filled (decision 12).
 
 Each derivation adds a segment to the vector index and keeps its cells, so collections are filled again now and then.
 """

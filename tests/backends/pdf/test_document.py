@@ -1,11 +1,14 @@
 """Opening PDFs, and what MuPDF finds on their pages, through the port that steps read."""
 
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pymupdf
 import pytest
 
 from backends.pdf.document import MuPdfDocument, open_document
+from backends.pdf.text import read_letters
+from schemas.documents import Line
 from schemas.drawings import Letters
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
@@ -325,3 +328,9 @@ def test_pages_are_called_what_the_pdf_says(tree: str, labels: list[str]) -> Non
 
 def test_pages_that_the_pdf_calls_nothing_have_no_labels() -> None:
     assert open_document(_pdf(lambda page: page)).page_labels() == []
+
+
+def test_a_letter_beyond_unicodes_last_costs_no_document() -> None:
+    page = Mock()  # of PyMuPDF's text page, which fails so where a broken font names such a letter
+    page.extractRAWDICT.side_effect = SystemError("a letter that Python can't hold")
+    assert read_letters(page, Line(1, 0, BBox(0, 0, 90, 10), "ffi", 10.0, False)) is None

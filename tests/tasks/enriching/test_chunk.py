@@ -184,6 +184,12 @@ def test_a_figures_row_holds_its_step() -> None:
     assert row.placement == 0
 
 
+def test_what_joins_two_paragraphs_counts_as_tokens() -> None:
+    document = _document(_block(0, "a" * 24), _block(1, "b" * 24))
+    assert [piece.text for piece in chunk(document, _signs, max_tokens=9)] == ["a" * 24, "b" * 24]
+    assert len(chunk(document, _signs, max_tokens=10)) == 1
+
+
 def test_chinese_is_cut_at_its_sentences() -> None:
     sentences = [f"第{number}步请先关闭进水阀门再检查系统的压力。" for number in range(40)]
     chunks = chunk(_document(_block(0, "".join(sentences))), _signs, max_tokens=100)

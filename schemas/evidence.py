@@ -52,24 +52,12 @@ EVIDENCE = pa.schema(
 )
 """A row of the index without its vectors.
 
-Columns added by later releases are null in versions from before. ``page`` and ``bbox`` are those of the first of
+``page`` and ``bbox`` are those of the first of
 ``regions``, ``page_labels`` are null if a PDF labels pages by number. ``figure_id`` is the picture of a figure's or page's
 row. ``tagged_rows`` are a table's cells, header first. ``description`` is a model's or person's description of a figure or
 page, or a model's summary, searched in place of ``text``; ``described_by`` is its author, or ``context``, ``flags`` its
 doubts. ``date`` is the document's modification or creation date, such as 2024-03-31; ``language`` is ISO 639-1, else 639-3.
 """
-
-
-def as_evidence(table: pa.Table) -> pa.Table:
-    """Return rows of an earlier release with null for missing columns.
-
-    Raises:
-        ValueError: They lack a required column.
-    """
-    for field in EVIDENCE:
-        if field.name not in table.column_names and field.nullable:
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table.select(EVIDENCE.names).cast(EVIDENCE)
 
 
 PLACEMENTS = pa.schema(

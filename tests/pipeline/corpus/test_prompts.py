@@ -35,7 +35,7 @@ def test_a_file_of_ones_own_beside_the_corpus_file(tmp_path: Path) -> None:
         ("none.md", "there is no file .*none.md; presets are figure"),
         ("./", "there is no file"),
         ("bad.md", r"bad.md: there is no placeholder \$kaption"),
-        ("latin.md", "no text in UTF-8"),
+        ("latin.md", "not text in UTF-8"),
         ("large.md", "more than 64 KiB"),
     ],
 )

@@ -87,11 +87,6 @@ def check_parquet(data: bytes) -> None:
         raise ValueError("isn't what was written: its bytes have another digest than it says")
 
 
-def holds_digest(data: bytes) -> bool:
-    """Return whether a file holds the digest of its bytes."""
-    return _digest_place(data) is not None
-
-
 def _digest_place(data: bytes) -> int | None:
     found = data.rfind(_MARK)
     return found + len(_MARK) if found >= 0 else None

@@ -470,7 +470,6 @@ def test_a_question_loads_what_it_needs(folder: Path, inset: Inset, command: str
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "onnxruntime" in loaded
     heavy = {
-        "lancedb.db",
         "boto3",
         "ray",
         "great_expectations",

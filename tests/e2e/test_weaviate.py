@@ -96,7 +96,7 @@ def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer)
 
 def test_a_version_is_searched_where_it_was_built(corpus_file: Path, weaviate: WeaviateServer) -> None:
     refresh(open_workspace(str(corpus_file)))
-    write_corpus(corpus_file.parent.parent)  # LanceDB from now on
+    _corpus(corpus_file.parent.parent)  # LanceDB from now on
     workspace = open_workspace(str(corpus_file))
     published = PublishedCorpus(workspace)
     try:

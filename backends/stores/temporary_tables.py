@@ -66,16 +66,10 @@ class TemporaryTables:
         for batch in self._database.cursor().execute(sql).to_arrow_reader(_ROWS_A_BATCH):
             yield pa.Table.from_batches([batch])
 
-    def parts(self, name: str, key: str) -> Iterator[pa.Table]:
-        """Yield all rows of a table in ``PARTS`` tables; rows with the same key are together, in insertion order."""
-        for part in range(PARTS):
-            rows = self.query(f"SELECT * FROM {name} WHERE hash({key}) % {PARTS} = {part} ORDER BY rowid")
-            yield pa.concat_tables([self._schemas[name].empty_table(), *(some.cast(self._schemas[name]) for some in rows)])
-
-    def value(self, sql: str) -> Any:
-        """Return the single value of a query."""
-        (table,) = self.query(sql)
-        return table.column(0)[0].as_py()
+    def values(self, sql: str) -> Iterator[Any]:
+        """Yield the first column of a query's result."""
+        for rows in self.query(sql):
+            yield from rows.column(0).to_pylist()
 
 
 class KeyedTable:
@@ -83,12 +77,16 @@ class KeyedTable:
 
     def __init__(self, tables: TemporaryTables, name: str, schema: pa.Schema, key: str) -> None:
         tables.create(name, schema)
-        self._tables, self._name, self._key = tables, name, key
+        self._tables, self._name, self._schema, self._key = tables, name, schema, key
 
     def add(self, table: pa.Table) -> None:
         """Append rows."""
         self._tables.add(self._name, table)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield all rows; those with the same key are in one table, in insertion order."""
-        return self._tables.parts(self._name, self._key)
+        """Yield all rows in ``PARTS`` tables; those with the same key are in one table, in insertion order."""
+        for part in range(PARTS):
+            rows = self._tables.query(
+                f"SELECT * FROM {self._name} WHERE hash({self._key}) % {PARTS} = {part} ORDER BY rowid"
+            )
+            yield pa.concat_tables([self._schema.empty_table(), *(some.cast(self._schema) for some in rows)])

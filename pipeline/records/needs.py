@@ -51,17 +51,18 @@ class NeededRecords:
     def missing(self) -> int:
         """Return how many of them the cache lacks."""
         self._load("held", self.cache)
-        return int(self._tables.value(f"SELECT count(DISTINCT id) FROM {self._needed} ANTI JOIN held USING (id)"))
+        query = f"SELECT count(DISTINCT id) FROM {self._needed} ANTI JOIN held USING (id)"
+        return int(next(self._tables.values(query)))
 
     def spare(self) -> Sequence[str]:
         """Return the ids of records that aren't needed, each once."""
         self._load("held", self.cache)
-        return self._ids(f"SELECT DISTINCT id FROM held ANTI JOIN {self._needed} USING (id) ORDER BY id")
+        return [*self._tables.values(f"SELECT DISTINCT id FROM held ANTI JOIN {self._needed} USING (id) ORDER BY id")]
 
     def not_in(self, other: RecordCache) -> Iterator[pa.Table]:
         """Yield the needed records that another cache lacks, a shard at a time."""
         self._load("held", other)
-        wanted = set(self._ids(f"SELECT DISTINCT id FROM {self._needed} ANTI JOIN held USING (id)"))
+        wanted = set(self._tables.values(f"SELECT DISTINCT id FROM {self._needed} ANTI JOIN held USING (id)"))
         for shard in self.cache.shards():
             rows = []
             for row, name in enumerate(shard.column("id").to_pylist()):
@@ -69,9 +70,6 @@ class NeededRecords:
                     wanted.remove(str(name))
                     rows.append(row)
             yield shard.take(pa.array(rows, pa.int64()))
-
-    def _ids(self, query: str) -> list[str]:
-        return [str(name) for rows in self._tables.query(query) for name in rows.column("id").to_pylist()]
 
     def _load(self, table: str, cache: RecordCache) -> None:
         self._tables.create(table, _IDS)
@@ -81,23 +79,22 @@ class NeededRecords:
 
 @dataclass(frozen=True)
 class Needs:
-    """Versions that are kept, and the cache records that they need, by folder."""
+    """Finished versions, and the cache records that they need, by folder."""
 
     workspace: Workspace
-    versions: Sequence[str]
+    manifests: Sequence[Manifest]
     records: dict[str, NeededRecords]
 
     def objects(self) -> Iterator[str]:
         """Yield the names of the shared objects that they need; one may come twice."""
-        for version in self.versions:
-            manifest = read_manifest(self.workspace.store, version)
-            if manifest is not None:
-                yield from _listed(self.workspace, manifest)
+        for manifest in self.manifests:
+            yield from _listed(self.workspace, manifest)
 
 
 def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTables, report: Report = silent) -> Needs:
     """Return what finished versions need; unfinished ones need nothing."""
     named = sorted(versions)
+    manifests: list[Manifest] = []
     records: dict[str, NeededRecords] = {}
 
     def needed(cache: RecordCache) -> NeededRecords:
@@ -108,9 +105,10 @@ def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTab
     for done, version in enumerate(named, 1):
         manifest = read_manifest(workspace.store, version)
         if manifest is not None:
+            manifests.append(manifest)
             _add_records(workspace, manifest, needed)
         report("read versions", done, len(named))
-    return Needs(workspace, named, records)
+    return Needs(workspace, manifests, records)
 
 
 def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[RecordCache], NeededRecords]) -> None:

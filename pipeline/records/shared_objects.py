@@ -40,10 +40,9 @@ class SharedObjects:
         return (rows.cast(OBJECTS) for rows in found)
 
     def spare(self, names: Iterable[str]) -> Iterator[str]:
-        """Yield the names of the objects that aren't needed, sorted."""
+        """Return the names of the objects that aren't needed, sorted."""
         self._load("needed", ((name, 0) for name in names))
-        for rows in self._tables.query("SELECT name FROM objects ANTI JOIN needed USING (name) ORDER BY name"):
-            yield from map(str, rows.column("name").to_pylist())
+        return self._tables.values("SELECT name FROM objects ANTI JOIN needed USING (name) ORDER BY name")
 
     def differing(self, expected: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, int | None]]:
         """Yield name, expected size and stored size (None where absent) of objects whose sizes differ."""

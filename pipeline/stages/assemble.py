@@ -162,7 +162,7 @@ def _write(
     placements.close()
     delta.close()
     return {
-        "figures": int(tables.value("SELECT count(DISTINCT figure_id) FROM figures")),
+        "figures": next(tables.values("SELECT count(DISTINCT figure_id) FROM figures")),
         "placements": placements.rows,
         "tags": sum(roles[str(role)] for role in TAGGED),
         "rows": evidence.rows,

@@ -124,7 +124,7 @@ def _numbered_heads(lines: Sequence[Line], pages: Mapping[int, Page], body: floa
 def _outer_rows(lines: Sequence[Line], page: Page) -> Iterator[tuple[int, list[Line]]]:
     """Yield a page's first and last row of lines if they are near its edges."""
     spans = {line: _span(line.bbox, page) for line in lines}
-    height = page.width_pt if page.rotation % 180 else page.height_pt
+    _, _, height = next(iter(spans.values()))
     first = min(bottom for _, bottom, _ in spans.values())
     if first <= WIDE_EDGE_SHARE * height:
         yield _HEAD, [line for line, (top, bottom, _) in spans.items() if (top + bottom) / 2 < first]

@@ -1,13 +1,22 @@
 """A small corpus."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.refresh import refresh
 from tests.manuals import write_manual
+
+
+@pytest.fixture
+def tables() -> Iterator[TemporaryTables]:
+    """A temporary database."""
+    with TemporaryTables() as made:
+        yield made
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Which records of a cache versions need."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,12 +26,6 @@ def _cache(folder: Path, *shards: tuple[int, ...]) -> RecordCache:
     for numbers in shards:
         cache.append(_records(*numbers))
     return cache
-
-
-@pytest.fixture
-def tables() -> Iterator[TemporaryTables]:
-    with TemporaryTables() as made:
-        yield made
 
 
 @pytest.fixture

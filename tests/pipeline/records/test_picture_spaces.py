@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -287,12 +287,6 @@ def test_a_vector_that_is_none_never_reaches_the_cache(
         refresh(workspace)
     (_, image) = open_vectors(workspace.store, workspace.spaces)
     assert image.cache.ids() == set()
-
-
-@pytest.fixture
-def tables() -> Iterator[TemporaryTables]:
-    with TemporaryTables() as made:
-        yield made
 
 
 @pytest.mark.parametrize("space", [IMAGE, LATE], ids=["image", "late"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from backends.stores.objects import Noun, read_table, reading
@@ -22,7 +23,7 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.errors import UNFINISHED, Failure, FailureCode
-from schemas.parquet import nested, part_of, rows_of, to_parquet
+from schemas.parquet import from_parquet, nested, part_of, rows_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
 
@@ -62,9 +63,101 @@ def structured_file(doc_id: str, key: str) -> str:
     return f"structured/{doc_id}/{key}.parquet"
 
 
+class _DocumentFile:
+    """The file of a document, read and checked once; each part is decoded on first use."""
+
+    def __init__(self, store: ObjectStore, file: str) -> None:
+        self.file = file
+        self._store = store
+
+    @cached_property
+    def _data(self) -> bytes:
+        return self._store.get(self.file)
+
+    def _rows(self, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
+        data = self._data
+        with reading(self._store, self.file):
+            return rows_of(noun, part_of(from_parquet(data, [part]), part))
+
+
+class ParsedDocumentFile(_DocumentFile):
+    """The file of a parsed document."""
+
+    @cached_property
+    def pages(self) -> tuple[Page, ...]:
+        """Its pages."""
+        return self._rows("pages", Page)
+
+    @cached_property
+    def placements(self) -> tuple[Placement, ...]:
+        """Its placements."""
+        return self._rows("placements", Placement)
+
+    @property
+    def labelled(self) -> frozenset[int]:
+        """The orders of the placements that contain lines of text."""
+        data = self._data
+        with reading(self._store, self.file):
+            inside = part_of(from_parquet(data, ["lines"]), "lines").column("inside")
+        return frozenset(order for order in inside.to_pylist() if order is not None)
+
+
+class StructuredDocumentFile(_DocumentFile):
+    """The file of a structured document."""
+
+    @cached_property
+    def head(self) -> DocumentHead:
+        """The document without its parts."""
+        return self._rows(_HEAD, DocumentHead)[0]
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """Its blocks, in reading order."""
+        return self._rows("blocks", Block)
+
+    @cached_property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Its chunks of text, tables and figures, in order."""
+        return self._rows("chunks", Chunk)
+
+    @cached_property
+    def figures(self) -> tuple[PlacedFigure, ...]:
+        """Its tagged figures."""
+        return self._rows("figures", PlacedFigure)
+
+    @property
+    def all_figures(self) -> tuple[Figure, ...]:
+        """All its figures, tagged or not."""
+        return self._rows("pictures", Figure)
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """All its placements, tagged or not."""
+        return self._rows("placements", Placement)
+
+    @property
+    def tree(self) -> tuple[Node, ...]:
+        """Its evidence tree."""
+        return self._rows("tree", Node)
+
+    @property
+    def failures(self) -> tuple[PageFailure, ...]:
+        """Its page failures."""
+        return self._rows("failures", PageFailure)
+
+    @property
+    def marginal_pages(self) -> frozenset[int]:
+        """The pages that have running heads and nothing else."""
+        kinds: dict[int, set[str]] = {}
+        for block in self.blocks:
+            kinds.setdefault(block.page, set()).add(block.kind)
+        return frozenset(page for page, found in kinds.items() if found == {BlockKind.MARGIN})
+
+
 def is_finished(store: ObjectStore, file: str) -> bool:
     """Return whether a document is structured, with no work left for models."""
-    return store.exists(file) and not any(failure.code in UNFINISHED for failure in read_failures(store, file))
+    failures = StructuredDocumentFile(store, file).failures if store.exists(file) else None
+    return failures is not None and not any(failure.code in UNFINISHED for failure in failures)
 
 
 def pack_parsed(document: ParsedDocument) -> bytes:
@@ -80,32 +173,6 @@ def read_parsed(store: ObjectStore, file: str) -> ParsedDocument:
         head = rows_of(DocumentHead, part_of(table, _HEAD))[0]
         parts: dict[str, Any] = {name: rows_of(noun, part_of(table, name)) for name, noun in _PARSED.items()}
     return ParsedDocument(doc_id=head.doc_id, title=head.title, date=head.date, labels=head.labels, **parts)
-
-
-def read_pages(store: ObjectStore, file: str) -> tuple[tuple[Page, ...], tuple[Placement, ...]]:
-    """Return the pages and placements of a parsed document."""
-    table = read_table(store, file, columns=["pages", "placements"])
-    return rows_of(Page, part_of(table, "pages")), rows_of(Placement, part_of(table, "placements"))
-
-
-def read_labelled(store: ObjectStore, file: str) -> frozenset[int]:
-    """Return the orders of a parsed document's placements that contain lines of text."""
-    inside = part_of(read_table(store, file, columns=["lines"]), "lines").column("inside")
-    return frozenset(order for order in inside.to_pylist() if order is not None)
-
-
-def read_marginal_pages(store: ObjectStore, file: str) -> frozenset[int]:
-    """Return the pages of a structured document that have running heads and nothing else."""
-    kinds: dict[int, set[str]] = {}
-    for block in read_blocks(store, file):
-        kinds.setdefault(block.page, set()).add(block.kind)
-    return frozenset(page for page, found in kinds.items() if found == {BlockKind.MARGIN})
-
-
-def read_placements(store: ObjectStore, file: str) -> tuple[tuple[Figure, ...], tuple[Placement, ...]]:
-    """Return all figures and placements of a structured document."""
-    table = read_table(store, file, columns=["pictures", "placements"])
-    return rows_of(Figure, part_of(table, "pictures")), rows_of(Placement, part_of(table, "placements"))
 
 
 def pack_structured(document: StructuredDocument, tree: Sequence[Node], chunks: Sequence[Chunk]) -> bytes:
@@ -126,36 +193,6 @@ def pack_structured(document: StructuredDocument, tree: Sequence[Node], chunks: 
     )
 
 
-def read_head(store: ObjectStore, file: str) -> DocumentHead:
-    """Return a document's head."""
-    return _rows(store, file, _HEAD, DocumentHead)[0]
-
-
-def read_chunks(store: ObjectStore, file: str) -> tuple[Chunk, ...]:
-    """Return a structured document's chunks."""
-    return _rows(store, file, "chunks", Chunk)
-
-
-def read_blocks(store: ObjectStore, file: str) -> tuple[Block, ...]:
-    """Return a structured document's blocks, in reading order."""
-    return _rows(store, file, "blocks", Block)
-
-
-def read_figures(store: ObjectStore, file: str) -> tuple[PlacedFigure, ...]:
-    """Return a structured document's tagged figures."""
-    return _rows(store, file, "figures", PlacedFigure)
-
-
-def read_tree(store: ObjectStore, file: str) -> tuple[Node, ...]:
-    """Return a structured document's evidence tree."""
-    return _rows(store, file, "tree", Node)
-
-
-def read_failures(store: ObjectStore, file: str) -> tuple[PageFailure, ...]:
-    """Return a structured document's page failures."""
-    return _rows(store, file, "failures", PageFailure)
-
-
 def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None) -> Failure:
     """Return a page failure as a row of quarantine."""
     code = FailureCode(failure.code)
@@ -172,9 +209,3 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
 
 def _head(document: ParsedDocument | StructuredDocument) -> DocumentHead:
     return DocumentHead(document.doc_id, document.title, len(document.pages), document.date, document.labels)
-
-
-def _rows(store: ObjectStore, file: str, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
-    table = read_table(store, file, columns=[part])
-    with reading(store, file):
-        return rows_of(noun, part_of(table, part))

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from backends.stores.document_files import (
-    DocumentHead,
+    ParsedDocumentFile,
+    StructuredDocumentFile,
     parsed_file,
-    read_blocks,
-    read_chunks,
-    read_figures,
-    read_head,
-    read_pages,
     structured_file,
 )
 from pipeline.corpus.workspace import Workspace
@@ -42,52 +38,23 @@ def drawn_cache(workspace: Workspace) -> RecordCache | None:
     return None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
 
 
-class StructuredFiles:
-    """The parts of a structured document, each read on first use."""
+class StructuredFiles(StructuredDocumentFile):
+    """A structured document with its pages and their pictures, each part read on first use."""
 
     def __init__(self, workspace: Workspace, doc_id: str, drawn: RecordCache | None) -> None:
-        self._store, self._doc_id, self._drawn = workspace.store, doc_id, drawn
-        self._parsed = parsed_file(doc_id, workspace.keys.parse)
-        self._folder = structured_file(doc_id, workspace.keys.structured)
+        super().__init__(workspace.store, structured_file(doc_id, workspace.keys.structured))
+        self.parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
+        self._doc_id, self._drawn = doc_id, drawn
 
     @property
-    def title(self) -> str:
-        """Its title."""
-        return self._head.title
-
-    @property
-    def date(self) -> str | None:
-        """Its own date; None where it has none."""
-        return self._head.date
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Its page labels; () where they are the numbers."""
-        return self._head.labels
-
-    @functools.cached_property
-    def _head(self) -> DocumentHead:
-        return read_head(self._store, self._folder)
-
-    @functools.cached_property
-    def chunks(self) -> tuple[Chunk, ...]:
-        """Its chunks of text, tables and figures, in order."""
-        return read_chunks(self._store, self._folder)
-
-    @functools.cached_property
-    def figures(self) -> tuple[PlacedFigure, ...]:
-        """Its tagged figures."""
-        return read_figures(self._store, self._folder)
-
-    @functools.cached_property
     def pages(self) -> tuple[Page, ...]:
         """Its pages."""
-        return read_pages(self._store, self._parsed)[0]
+        return self.parsed.pages
 
     @functools.cached_property
     def words(self) -> dict[int, PageWords]:
         """The words of each page."""
-        return words_of_pages(self.pages, read_blocks(self._store, self._folder))
+        return words_of_pages(self.pages, self.blocks)
 
     @functools.cached_property
     def drawn(self) -> tuple[DrawnPage, ...]:
@@ -156,15 +123,15 @@ def caption_targets(subject: Subject, files: StructuredFiles, *, language: str =
 
 
 def _around_figure(files: StructuredFiles, figure: PlacedFigure, language: str) -> Surroundings:
-    return surroundings(files.title, figure, files.chunks, language=language)
+    return surroundings(files.head.title, figure, files.chunks, language=language)
 
 
 def _around_page(files: StructuredFiles, words: PageWords, language: str) -> Surroundings:
-    return surroundings_of_page(files.title, words, language=language)
+    return surroundings_of_page(files.head.title, words, language=language)
 
 
 def _around_text(files: StructuredFiles, piece: Chunk, language: str) -> Surroundings:
-    return surroundings_of_text(files.title, piece, language=language)
+    return surroundings_of_text(files.head.title, piece, language=language)
 
 
 def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:

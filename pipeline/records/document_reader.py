@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.stores.document_files import parsed_file, read_placements, structured_file
+from backends.stores.document_files import parsed_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.caption_targets import StructuredFiles, caption_targets, drawn_cache, target_ids
@@ -58,16 +58,25 @@ class DocumentReader:
 
     def read(self, doc_id: str, source: str) -> StructuredParts:
         """Return a document's parts; its first source selects the captioner."""
-        store, folder = self._workspace.store, structured_file(doc_id, self._workspace.keys.structured)
         files = StructuredFiles(self._workspace, doc_id, self._drawn)
-        figures, placements = read_placements(store, folder)
         tokens = self._workspace.corpus.chunks.tokens
         wordings = fitting(self._descriptions.of(source, files), self._count_tokens, max_tokens=tokens)
         rows = describe(files.rows(), files.figures, wordings, self._count_tokens, max_tokens=tokens)
         language = language_of(files.chunks, self._languages)
+        head = files.head
         return StructuredParts(
-            *(files.title, files.date, rows, figures, placements, files.figures, wordings, files.drawn, language),
-            files.labels,
+            *(
+                head.title,
+                head.date,
+                rows,
+                files.all_figures,
+                files.placements,
+                files.figures,
+                wordings,
+                files.drawn,
+                language,
+            ),
+            head.labels,
         )
 
     def passages(self, doc_id: str, source: str) -> list[RowText]:
@@ -87,9 +96,8 @@ def _describable(
 ) -> Iterator[tuple[str, int | None]]:
     """Yield the ids that corrections may name, some more than once, and of figures the SHA-1 or its last digits."""
     for doc_id in documents:
-        figures, _ = read_placements(workspace.store, structured_file(doc_id, workspace.keys.structured))
-        yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in figures)
         files = StructuredFiles(workspace, doc_id, drawn)
+        yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in files.all_figures)
         yield from ((name, None) for subject in WITHOUT_TAG for name in caption_targets(subject, files))
     for part in inherited.placements(workspace.store):
         for row in part.select(["figure_id", "number"]).to_pylist():

@@ -10,13 +10,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.stores.document_files import (
-    read_failures,
-    read_head,
-    read_placements,
-    reported,
-    structured_file,
-)
+from backends.stores.document_files import StructuredDocumentFile, reported, structured_file
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import StructuredFiles, drawn_cache
@@ -106,7 +100,7 @@ def _ledger_rows(workspace: Workspace, plan: Plan, inherited: Inherited, broken:
     settled = {*unstructured, *broken}
     fresh = {doc_id for document in plan.documents if (doc_id := document.doc_id) not in pages and doc_id not in settled}
     for doc_id in parsed_documents(workspace, fresh):
-        pages[doc_id] = read_head(workspace.store, structured_file(doc_id, workspace.keys.structured)).pages
+        pages[doc_id] = _structured(workspace, doc_id).head.pages
     yield from plan.carried
     for document in plan.documents:
         facts = asdict(document) | {"attempt": workspace.keys.attempt}
@@ -173,7 +167,12 @@ def _write(
 
 
 def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
-    return read_placements(workspace.store, structured_file(doc_id, workspace.keys.structured))
+    document = _structured(workspace, doc_id)
+    return document.all_figures, document.placements
+
+
+def _structured(workspace: Workspace, doc_id: str) -> StructuredDocumentFile:
+    return StructuredDocumentFile(workspace.store, structured_file(doc_id, workspace.keys.structured))
 
 
 def _documents(
@@ -215,10 +214,11 @@ def _page_failures(
             yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
     drawn = drawn_cache(workspace)
     for doc_id in sorted(sources.keys() - inherited.documents):
-        for found in read_failures(workspace.store, structured_file(doc_id, workspace.keys.structured)):
+        files = StructuredFiles(workspace, doc_id, drawn)
+        for found in files.failures:
             yield reported(found, sources[doc_id][0], doc_id, run_id)
         # Pages that can't be drawn have no row.
-        for page in StructuredFiles(workspace, doc_id, drawn).drawn:
+        for page in files.drawn:
             if page.code is not None:
                 yield Failure(
                     source=sources[doc_id][0],

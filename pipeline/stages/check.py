@@ -14,15 +14,6 @@ from numpy.typing import NDArray
 
 from backends.expectations import RowBatch, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.stores.document_files import (
-    parsed_file,
-    read_blocks,
-    read_failures,
-    read_figures,
-    read_marginal_pages,
-    read_pages,
-    structured_file,
-)
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import StructuredFiles, drawn_cache
@@ -185,7 +176,7 @@ class _VersionData:
         documents = _documents_in(workspace, self.indexed.keys() - inherited.documents)
         self._fresh = _Cursor(documents, lambda document: document.doc_id)
         self._earlier = _Cursor(inherited.rows(workspace.store), lambda rows: rows.first)
-        self._looked_at = verified
+        self._verified = verified
         self._rows = 0
 
     def read_rows(self, parts: Iterable[VersionRows]) -> None:
@@ -201,9 +192,9 @@ class _VersionData:
             span = range(self._rows, self._rows + rows.evidence.num_rows)
             self._tables.add("ids", keyed(span, rows.evidence.column("evidence_id").to_pylist()))
             self._tables.add("words", keyed_by_words(rows.evidence, self._rows))
-            figures = placed_figures(rows.placements, self._looked_at)
+            figures = placed_figures(rows.placements, self._verified)
             self.by_figure.add(figures)
-            self.by_figure.add(pictured_pages(rows.evidence, self._looked_at))
+            self.by_figure.add(pictured_pages(rows.evidence, self._verified))
             self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
             self._rows = span.stop
         self._expect(None)
@@ -288,19 +279,17 @@ def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
 
 def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[DocumentContent]:
     """Yield the parse results of documents that are not taken over from the live version, which checked those."""
-    store, keys = workspace.store, workspace.keys
     drawn = drawn_cache(workspace)
     for doc_id in sorted(doc_ids):
-        parsed, structured = parsed_file(doc_id, keys.parse), structured_file(doc_id, keys.structured)
-        pages, placements = read_pages(store, parsed)
+        files = StructuredFiles(workspace, doc_id, drawn)
         yield DocumentContent(
             doc_id=doc_id,
-            pages=pages,
-            placements=placements,
-            failed=frozenset(failure.page for failure in read_failures(store, structured) if failure.page is not None),
-            marginal=read_marginal_pages(store, structured),
-            by_text=read_with_neighbours(pages, read_blocks(store, structured), read_figures(store, structured)),
-            pictured=StructuredFiles(workspace, doc_id, drawn).pictures.keys(),
+            pages=files.pages,
+            placements=files.parsed.placements,
+            failed=frozenset(failure.page for failure in files.failures if failure.page is not None),
+            marginal=files.marginal_pages,
+            by_text=read_with_neighbours(files.pages, files.blocks, files.figures),
+            pictured=files.pictures.keys(),
         )
 
 

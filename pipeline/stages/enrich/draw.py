@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from backends.stores.document_files import parsed_file, read_pages
+from backends.stores.document_files import ParsedDocumentFile, parsed_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import open_drawn
 from pipeline.stages.enrich.keep import keep
@@ -33,7 +33,7 @@ def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict
         pages = {
             drawn_page_id(doc_id, page.page): (doc_id, page.page)
             for doc_id in group
-            for page in read_pages(store, parsed_file(doc_id, parse))[0]
+            for page in ParsedDocumentFile(store, parsed_file(doc_id, parse)).pages
         }
         missing = cache.missing(pages)
         if missing:

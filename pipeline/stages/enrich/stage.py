@@ -11,13 +11,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from backends.stores.document_files import (
-    is_finished,
-    parsed_file,
-    read_labelled,
-    read_pages,
-    structured_file,
-)
+from backends.stores.document_files import ParsedDocumentFile, is_finished, parsed_file, structured_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.document_reader import DocumentReader, parsed_documents
@@ -157,13 +151,12 @@ def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[dict[str
     to_recognise: dict[str, list[str]] = {}
     to_segment: dict[str, list[str]] = {}
     for doc_id in doc_ids:
-        parsed = parsed_file(doc_id, workspace.keys.parse)
-        _, placements = read_pages(workspace.store, parsed)
+        parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
         to_recognise[doc_id], to_segment[doc_id] = [], []
         if workspace.recogniser is not None:
-            to_recognise[doc_id] = pictures_to_recognise(placements, read_labelled(workspace.store, parsed))
+            to_recognise[doc_id] = pictures_to_recognise(parsed.placements, parsed.labelled)
         if workspace.detector is not None:
-            to_segment[doc_id] = pictures_to_segment(placements)
+            to_segment[doc_id] = pictures_to_segment(parsed.placements)
     return to_recognise, to_segment
 
 

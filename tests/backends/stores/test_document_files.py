@@ -5,15 +5,12 @@ from pathlib import Path
 
 from backends.pdf.document import open_document
 from backends.stores.document_files import (
+    ParsedDocumentFile,
+    StructuredDocumentFile,
     pack_parsed,
     pack_structured,
     parsed_file,
-    read_blocks,
-    read_head,
-    read_labelled,
-    read_pages,
     read_parsed,
-    read_tree,
     structured_file,
 )
 from backends.stores.object_store import open_store
@@ -32,8 +29,9 @@ def test_a_document_is_one_object_and_comes_back_as_it_was(tmp_path: Path) -> No
     store, file = open_store(f"{tmp_path / 'store'}"), parsed_file("d", "key")
     store.put(file, pack_parsed(document))
     assert read_parsed(store, file) == document
-    assert read_pages(store, file) == (document.pages, document.placements)
-    assert read_labelled(store, file) == {1, 3}
+    stored = ParsedDocumentFile(store, file)
+    assert (stored.pages, stored.placements) == (document.pages, document.placements)
+    assert stored.labelled == {1, 3}
 
 
 def test_a_structured_document_holds_its_evidence_tree(tmp_path: Path) -> None:
@@ -41,9 +39,10 @@ def test_a_structured_document_holds_its_evidence_tree(tmp_path: Path) -> None:
     document = structure(parse(open_document(data), "d", ParseOptions(), keep_figure=lambda name, data: None), {})
     store, file = open_store(f"{tmp_path / 'store'}"), structured_file("d", "key")
     store.put(file, pack_structured(document, grow(document), []))
-    assert read_blocks(store, file) == document.blocks
-    assert (read_head(store, file).title, read_head(store, file).pages) == (document.title, len(document.pages))
-    tree = read_tree(store, file)
+    stored = StructuredDocumentFile(store, file)
+    assert stored.blocks == document.blocks
+    assert (stored.head.title, stored.head.pages) == (document.title, len(document.pages))
+    tree = stored.tree
     assert list(tree) == grow(document)
     assert [node.title for node in tree if node.parent_id is None] == [
         "1 Service of the pump, part 1",

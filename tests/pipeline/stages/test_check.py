@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tasks.enriching.chunk
-from backends.stores import document_files
+from backends.stores.document_files import StructuredDocumentFile
 from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.inherit import Inherited, inherit
@@ -162,12 +162,12 @@ def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_ba
 ) -> None:
     workspace = _opened(tmp_path, 0.5, "tags: {template: paper}\n")
     (winch,) = (row.doc_id for row in read_ledger(published.store, _live(published)) if row.source == "winch.pdf")
-    real = document_files.read_chunks
+    real = vars(StructuredDocumentFile)["chunks"].func
 
-    def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
-        return tuple(piece for piece in real(store, folder) if winch not in folder or piece.modality != "figure")
+    def chunks(document: StructuredDocumentFile) -> tuple[Chunk, ...]:
+        return tuple(piece for piece in real(document) if winch not in document.file or piece.modality != "figure")
 
-    monkeypatch.setattr("pipeline.records.caption_targets.read_chunks", read_chunks)
+    monkeypatch.setattr(StructuredDocumentFile, "chunks", property(chunks))
     result = refresh(workspace)
     assert result.published
     assert [(failure.source, failure.code) for failure in result.failures] == [("winch.pdf", FailureCode.LAW_BROKEN)]

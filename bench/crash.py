@@ -35,7 +35,7 @@ from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import manifests, read_manifest, read_pointer
 from pipeline.records.vectors import open_vectors, passages
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.upkeep.prune import prune
 from schemas.errors import InsetError
 from schemas.ids import collection_name, document_file, figure_file

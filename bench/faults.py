@@ -34,7 +34,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import LEASE
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.upkeep.doctor import diagnose
 from schemas.errors import InsetError
 from schemas.retrieval import Query

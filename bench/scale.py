@@ -138,7 +138,7 @@ def _open(root: Path) -> "Workspace":
 
 
 def _stage(root: Path, name: str, version: str) -> Callable[[], object]:
-    from pipeline.refresh import WORK
+    from pipeline.run import WORK
     from schemas.progress import silent
     from schemas.stages import Stage
 

@@ -26,7 +26,7 @@ import psutil
 
 from bench.table import Row, show
 from pipeline.corpus.workspace import open_workspace
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from tests.synthetic.write import write_manuals
 
 CORPUS = "bench"

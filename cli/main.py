@@ -113,12 +113,13 @@ def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
 def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.publication import override_hint
-    from pipeline.refresh import is_refused
-    from pipeline.refresh import refresh as run
+    from pipeline.run import is_refused
+    from pipeline.run import refresh as run
+    from schemas.versions import RunOptions
 
     workspace = open_workspace(corpus)
     with reporting() as report:
-        result = run(workspace, report=report, replay=replay)
+        result = run(workspace, report=report, options=RunOptions(replay=replay))
     refused = is_refused(workspace, result)
     if as_json:
         print_json(result)

@@ -3,34 +3,59 @@
 Airflow parses this file twice a minute and before each task, so tasks import what is expensive.
 """
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pkgutil import resolve_name
 from typing import Any
 
-from airflow.sdk import DAG, Asset, SkipMixin, TriggerRule, chain, get_current_context, task
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetOrTimeSchedule,
+    AssetWatcher,
+    CronTriggerTimetable,
+    Param,
+    SkipMixin,
+    TriggerRule,
+    chain,
+    get_current_context,
+    task,
+)
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTimetableInvalid
 from pydantic import JsonValue
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from plugins.airflow_run import airflow_errors, planned, run_name
+from plugins.airflow_run import RETRIES, approved_by, parse_groups, person, planned, refresh_run, run_options
 from plugins.enrich import Enrich
+from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
 from schemas.stages import ON_A_VERSION, Stage
-
-_DEFAULTS: dict[str, Any] = {
-    "owner": "inset",
-    # 30, 60 and 120 s: shorter than the term of the run's lease, so no other run takes it meanwhile.
-    "retries": 3,
-    "retry_delay": timedelta(seconds=30),
-    "retry_exponential_backoff": True,
-    "max_retry_delay": timedelta(minutes=3),
-}
 
 _EVERY_DAG: dict[str, Any] = {
     "start_date": datetime(2025, 1, 1, tzinfo=UTC),
     "catchup": False,
     "max_active_runs": 1,
-    "default_args": _DEFAULTS,
     "auto_register": False,
+}
+
+_PARAMS = {
+    "dry_run": Param(False, type="boolean", title="Dry run", description="Plan only: what would be done, and its cost."),
+    "replay": Param(False, type="boolean", title="Replay quarantine", description="Try the documents in quarantine again."),
+    "force": Param(False, type="boolean", title="Force", description="Build a version even if nothing changed."),
+    "money": Param(
+        None,
+        type=["null", "number"],
+        minimum=0,
+        title="Budget",
+        description="The run's limit on money for generative models, in place of the corpus file's.",
+    ),
+    "override": Param(
+        None,
+        type=["null", "string"],
+        title="Override reason",
+        description="Publish the version even if gates refuse it; the reason is stored with the version.",
+    ),
 }
 
 _ABOUT = """\
@@ -40,14 +65,15 @@ passes every gate, it goes live. Readers see the old version or the new one, nev
 | what you see | what it means |
 |---|---|
 | all green | a new version is live |
-| `plan` green, the rest skipped | nothing to do: the source hasn't changed |
+| `plan` green, the rest skipped | nothing to do: the source hasn't changed; or a dry run: its log shows what would be done |
 | `parse` to `evaluate` skipped, `publish` green | these inputs were built before; that version is live again |
-| `publish` red | a gate refused the version; its log gives the reasons. The old version stays live |
-| `publish` skipped, the rest green | the version is ready and held back since a rollback: `inset publish {name} VERSION` |
+| `approve` waits | a gate refused the version, or its budget left it incomplete: *Required Actions* shows why, and asks |
+| `approve` or `publish` red | the version was refused; the log gives the reasons. The old version stays live |
+| `publish` skipped, the rest green | the version is ready and held back since a rollback: publish it on the page *Inset* |
 | another task red | its log says in one line what to correct. Clear it, or trigger a new run: finished work isn't repeated |
 
-Documents that can't be read, or whose rows fail `check`, go to quarantine; a run fails only above a share of them:
-`inset quarantine {name}`. Transient errors are retried three times. Corpus file: `{file}`.
+Documents that can't be read, or whose rows fail `check`, go to quarantine; a run fails only above a share of them. Transient
+errors are retried for hours, others at once fail. Corpus file: `{file}`.
 """
 
 _BROKEN = """\
@@ -64,27 +90,31 @@ Correct the file; within a minute this turns into the corpus's refresh.
 @task
 def plan(corpus: str) -> list[list[int]]:
     """Compare the source with the live version; skip stages that are not needed."""
-    from pipeline import steps
+    from pipeline.run_log import log_plan
 
     context = get_current_context()
-    with airflow_errors():
-        made = steps.plan(corpus, run_name())
+    options = run_options()
+    with refresh_run(corpus) as run:
+        made = run.plan(options)
+    log_plan(made)
     for name in ("version", "outcome", "parent"):
         context["ti"].xcom_push(key=name, value=getattr(made, name))
-    if made.outcome != "build":
-        skipped = ("parse", "enrich", "publish") if made.outcome == "unchanged" else ("parse", "enrich")
-        skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
-        skip(context["ti"], [context["dag"].get_task(name) for name in skipped])
-    return made.groups
+    skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
+    if options.dry_run or made.outcome == "unchanged":
+        skip(context["ti"], [context["dag"].get_task(name) for name in ("parse", "enrich", "publish")])
+    elif made.outcome != "build":
+        skip(context["ti"], [context["dag"].get_task(name) for name in ("parse", "enrich")])
+    return parse_groups(made)
 
 
 @task(map_index_template="{{ documents }}")
 def parse(corpus: str, shards: list[int]) -> None:
     """Parse the documents of a shard, each in its own process."""
-    from pipeline import steps
+    from pipeline.run_log import log_note
 
-    with airflow_errors():
-        note = steps.parse_shards(corpus, run_name(), planned("version"), shards)
+    with refresh_run(corpus) as run:
+        note = run.parse(planned("version"), shards)
+    log_note(Stage.PARSE, note)
     counts = note.counts
     named = f"{counts.get('parsed', 0)} documents, {counts.get('pages_parsed', 0)} pages"
     context: Any = get_current_context()
@@ -94,33 +124,80 @@ def parse(corpus: str, shards: list[int]) -> None:
 @task
 def stage(corpus: str, name: str) -> None:
     """Run a stage on the whole version."""
-    from pipeline import steps
+    from pipeline.run_log import log_note
 
-    with airflow_errors():
-        steps.run_stage(Stage(name), corpus, run_name(), planned("version"))
+    with refresh_run(corpus) as run:
+        if run.is_in_vain(planned("version")):
+            raise AirflowSkipException("every document tried again failed again, so no version is needed")
+        note = run.work(Stage(name), planned("version"))
+    log_note(Stage(name), note)
 
 
 @task
-def publish(corpus: str, asset: Asset) -> None:
-    """Publish the version if it passes every gate, and update the asset in Airflow."""
-    from pipeline import steps
+def review(corpus: str) -> None:
+    """Write the version's manifest; skip the approval of a version that needs none."""
+    from pipeline.approval import approval_of
 
-    with airflow_errors():
-        made = steps.Planned(planned("version"), planned("outcome"), planned("parent"), [])
-        published = steps.publish_version(corpus, run_name(), made)
-    if not published.live:
-        raise AirflowSkipException(f"{published.version} is ready, and held back since a rollback")
-    counts: dict[str, JsonValue] = {**published.counts}
-    get_current_context()["outlet_events"][asset].extra = {"version": published.version, "counts": counts}
+    context = get_current_context()
+    with refresh_run(corpus) as run:
+        if run.is_in_vain(planned("version")):
+            raise AirflowSkipException("every document tried again failed again, so no version is needed")
+        question = approval_of(run.workspace, run.finish(planned("version")))
+        if question is None or context["params"].get("override"):
+            skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
+            skip(context["ti"], [context["dag"].get_task("approve")])
+            return
+        for name, text in question._asdict().items():
+            context["ti"].xcom_push(key=name, value=text)
+        run.release()  # nothing else waits for a person
+
+
+@task
+def publish(corpus: str) -> None:
+    """Publish the version if it passes every gate, or if a person approved it."""
+    from pipeline.approval import publish_approved
+    from pipeline.records.publication import override_hint, read_manifest, refusals_of
+    from schemas.errors import GateError
+
+    version, outcome, parent = planned("version"), planned("outcome"), planned("parent")
+    with refresh_run(corpus) as run:
+        live = run.publish(version, outcome, parent)
+        manifest = read_manifest(run.workspace.store, version)
+        refusals = refusals_of(manifest) if manifest is not None and not live else []
+        reason = get_current_context()["params"].get("override")
+        approval = approved_by() or ((reason, person()) if reason else None)
+        if refusals and approval is not None and manifest is not None:
+            publish_approved(run.workspace, manifest, reason=approval[0], by=approval[1])
+        elif refusals:
+            raise GateError(
+                f"{version} was refused: {'; '.join(refusals)}", override_hint(run.workspace.corpus.name, version)
+            )
+        elif not live:
+            held = f"{version} is ready, and held back since a rollback"
+            raise AirflowSkipException(held if manifest is not None else "every document tried again failed again")
+
+
+@task
+def confirm(corpus: str, asset: Asset) -> None:
+    """Check that the version is live, whatever state ``publish`` was set to by hand, and update the asset in Airflow."""
+    from pipeline.records.publication import read_manifest, read_pointer
+
+    version = planned("version")
+    with refresh_run(corpus) as run:
+        pointer = read_pointer(run.workspace.store)
+        manifest = read_manifest(run.workspace.store, version)
+        if pointer is None or pointer.version != version or manifest is None:
+            live = pointer.version if pointer is not None else "nothing"
+            raise AirflowFailException(f"{version} isn't live, {live} is: publish it on the page Inset, or refresh again")
+    counts: dict[str, JsonValue] = {**manifest.counts.model_dump(exclude={"rows_by_modality", "documents_by_language"})}
+    get_current_context()["outlet_events"][asset].extra = {"version": version, "counts": counts}
 
 
 @task
 def release(corpus: str) -> None:
     """Release the run's lease, whether the run succeeded or not."""
-    from pipeline import steps
-
-    with airflow_errors():
-        steps.release(corpus, run_name())
+    with refresh_run(corpus) as run:
+        run.release()
 
 
 def _stage(which: Stage, file: str, about: str) -> Any:
@@ -130,22 +207,68 @@ def _stage(which: Stage, file: str, about: str) -> Any:
     return stage.override(task_id=which.value, doc_md=about)(file, which.value)
 
 
+def _approval(file: str, found: CorpusSchedule) -> Iterator[Any]:
+    """Yield the tasks that ask a person."""
+    if found.operations.approval_h is None:
+        return
+    yield review(file)
+    yield ApprovalOperator(
+        task_id="approve",
+        subject="{{ ti.xcom_pull(task_ids='review', key='subject') }}",
+        body="{{ ti.xcom_pull(task_ids='review', key='body') }}",
+        params={"reason": Param("", type="string", title="Reason", description="Stored with the version.")},
+        defaults=ApprovalOperator.REJECT,
+        response_timeout=timedelta(hours=found.operations.approval_h),
+        fail_on_reject=True,
+        retries=0,
+        doc_md="Waits for a person where a gate refuses the version, or its budget left it incomplete.",
+    )
+
+
+def _timetable(found: CorpusSchedule, source: Asset) -> Any:
+    """Return the schedule: cron, another DAG's asset, changes of the source, or several of these."""
+    operations = found.operations
+    assets = [Asset(operations.after_asset)] if operations.after_asset else []
+    if operations.watch_s is not None:
+        assets.append(source)
+    if not assets or found.schedule is None:
+        return assets or found.schedule
+    either: Any = assets[0] if len(assets) == 1 else assets[0] | assets[1]
+    return AssetOrTimeSchedule(timetable=CronTriggerTimetable(found.schedule, timezone="UTC"), assets=either)
+
+
 def refresh_dag(found: CorpusSchedule) -> DAG:
-    """Return the refresh DAG of a corpus."""
+    """Return the refresh DAG of a corpus.
+
+    Raises:
+        AttributeError: There is no such notifier.
+    """
     file = str(found.file)
     published = Asset(f"inset://{found.name}", group="inset")
+    watch = [AssetWatcher("source", SourceTrigger(file, found.operations.watch_s))] if found.operations.watch_s else []
+    source = Asset(f"inset-source://{found.name}", group="inset", watchers=watch)
+    notifiers = [resolve_name(name)(**arguments) for name, arguments in found.operations.notify.items()]
     with DAG(
         f"refresh_{found.name}",
         description=f"Bring the corpus {found.name} up to date",
         doc_md=_ABOUT.format(name=found.name, source=found.source, file=line(file)),
-        schedule=found.schedule,
+        schedule=_timetable(found, source),
         tags=["inset", "refresh"],
+        params=_PARAMS,
+        default_args={"owner": "inset", "on_failure_callback": notifiers, **RETRIES},
         **_EVERY_DAG,
     ) as dag:
         shards = plan(file)
         middle = [_stage(which, file, about) for which, about in ON_A_VERSION.items()]
-        last = publish.override(outlets=[published], trigger_rule=TriggerRule.NONE_FAILED)(file, published)
-        chain(shards, parse.partial(corpus=file).expand(shards=shards), *middle, last, release(file).as_teardown())
+        chain(
+            shards,
+            parse.partial(corpus=file).expand(shards=shards),
+            *middle,
+            *_approval(file, found),
+            publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
+            confirm.override(outlets=[published])(file, published),
+            release(file).as_teardown(),
+        )
     return dag
 
 
@@ -164,6 +287,7 @@ def broken_dag(found: CorpusSchedule, problem: str, schedule: str | None = None)
         doc_md=_BROKEN.format(file=line(str(found.file)), problem=problem),
         schedule=schedule,
         tags=["inset", "broken"],
+        default_args={"owner": "inset"},
         **_EVERY_DAG,
     ) as dag:
         corpus_file()
@@ -178,7 +302,7 @@ def corpus_dag(found: CorpusSchedule) -> DAG:
     except Exception as error:  # noqa: BLE001  Airflow raises many kinds, and none may hide the other corpora
         what = "schedule" if isinstance(error, AirflowTimetableInvalid | ValueError) else type(error).__name__
         problem = f"{line(str(found.file))}: {what}: {line(str(error))}; use a cron expression or a preset such as @daily"
-        return broken_dag(found, found.problem or problem)
+        return broken_dag(found, found.problem or problem, "@daily" if found.schedule else None)
     return dag
 
 

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict
 
 from pipeline.corpus.prompts import is_file
 from pipeline.corpus.workspace import open_corpus, open_workspace
-from pipeline.steps import run_stage_in
+from pipeline.run import RefreshRun
+from pipeline.run_log import log_note, log_progress
 from ray_jobs.cluster import runtime_env
 from ray_jobs.submission import Job
 from schemas.corpus import Corpus
@@ -107,7 +108,7 @@ def run(spec: JobSpec) -> None:
             f"the cluster doesn't see the store {workspace.store.root} of this version; in the corpus file, name "
             "an s3:// store, or a folder that its nodes share"
         )
-    run_stage_in(workspace, Stage.ENRICH, spec.run_id, spec.version)
+    log_note(Stage.ENRICH, RefreshRun(workspace, spec.run_id, log_progress()).work(Stage.ENRICH, spec.version))
 
 
 def main() -> int:

@@ -1,29 +1,60 @@
-"""Map a refresh to Airflow: the run's name, results of the task ``plan``, and which errors are retried."""
+"""Map a refresh to Airflow: its run, its parameters, results of the task ``plan``, and which errors are retried."""
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import ExceptionRetryPolicy, RetryRule, get_current_context
+from airflow.sdk.definitions.retry_policy import RetryAction
 
 from schemas.errors import InsetError, TransientError
+
+if TYPE_CHECKING:
+    from pipeline.run import RefreshRun
+    from schemas.versions import Plan, RunOptions
+
+MOST_GROUPS = 500
+"""Most mapped parse tasks: the scheduler is slow with thousands, and Airflow refuses 1,025."""
+
+RETRIES: dict[str, Any] = {
+    # 30 s, doubled up to half an hour: three and a half hours in all.
+    "retries": 12,
+    "retry_delay": timedelta(seconds=30),
+    "retry_exponential_backoff": 2.0,
+    "max_retry_delay": timedelta(minutes=30),
+    "retry_policy": ExceptionRetryPolicy(
+        rules=[
+            RetryRule(exception=TransientError, action=RetryAction.DEFAULT),
+            RetryRule(exception=InsetError, action=RetryAction.FAIL, reason="a further try would fail in the same way"),
+        ]
+    ),
+}
+"""Retries of tasks: transient errors for hours, other known errors never."""
 
 _logger = logging.getLogger("inset")
 
 
 @contextmanager
-def airflow_errors() -> Iterator[None]:
-    """Retry transient errors only; other known errors fail at once with one line in the log."""
+def logged_errors() -> Iterator[None]:
+    """Log a known error as one line, before Airflow logs where it was raised."""
     try:
         yield
-    except TransientError as error:
-        _logger.warning("%s", error.message)
-        raise
     except InsetError as error:
-        _logger.error("%s", error.message)
-        raise AirflowFailException(error.message) from None
+        _logger.log(logging.WARNING if isinstance(error, TransientError) else logging.ERROR, "%s", error.message)
+        raise
+
+
+@contextmanager
+def refresh_run(corpus: str) -> "Iterator[RefreshRun]":
+    """Open the current run of a corpus file."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.run import RefreshRun
+    from pipeline.run_log import log_progress
+
+    with logged_errors():
+        yield RefreshRun(open_workspace(corpus), run_name(), log_progress())
 
 
 def run_name() -> str:
@@ -31,6 +62,35 @@ def run_name() -> str:
     return f"airflow:{get_current_context()['run_id']}"
 
 
+def run_options() -> "RunOptions":
+    """Return the parameters that the current run was started with."""
+    from schemas.versions import RunOptions
+
+    params = get_current_context()["params"]
+    return RunOptions(**{name: params[name] for name in RunOptions.model_fields if name in params})
+
+
+def person() -> str:
+    """Return who started the current run; ``airflow`` where its schedule did."""
+    run: Any = get_current_context()["dag_run"]
+    return run.triggering_user_name or "airflow"
+
+
+def parse_groups(plan: "Plan") -> list[list[int]]:
+    """Return the numbers of the shards that each parse task gets."""
+    shards = range(len(plan.shards))
+    return [list(shards[first::MOST_GROUPS]) for first in range(min(MOST_GROUPS, len(shards)))]
+
+
 def planned(name: str) -> Any:
     """Return a result of the task ``plan`` of the current run: version, outcome or parent."""
     return get_current_context()["ti"].xcom_pull(task_ids="plan", key=name)
+
+
+def approved_by() -> tuple[str, str] | None:
+    """Return the reason and the person of the current run's approval; None where nobody was asked."""
+    answer = get_current_context()["ti"].xcom_pull(task_ids="approve")
+    if not answer:
+        return None
+    user = answer["responded_by_user"] or {}
+    return answer["params_input"].get("reason") or "approved in Airflow", user.get("name") or "airflow"

@@ -14,7 +14,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from plugins.airflow_run import airflow_errors, planned, run_name
+from plugins.airflow_run import logged_errors, planned, refresh_run, run_name
 from schemas.errors import ContractError, InsetError, TransientError
 from schemas.stages import Stage
 
@@ -32,15 +32,15 @@ class Enrich(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Run the stage here, or submit it to the cluster."""
-        from pipeline import steps
         from pipeline.job import job_of
+        from pipeline.run_log import log_note
         from ray_jobs.submission import JobServer
 
         run, version = run_name(), planned("version")
-        with airflow_errors():
+        with refresh_run(self.corpus) as refresh:
             work = job_of(self.corpus, run, version)
             if work is None:
-                steps.run_stage(Stage.ENRICH, self.corpus, run, version)
+                log_note(Stage.ENRICH, refresh.work(Stage.ENRICH, version))
                 return
             server = JobServer(work.server)
             job, began = server.start(work.job)
@@ -53,7 +53,7 @@ class Enrich(BaseOperator):
         """Succeed, fail, or fail with a retry, depending on how the job ended."""
         from pipeline.job import REFUSED
 
-        with airflow_errors():
+        with logged_errors():
             if event["status"] == "SUCCEEDED":
                 return
             if event["exit_code"] == REFUSED:

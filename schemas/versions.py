@@ -156,6 +156,15 @@ class PlanSummary(PlanCounts):
     advice: list[str] = Field([], description="What to set, by what the live version shows.")
 
 
+class RunOptions(Frozen):
+    """Parameters of one refresh."""
+
+    dry_run: bool = Field(False, description="Plan only: show what a refresh would do and cost.")
+    replay: bool = Field(False, description="Try the documents in quarantine again.")
+    force: bool = Field(False, description="Build a version even if nothing changed.")
+    money: float | None = Field(None, ge=0, description="The refresh's limit on money, in place of the corpus file's.")
+
+
 class Plan(Frozen):
     """The work order of a refresh. ``parent`` is the live version, whose ledger the sources were compared with."""
 
@@ -173,6 +182,8 @@ class Plan(Frozen):
         [], description="Document ids in quarantine that are tried again, whatever was finished of them before."
     )
     outcome: Outcome = "build"
+    options: RunOptions = RunOptions()
+    listing: str = Field("", description="Digest of the source's listing.")
 
 
 class Pointer(Frozen):

@@ -342,6 +342,10 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   weights: {{search_text: 1}}      # fields of BM25 with weights, such as {{title: 2, section_path: 1.5, text: 1}}
 #   stop_words: []                 # words that BM25 ignores in a question; or english
 #   fusion: rrf                    # fusion of hybrid; or weighted, with alpha: the share of dense
+# operations:                      # in Airflow; see docs/guides/operate-in-airflow.md
+#   watch_s: 300                   # look at the source so often, and refresh when it changed
+#   stale_h: 48                    # hours without a successful refresh until the corpus is reported as stale
+#   approval_h: 12                 # hours to approve a version that a gate refused; null: it doesn't ask
 # ray:
 #   address: ray://host:10001      # a cluster; without it Ray runs here
 # answer:                          # applies to queries: a change here builds nothing

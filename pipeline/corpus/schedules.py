@@ -2,15 +2,17 @@
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.corpus.corpora import corpus_files, load_corpus, read_mapping
+from schemas.corpus.operations import OperationOptions
 from schemas.errors import UserError
 from schemas.ids import sha256
 from schemas.printing import is_plain, line
 
 _MAX_NAME = 60
+_OF_UNREADABLE = "@daily"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class CorpusSchedule:
         file: The corpus file.
         schedule: Cron expression or preset.
         source: The corpus's source.
+        operations: The section of the corpus file.
         problem: Why the corpus can't be refreshed, a line per mistake; "" where it can.
     """
 
@@ -29,6 +32,7 @@ class CorpusSchedule:
     file: Path
     schedule: str | None
     source: str = ""
+    operations: OperationOptions = field(default_factory=OperationOptions)
     problem: str = ""
 
 
@@ -50,7 +54,7 @@ def corpus_schedules() -> list[CorpusSchedule]:
             kept, dropped = (made, other) if made.file.stem == made.name else (other, made)
             found[made.name] = kept
             problem = f"{dropped.file}: name: {made.name!r} is also the name in {kept.file}; choose another"
-            broken.append(CorpusSchedule(_name_of(dropped.file), dropped.file, None, problem=line(problem)))
+            broken.append(CorpusSchedule(_name_of(dropped.file), dropped.file, dropped.schedule, problem=line(problem)))
     for schedule in broken:
         name = schedule.name
         while name in found:
@@ -71,7 +75,7 @@ def _schedule(file: Path) -> CorpusSchedule:
     except Exception as error:  # noqa: BLE001  must not affect the other corpora
         problem = line(f"{file}: it can't be read: {type(error).__name__}: {error}"[:500])
     else:
-        return CorpusSchedule(corpus.name, file, corpus.schedule, source=corpus.source)
+        return CorpusSchedule(corpus.name, file, corpus.schedule, corpus.source, corpus.operations)
     return CorpusSchedule(_name_of(file), file, _schedule_of(file), problem=problem)
 
 
@@ -84,9 +88,12 @@ def _name_of(file: Path) -> str:
 
 
 def _schedule_of(file: Path) -> str | None:
-    """Return the schedule of a broken file, so that its runs go on and fail visibly."""
+    """Return the schedule of a broken file, or a daily one where it can't be read: its runs fail visibly."""
     try:
-        schedule = read_mapping(file).get("schedule")
+        found = read_mapping(file)
     except UserError:
+        return _OF_UNREADABLE
+    schedule = found.get("schedule")
+    if schedule is None and "schedule" not in found:
         return None
-    return schedule if isinstance(schedule, str) and is_plain(schedule) else None
+    return schedule if isinstance(schedule, str) and is_plain(schedule) else _OF_UNREADABLE

@@ -22,7 +22,7 @@ from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument
 from tasks.answering.presets import steps_of
 from tasks.enriching.spaces import query_settings
 from tasks.enriching.spending import Budget
-from tasks.versions.plan import compare, cut_shards, summarise, was_disturbed
+from tasks.versions.plan import compare, cut_shards, listing_digest, summarise, was_disturbed
 
 MEBIBYTE = 1 << 20
 
@@ -76,6 +76,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         shards=cut_shards(to_parse, int(corpus.parse.shard_mb * MEBIBYTE)),
         again=sorted(retry & {document.doc_id for document in comparison.documents}),
         outcome=found[1] if found else "build",
+        listing=listing_digest(listed),
     )
 
 

@@ -27,6 +27,30 @@ from schemas.versions import Lease, Manifest, Plan, Pointer
 _WORK = (Stage.PARSE, Stage.ENRICH)
 
 
+def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
+    """Write a version's manifest, with which it never changes again; it doesn't go live by that.
+
+    Raises:
+        ContractError: The lease was lost.
+        DamagedError: The parent's collection is damaged; the next refresh fills a new one.
+    """
+    store = workspace.store
+    if not still_held(store, lease):
+        raise ContractError(f"{version} was not published: another run took the lease over; refresh again")
+    manifest = read_manifest(store, version)
+    if manifest is not None:
+        return manifest
+    plan = read_plan(store, version)
+    manifest = _manifest(workspace, plan, read_notes(store, version))
+    write_diff(store, manifest)
+    inventory = write_inventory(store, version, objects_of(workspace, manifest))
+    if plan.parent is not None:
+        check_linked_index_files(workspace, version, plan.parent)
+    manifest = manifest.model_copy(update={"inventory": inventory})
+    store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
+    return manifest
+
+
 def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
     """Write a version's manifest, and make it live if every gate holds and the corpus isn't held.
 
@@ -38,25 +62,14 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
         DamagedError: The parent's collection is damaged; the next refresh fills a new one.
     """
     store = workspace.store
-    if not still_held(store, lease):
-        raise ContractError(f"{version} was not published: another run took the lease over; refresh again")
-    plan = read_plan(store, version)
-    manifest = read_manifest(store, version)
-    if manifest is None:
-        manifest = _manifest(workspace, plan, read_notes(store, version))
-        write_diff(store, manifest)
-        inventory = write_inventory(store, version, objects_of(workspace, manifest))
-        if plan.parent is not None:
-            check_linked_index_files(workspace, version, plan.parent)
-        manifest = manifest.model_copy(update={"inventory": inventory})
-        store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
+    manifest = finish(workspace, version, lease)
     live = read_pointer(store)
     if live is not None and live.version == version:
         update_alias(workspace)
         return True
     if refusals_of(manifest) or (live is not None and live.held):
         return False
-    move_pointer(store, version, expected=plan.parent, held=False, lease=lease, since=datetime.now(UTC))
+    move_pointer(store, version, expected=manifest.parent, held=False, lease=lease, since=datetime.now(UTC))
     update_alias(workspace)
     return True
 
@@ -109,7 +122,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         captioners={name: used.captions for name, used in workspace.captioners.items()},
         spent=notes[Stage.ENRICH].spent if Stage.ENRICH in notes else {},
         parameters=corpus.model_dump(
-            mode="json", exclude={"source", "store", "questions", "schedule", "retrieval", "answer"}
+            mode="json", exclude={"source", "store", "questions", "schedule", "operations", "retrieval", "answer"}
         )
         | _judged_by(corpus, notes.get(Stage.EVALUATE)),
         counts=counts_of(notes[Stage.ASSEMBLE]),

@@ -14,6 +14,7 @@ from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.fields import Location, Section, Source, Text
 from schemas.corpus.gates import GateOptions
 from schemas.corpus.index import IndexOptions
+from schemas.corpus.operations import OperationOptions
 from schemas.corpus.parse import ChunkOptions, ParseOptions, TagOptions
 from schemas.corpus.retrieval import Ranking, RetrievalOptions
 from schemas.ids import CORPUS_NAME
@@ -46,6 +47,7 @@ class Corpus(Section):
     gates: GateOptions = GateOptions()
     budget: BudgetOptions = BudgetOptions()
     retention: RetentionOptions = RetentionOptions()
+    operations: OperationOptions = OperationOptions()
 
     @field_validator("name")
     @classmethod

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schemas.errors import OF_THE_SOURCE, BadInputError, FailureCode
+from schemas.ids import sha256
 from schemas.stages import Stage
 from schemas.versions import LedgerRow, PlannedDocument, PlanSummary, SourceFile, Status
 
@@ -18,6 +19,13 @@ class Comparison:
     changed: tuple[str, ...]
     gone: tuple[str, ...]
     kept: tuple[str, ...]
+
+
+def listing_digest(files: Sequence[SourceFile]) -> str:
+    """Return a digest of names, sizes and stamps: it changes when the listing does."""
+    return sha256(
+        "\n".join(f"{file.source}\0{file.size}\0{file.stamp}" for file in files).encode("utf-8", "surrogateescape")
+    )
 
 
 def compare(

@@ -87,12 +87,12 @@ def test_a_dag_for_each_corpus_file_and_one_broken_file_hides_none(corpora: Path
 def test_the_stages_follow_each_other_and_publishing_updates_the_asset(corpora: Path, airflow_env: dict[str, str]) -> None:
     (corpora / "pumps.yaml").write_text("name: pumps\nsource: ../pdfs\n")
     tasks = described(corpora, airflow_env)["refresh_pumps"]["tasks"]
-    order = ["plan", "parse", "enrich", "assemble", "check", "build", "evaluate", "publish"]
+    order = ["plan", "parse", "enrich", "assemble", "check", "build", "evaluate", "review", "approve", "publish", "confirm"]
     for before, after in pairwise(order):
         assert before in tasks[after]["after"]
     assert tasks["parse"]["mapped"]
-    assert tasks["publish"]["outlets"] == ["inset://pumps/"]
-    assert all(tasks[name]["retries"] >= 1 for name in order)
+    assert tasks["confirm"]["outlets"] == ["inset://pumps/"]
+    assert all(tasks[name]["retries"] >= 1 for name in order if name != "approve")
 
 
 def test_no_file_however_made_takes_another_dag_away(corpora: Path, airflow_env: dict[str, str]) -> None:

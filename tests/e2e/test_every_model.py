@@ -9,7 +9,7 @@ import yaml
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from schemas.retrieval import Query
 from schemas.stages import Stage
 from tests.endpoint_server import Call, EndpointServer

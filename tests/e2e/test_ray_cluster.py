@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from backends.stores.object_store import open_store
-from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.run import RefreshRun
 from pipeline.stages.enrich.stage import enrich
 from schemas.parquet import from_parquet
 from schemas.ports import ObjectStore
@@ -58,12 +58,12 @@ def test_a_node_dies_and_the_caches_are_those_of_an_undisturbed_run(
     cluster: ray_cluster.RayCluster, s3_bucket: str, tmp_path: Path
 ) -> None:
     alone = _corpus(tmp_path / "alone", str(tmp_path / "store"))
-    planned = steps.plan(alone, "run")
-    for group in planned.groups:
-        steps.parse_shards(alone, "run", planned.version, group)
+    run = RefreshRun(open_workspace(alone), "run")
+    planned = run.plan()
+    run.parse(planned.version)
     address = f"s3://{s3_bucket}/inset"
     _copy(open_workspace(alone).store, open_store(f"{address}/manuals"))
-    steps.run_stage(Stage.ENRICH, alone, "run", planned.version)
+    run.work(Stage.ENRICH, planned.version)
 
     workspace = open_workspace(_corpus(tmp_path / "there", address, f"ray: {{address: '{cluster.address}'}}\n"))
     _enrich_and_lose_a_node(workspace, planned.version, cluster)

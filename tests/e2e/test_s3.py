@@ -8,7 +8,7 @@ from backends.stores.object_store import open_store, s3_client
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import acquire
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.prune import prune

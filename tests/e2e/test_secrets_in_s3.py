@@ -9,9 +9,8 @@ import pymupdf
 import pytest
 
 from backends.stores.object_store import s3_client
-from pipeline import steps
 from pipeline.corpus.workspace import open_workspace
-from pipeline.refresh import refresh
+from pipeline.run import RefreshRun, refresh
 from pipeline.upkeep.doctor import diagnose
 from tests.manuals import write_manual
 
@@ -72,7 +71,7 @@ def test_a_whole_run_leaves_no_secret_behind(
     result = refresh(open_workspace(str(corpus)))
     assert result.published
     assert (result.counts.documents, result.counts.quarantined) == (2, 1)
-    said = [result.model_dump_json(), diagnose([]).model_dump_json(), str(steps.plan("m", "run-1"))]
+    said = [result.model_dump_json(), diagnose([]).model_dump_json(), str(RefreshRun(open_workspace("m"), "run-1").plan())]
     found = capfd.readouterr()
     said += [caplog.text, found.out, found.err]
     kept = {name: _plain(name, data) for name, data in _objects(s3_bucket).items()}

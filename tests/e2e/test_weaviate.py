@@ -17,7 +17,7 @@ from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.mirror import mirror

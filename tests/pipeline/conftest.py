@@ -8,7 +8,7 @@ import pytest
 
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from tests.manuals import write_manual
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import job, steps
+from pipeline import job
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.notes import read_notes
+from pipeline.run import RefreshRun
 from schemas.corpus.cluster import RayOptions
 from schemas.stages import Stage
 
@@ -34,9 +35,9 @@ def submitted(corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     text = corpus_file.read_text().replace("captions: {ocr: none}\n", "")
     corpus_file.write_text(text + _JOBS)
     corpus = str(corpus_file)
-    planned = steps.plan(corpus, "run")
-    for group in planned.groups:
-        steps.parse_shards(corpus, "run", planned.version, group)
+    run = RefreshRun(open_workspace(corpus), "run")
+    planned = run.plan()
+    run.parse(planned.version)
     work = job.job_of(corpus, "run", planned.version)
     assert work is not None
     unpack(work.job.files, tmp_path / "there")

@@ -15,7 +15,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import read_placements
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
-from pipeline.refresh import is_refused, refresh
+from pipeline.run import is_refused, refresh
 from schemas.differences import VersionDiff
 from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
@@ -23,7 +23,7 @@ from schemas.geometry import BBox
 from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
-from schemas.versions import RefreshResult
+from schemas.versions import RefreshResult, RunOptions
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
@@ -254,7 +254,7 @@ def test_bad_input_goes_to_quarantine_and_the_rest_goes_on(corpus_file: Path) ->
 
     again = refresh(workspace)
     assert (again.version, again.published) == (result.version, False)
-    replayed = refresh(workspace, replay=True)
+    replayed = refresh(workspace, options=RunOptions(replay=True))
     assert (replayed.version, replayed.published) == (result.version, False)
 
     write_manual(pdfs / "empty.pdf", "belt drive", seed=5)

@@ -9,7 +9,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_pointer
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.upkeep.doctor import diagnose
 from schemas.corpus.index import IndexOptions
 from schemas.errors import TransientError

@@ -17,7 +17,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.inspection import captions
 from pipeline.inspection.captions import Card, SheetFacts, caption_sheet, write_captions
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from schemas.errors import NotFoundError, UserError
 from schemas.evidence import Filters, Modality
 from schemas.flags import Flag

@@ -10,7 +10,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import open_version
 from pipeline.records.publication import read_manifest, read_pointer
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from schemas.retrieval import AnswerQuery
 from schemas.versions import Calibration
 from tests.manuals import write_manual

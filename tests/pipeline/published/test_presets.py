@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
 from schemas.errors import RequestError, UserError

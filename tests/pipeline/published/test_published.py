@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.publication import read_pointer
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from query_service.app import create_app
 from schemas.answers import FigurePart, TablePart
 from schemas.errors import BadInputError, DamagedError, NotFoundError, RequestError, TransientError

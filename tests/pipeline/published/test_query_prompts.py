@@ -12,7 +12,7 @@ from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from schemas.errors import UserError
 from schemas.ids import key

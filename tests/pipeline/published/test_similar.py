@@ -15,7 +15,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.picture_hashes import PictureHashes, hash_cache
 from pipeline.records.publication import read_pointer
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.upkeep.prune import prune
 from schemas.errors import NotFoundError, TransientError
 from schemas.evidence import Filters, Modality

@@ -10,7 +10,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.languages import unknown_languages
 from pipeline.records.publication import read_manifest
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
 from schemas.ids import version_file

@@ -19,7 +19,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.cache import RecordCache
 from pipeline.records.notes import read_notes
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from schemas.errors import ContractError, RequestError, UserError
 from schemas.ids import figure_file, key
 from schemas.models import Embeds, ModelName

@@ -19,7 +19,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import manifest_name, read_manifest
 from pipeline.records.vectors import SpaceVectors, open_vectors, passages
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.stages.publish import make_live
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune

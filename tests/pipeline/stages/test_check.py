@@ -9,24 +9,24 @@ import pytest
 
 import tasks.enriching.chunk
 from backends.stores.document_files import StructuredDocumentFile
-from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import read_ledger
-from pipeline.records.publication import read_pointer
-from pipeline.refresh import is_refused, refresh
+from pipeline.records.publication import read_pointer, refusals_of
+from pipeline.run import RefreshRun, is_refused, refresh
+from pipeline.run_log import log_note
 from pipeline.stages import assemble as assembling
 from pipeline.stages.plan import plan
 from pipeline.upkeep.repair import find_damage
 from ray_jobs import enrich
 from schemas.documents import Chunk, Region, StructuredDocument
-from schemas.errors import FailureCode, GateError
+from schemas.errors import FailureCode
 from schemas.evidence import VersionRows
 from schemas.geometry import BBox
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION, Stage
 from schemas.tags import placeholder
-from schemas.versions import Plan, RefreshResult, Status
+from schemas.versions import Plan, RefreshResult, RunOptions, Status
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
@@ -111,12 +111,12 @@ def test_each_document_that_breaks_a_law_costs_itself_and_comes_back_with_the_fi
 
     assert plan(workspace, "plan").outcome == "unchanged"
     for replay in (False, True):
-        again = refresh(workspace, replay=replay)
+        again = refresh(workspace, options=RunOptions(replay=replay))
         assert (again.version, again.published) == (result.version, False), "nothing is new, nor does trying again help"
     assert workspace.store.folders("versions")[-1] == result.version
     monkeypatch.undo()
     assert refresh(workspace).version == result.version, "it is tried again when it changes, or on replay"
-    fixed = refresh(workspace, replay=True)
+    fixed = refresh(workspace, options=RunOptions(replay=True))
     assert (fixed.published, fixed.counts.documents, fixed.counts.quarantined) == (True, 2 + len(_FAULTS), 0)
     anew = _opened(tmp_path, 0.9, "store: ../other\n")
     assert read_evidence(anew.store, refresh(anew).version or "") == read_evidence(workspace.store, fixed.version or "")
@@ -128,31 +128,30 @@ def test_only_the_ceiling_refuses_and_it_names_the_source(
     workspace = _opened(tmp_path, 0.0)
     write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
     _let_chunks_be_spoiled(monkeypatch, {"tower crane": _FAULTS["figure row"][0]})
-    corpus, run_id = str(workspace.file), "run-1"
-    planned = steps.plan(corpus, run_id)
-    steps.parse_shards(corpus, run_id, planned.version, [0])
+    run = RefreshRun(workspace, "run-1")
+    planned = run.plan()
+    run.parse(planned.version, [0])
     with caplog.at_level(logging.INFO):
         for stage in ON_A_VERSION:
-            steps.run_stage(stage, corpus, run_id, planned.version)
+            log_note(stage, run.work(stage, planned.version))
     warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [message[:33] for message in warned] == ["quarantine: crane.pdf: law_broken"]
-    again = steps.run_stage(Stage.CHECK, corpus, run_id, planned.version)
+    again = run.work(Stage.CHECK, planned.version)
     assert [(failure.source, failure.code) for failure in again.failures] == [("crane.pdf", FailureCode.LAW_BROKEN)]
-    with pytest.raises(GateError) as refused:
-        steps.publish_version(corpus, run_id, planned)
-    steps.release(corpus, run_id)
-    reason, override_hint = refused.value.message.split("\n")
+    assert not run.publish(planned.version, planned.outcome, planned.parent)
+    run.release()
+    (reason,) = refusals_of(run.finish(planned.version))
+    run.release()
     assert (
         "quarantine ceiling: 1 of 3 documents are in quarantine (33%); the ceiling is 0%: crane.pdf (law_broken)" in reason
     )
     assert "inset quarantine manuals" in reason
-    assert override_hint.endswith(f'inset publish manuals {planned.version} --override "REASON"')
 
     result = refresh(workspace)
     assert (result.version, is_refused(workspace, result)) == (planned.version, True), "it is not built again"
     assert _refusals(result) == ["quarantine ceiling"]
     monkeypatch.undo()
-    fixed = refresh(workspace, replay=True)
+    fixed = refresh(workspace, options=RunOptions(replay=True))
     assert (fixed.published, fixed.counts.documents) == (True, 3)
     assert find_damage(workspace, deep=True).all() == []
 
@@ -173,7 +172,7 @@ def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_ba
     assert [(failure.source, failure.code) for failure in result.failures] == [("winch.pdf", FailureCode.LAW_BROKEN)]
     assert "a figure has no row (pages 1, 2)" in result.failures[0].message
     monkeypatch.undo()
-    fixed = refresh(workspace, replay=True)
+    fixed = refresh(workspace, options=RunOptions(replay=True))
     assert (fixed.published, fixed.counts.quarantined) == (True, 0)
     assert find_damage(workspace, deep=True).all() == [], "what earlier versions need is still there"
 
@@ -231,7 +230,7 @@ def test_figures_that_never_come_right_cost_their_documents(
     assert "figures are their names: figure" in failure.message
     assert "(page 1)" in failure.message
     assert refresh(workspace).version == result.version
-    assert refresh(workspace, replay=True).counts.quarantined == 0, "made again from its source"
+    assert refresh(workspace, options=RunOptions(replay=True)).counts.quarantined == 0, "made again from its source"
     assert find_damage(workspace, deep=True).all() == []
 
 

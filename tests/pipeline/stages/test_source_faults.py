@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.refresh import is_refused, refresh
-from pipeline.steps import plan as plan_step
+from pipeline.run import RefreshRun, is_refused, refresh
 from ray_jobs import enrich
 from schemas.documents import ParsedDocument
 from schemas.errors import FailureCode, TransientError, UserError
 from schemas.progress import Report
-from schemas.versions import RefreshResult
+from schemas.versions import RefreshResult, RunOptions
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -70,7 +69,7 @@ def test_a_file_that_became_unreadable_is_in_quarantine_as_long_as_it_is(
     assert _left_out(planned) == dict.fromkeys(("crane.pdf", "nowhere.pdf"), FailureCode.SOURCE_UNREADABLE)
     assert (planned.counts.documents, planned.counts.quarantined) == (2, 2)
     for replay in (False, True):
-        again = refresh(workspace, replay=replay)
+        again = refresh(workspace, options=RunOptions(replay=replay))
         assert (again.version, again.published) == (planned.version, False), "nothing is new"
     crane.unlink()
     aside.rename(crane)
@@ -87,7 +86,7 @@ def test_a_subfolder_that_can_not_be_listed_changes_nothing(published: Workspace
             os.chdir("d" * 250)
     finally:
         os.chdir(here)
-    for run in (lambda: refresh(published), lambda: plan_step(str(published.file), "run-1")):
+    for run in (lambda: refresh(published), RefreshRun(published, "run-1").plan):
         with pytest.raises(TransientError, match="can't be listed: File name too long"):
             run()
 
@@ -112,10 +111,10 @@ def test_what_nobody_foresaw_in_a_document_costs_that_document(
     assert failure.message == r"structuring it failed: ZeroDivisionError: of no columns\n\x1b[31m"
     assert (result.counts.documents, result.counts.quarantined) == (2, 1)
     for replay in (False, True):
-        again = refresh(workspace, replay=replay)
+        again = refresh(workspace, options=RunOptions(replay=replay))
         assert (again.version, again.published) == (result.version, False)
     monkeypatch.undo()
-    assert refresh(workspace, replay=True).counts.quarantined == 0
+    assert refresh(workspace, options=RunOptions(replay=True)).counts.quarantined == 0
 
 
 def test_a_replay_in_vain_drops_nothing_that_is_new(published: Workspace, pdfs: Path, tmp_path: Path) -> None:
@@ -123,7 +122,7 @@ def test_a_replay_in_vain_drops_nothing_that_is_new(published: Workspace, pdfs: 
     (pdfs / "page.pdf").write_bytes(b"<html>")
     assert refresh(workspace).published
     write_manual(pdfs / "crane.pdf", "tower crane", seed=7)
-    replayed = refresh(workspace, replay=True)
+    replayed = refresh(workspace, options=RunOptions(replay=True))
     assert replayed.published
     assert (replayed.counts.documents, replayed.counts.quarantined) == (3, 1)
 

@@ -8,7 +8,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_manifest, read_pointer
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.stages.publish import make_live
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune

@@ -8,7 +8,7 @@ import pytest
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import acquire
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.upkeep.prune import prune
 from pipeline.upkeep.retain import sweep
 from schemas.errors import UserError

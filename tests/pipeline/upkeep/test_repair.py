@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from backends.stores.object_store import open_store
-from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.cache import RecordCache
@@ -18,7 +17,7 @@ from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import LIVE, list_versions, move_pointer, publish_version, read_pointer, roll_back
 from pipeline.records.vectors import open_vectors
-from pipeline.refresh import refresh
+from pipeline.run import RefreshRun, refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.repair import find_damage
@@ -232,15 +231,15 @@ def test_rows_that_are_damaged_while_a_refresh_takes_them_over_are_made_anew(
 
 def test_a_stage_that_is_tried_again_takes_over_no_damaged_rows(published: Workspace, tmp_path: Path) -> None:
     write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
-    before, file = _live(published), str(published.file)
-    planned = steps.plan(file, "run")
-    steps.parse_shards(file, "run", planned.version, [0])
-    steps.run_stage(Stage.ENRICH, file, "run", planned.version)
+    before, run = _live(published), RefreshRun(published, "run")
+    planned = run.plan()
+    run.parse(planned.version, [0])
+    run.work(Stage.ENRICH, planned.version)
     (part,) = (Path(published.store.root) / "versions" / before / "placements").iterdir()
     _turn_a_bit(part)
     with pytest.raises(DamagedError, match="placements"):
-        steps.run_stage(Stage.ASSEMBLE, file, "run", planned.version)
-    assert steps.run_stage(Stage.ASSEMBLE, file, "run", planned.version).counts["documents"] == 3
+        run.work(Stage.ASSEMBLE, planned.version)
+    assert run.work(Stage.ASSEMBLE, planned.version).counts["documents"] == 3
 
 
 def test_the_rows_before_are_looked_through_once_and_not_by_every_stage(

@@ -14,7 +14,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.descriptions import read_spent
 from pipeline.records.notes import StageNote, read_notes
 from pipeline.records.publication import read_manifest, read_pointer
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.prune import prune
 from schemas.errors import UserError

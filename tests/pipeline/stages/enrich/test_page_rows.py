@@ -15,7 +15,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_manifest
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune

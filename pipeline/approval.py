@@ -1,0 +1,59 @@
+"""What a person is asked before a version that isn't plainly good goes live."""
+
+from typing import NamedTuple
+
+from backends.stores.objects import read_model
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.publication import read_pointer, refusals_of
+from pipeline.stages.publish import make_live
+from schemas.differences import VersionDiff
+from schemas.errors import ContractError
+from schemas.ids import version_file
+from schemas.printing import markdown_line
+from schemas.versions import Manifest
+from tasks.versions.diff import release_note
+
+_UNDONE = {"over_budget": "pictures not read", "undescribed": "figures, pages or texts not described"}
+
+
+class Approval(NamedTuple):
+    """A question to a person, in Markdown."""
+
+    subject: str
+    body: str
+
+
+def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
+    """Return the question whether a version goes live; None where gates hold and its budget left nothing undone."""
+    refusals = refusals_of(manifest)
+    undone = [f"{manifest.work[name]} {words}" for name, words in _UNDONE.items() if manifest.work.get(name)]
+    if not refusals and not undone:
+        return None
+    why = "a gate refuses it" if refusals else "its budget left it incomplete"
+    reasons = [f"- {markdown_line(reason)}" for reason in [*refusals, *undone]]
+    spent = [
+        f"- {name}: {cost.calls:,} calls, {cost.input_tokens + cost.output_tokens:,} tokens, {cost.money:,.2f} money"
+        for name, cost in manifest.spent.items()
+        if cost.calls
+    ]
+    diff = read_model(workspace.store, version_file(manifest.version, "diff.json"), VersionDiff)
+    parts = ["**Why it doesn't go live by itself**", *reasons, ""]
+    parts += ["**What it cost**", *spent, ""] if spent else []
+    return Approval(
+        subject=f"Publish {manifest.version} of {workspace.corpus.name}? {why[0].upper()}{why[1:]}",
+        body="\n".join([*parts, release_note(diff)]),
+    )
+
+
+def publish_approved(workspace: Workspace, manifest: Manifest, *, reason: str, by: str) -> None:
+    """Publish a version that a person approved.
+
+    Raises:
+        ContractError: Another version went live since the question was asked.
+    """
+    live = read_pointer(workspace.store)
+    if live is not None and live.version not in (manifest.parent, manifest.version):
+        raise ContractError(
+            f"{manifest.version} was approved, but {live.version} went live meanwhile; compare them, then publish by hand"
+        )
+    make_live(workspace, manifest.version, override=reason if refusals_of(manifest) else None)

@@ -1,0 +1,316 @@
+"""One refresh of a corpus.
+
+The CLI runs it in one process by ``refresh``. Airflow runs each step of ``RefreshRun`` as a task, in a process of its own: steps
+pass nothing but a version's name, and everything else lies in the version's folder.
+"""
+
+import contextlib
+import functools
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_incrementing
+
+from pipeline.corpus.workspace import Workspace
+from pipeline.records import lease
+from pipeline.records.alias import update_alias
+from pipeline.records.damage_note import note_damage
+from pipeline.records.last_refresh import LastRefresh, RefreshState, read_last_refresh, write_last_refresh
+from pipeline.records.ledger import read_ledger
+from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan, write_plan
+from pipeline.records.publication import (
+    manifests,
+    move_pointer,
+    read_manifest,
+    read_pointer,
+    readable_manifest,
+    refusals_of,
+)
+from pipeline.records.quarantine import read_failures
+from pipeline.stages import parse as parsing
+from pipeline.stages import plan as planning
+from pipeline.stages import publish as publishing
+from pipeline.stages.assemble import assemble
+from pipeline.stages.build import build
+from pipeline.stages.check import check
+from pipeline.stages.enrich import enrich
+from pipeline.stages.evaluate import evaluate
+from pipeline.upkeep.repair import repair
+from pipeline.upkeep.retain import sweep
+from schemas.errors import ContractError, DamagedError, TransientError, UserError
+from schemas.progress import Report, silent
+from schemas.stages import ON_A_VERSION, Stage
+from schemas.versions import Lease, Manifest, Outcome, Plan, RefreshResult, RunOptions, Status
+
+Work = Callable[[Workspace, str, Report], StageNote]
+
+WORK: dict[Stage, Work] = {
+    Stage.ENRICH: enrich,
+    Stage.ASSEMBLE: assemble,
+    Stage.CHECK: functools.partial(check, assemble=assemble),
+    Stage.BUILD: build,
+    Stage.EVALUATE: evaluate,
+}
+"""The function of each stage in ``ON_A_VERSION``."""
+
+_STATES: dict[Outcome, RefreshState] = {
+    "build": "started",
+    "ready": "started",
+    "unchanged": "unchanged",
+    "held": "held",
+    "refused": "refused",
+}
+
+_LEASE_TRIES = 10
+_DEFAULTS = RunOptions()
+
+
+def refresh(
+    workspace: Workspace, *, run_id: str | None = None, report: Report = silent, options: RunOptions = _DEFAULTS
+) -> RefreshResult:
+    """Bring the live version up to date with its source, in this process.
+
+    A killed refresh leaves the live version unchanged; the next one continues from finished work.
+
+    Raises:
+        UserError: The source is missing.
+        TransientError: Another run is refreshing.
+        ContractError: Another version was published meanwhile.
+    """
+    run = RefreshRun(workspace, run_id or f"cli-{uuid.uuid4().hex[:12]}", report, tied_to_process=True)
+    with run.holding_lease():
+        try:
+            try:
+                return _refresh(run, options)
+            except DamagedError:
+                return _refresh(run, options)  # repairs the damage first
+        finally:
+            run.release()
+
+
+def _refresh(run: "RefreshRun", options: RunOptions) -> RefreshResult:
+    plan = run.plan(options)
+    if plan.outcome == "build":
+        run.parse(plan.version)
+        for stage in ON_A_VERSION:
+            if run.is_in_vain(plan.version):
+                break
+            run.work(stage, plan.version)
+    published = plan.outcome in ("build", "ready") and run.publish(plan.version, plan.outcome, plan.parent)
+    return run.result(plan, published=published)
+
+
+class RefreshRun:
+    """A refresh, step by step: ``plan``, ``parse``, ``work`` for each of ``ON_A_VERSION``, ``publish``, ``release``.
+
+    Each step holds the run's lease, and notes damage for the next run to repair.
+
+    Args:
+        workspace: The open corpus.
+        run_id: Name of the run; steps in other processes use the same.
+        report: Receives progress.
+        tied_to_process: The run ends with this process.
+    """
+
+    def __init__(
+        self, workspace: Workspace, run_id: str, report: Report = silent, *, tied_to_process: bool = False
+    ) -> None:
+        self.workspace = workspace
+        self.run_id = run_id
+        self._report = report
+        self._tied = tied_to_process
+        self._seconds: dict[str, float] = {}
+
+    def plan(self, options: RunOptions = _DEFAULTS) -> Plan:
+        """Plan, and store the plan where a version is to be built; a dry run writes nothing but the lease.
+
+        Raises:
+            UserError: The source is missing.
+            TransientError: Another run is refreshing.
+        """
+        workspace = self.workspace
+        with self._timed(Stage.PLAN), self.holding_lease():
+            rebuild = options.force or (not options.dry_run and repair(workspace))
+            retry = _quarantined(workspace) if options.replay else frozenset()
+            plan = planning.plan(_with_budget(workspace, options), self.run_id, retry=retry, rebuild=rebuild)
+            plan = plan.model_copy(update={"options": options})
+            if plan.outcome == "build" and not options.dry_run:
+                workspace.reach_engine()
+                write_plan(workspace.store, plan)
+                sweep(workspace, except_version=plan.version)
+            if not options.dry_run:
+                self._record(_STATES[plan.outcome], plan.version, plan.listing)
+        return plan
+
+    def parse(self, version: str, shards: Sequence[int] | None = None) -> StageNote:
+        """Parse some shards of a version's plan; None means all.
+
+        Raises:
+            UserError: The version is finished.
+        """
+        with self.holding_lease():
+            self._check_unfinished(version)
+            if shards is None:
+                return parsing.parse(self.workspace, version, report=self._report)
+            return join_notes([parsing.parse(self.workspace, version, shard, self._report) for shard in shards])
+
+    def work(self, stage: Stage, version: str) -> StageNote:
+        """Run one of ``ON_A_VERSION``.
+
+        Raises:
+            UserError: The version is finished.
+        """
+        with self.holding_lease():
+            self._check_unfinished(version)
+            options = read_plan(self.workspace.store, version).options
+            return WORK[stage](_with_budget(self.workspace, options), version, self._report)
+
+    def is_in_vain(self, version: str) -> bool:
+        """Return whether every retried document failed again and nothing else changed, so that no version is needed."""
+        store = self.workspace.store
+        plan = read_plan(store, version)
+        if not plan.again or plan.parent is None:
+            return False
+        failed = {failure.doc_id for note in read_notes(store, version).values() for failure in note.failures}
+        parent = readable_manifest(store, plan.parent)
+        return failed.issuperset(plan.again) and parent is not None and parent.fingerprint == plan.fingerprint
+
+    def finish(self, version: str) -> Manifest:
+        """Write a version's manifest, so that its gates and differences can be read before it is published.
+
+        Raises:
+            ContractError: The lease was lost.
+        """
+        with self.holding_lease() as held:
+            return publishing.finish(self.workspace, version, held)
+
+    def publish(self, version: str, outcome: Outcome, parent: str | None) -> bool:
+        """Publish a version that was built, or an existing one that is ready; return whether it is live now.
+
+        Raises:
+            ContractError: Another version was published meanwhile, or the lease was lost.
+        """
+        workspace = self.workspace
+        with self._timed(Stage.PUBLISH), self.holding_lease() as held:
+            if outcome == "build" and self.is_in_vain(version):
+                sweep(workspace)
+                self._record("unchanged", parent or version)
+                return False
+            live = self._publish(version, outcome, parent, held)
+            if live:
+                repair(workspace)  # removes a damaged version that was replaced
+            manifest = read_manifest(workspace.store, version)
+            refused = manifest is not None and bool(refusals_of(manifest))
+            self._record("published" if live else "refused" if refused else "held", version)
+        return live
+
+    def _publish(self, version: str, outcome: Outcome, parent: str | None, held: Lease) -> bool:
+        if outcome == "build":
+            return publishing.publish(self.workspace, version, held)
+        store = self.workspace.store
+        pointer = read_pointer(store)
+        if outcome == "ready" and (pointer is None or pointer.version != version):
+            move_pointer(store, version, expected=parent, held=False, lease=held, since=datetime.now(UTC))
+            pointer = read_pointer(store)
+        update_alias(self.workspace)
+        return pointer is not None and pointer.version == version
+
+    def result(self, plan: Plan, *, published: bool) -> RefreshResult:
+        """Describe a finished run; a run in vain has the live version.
+
+        Raises:
+            ContractError: The version was never finished.
+        """
+        store = self.workspace.store
+        manifest = read_manifest(store, plan.version)
+        notes = read_notes(store, plan.version) if plan.outcome == "build" and manifest is not None else {}
+        if manifest is None and plan.again and plan.parent is not None:
+            manifest = read_manifest(store, plan.parent)
+        if manifest is None:
+            raise ContractError(f"{plan.version} has no manifest; run the refresh again")
+        return RefreshResult(
+            version=manifest.version,
+            published=published,
+            plan=plan.summary,
+            counts=manifest.counts,
+            gates=manifest.gates,
+            failures=read_failures(store, manifest) or [],
+            timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()} | self._seconds,
+        )
+
+    def release(self) -> None:
+        """Release the lease if this run holds it."""
+        lease.release(self.workspace.store, self.run_id)
+
+    @contextlib.contextmanager
+    def holding_lease(self) -> Iterator[Lease]:
+        """Hold the run's lease during a block. Tasks of one run may enter it at the same moment.
+
+        Raises:
+            TransientError: Another run holds it.
+        """
+        attempts = Retrying(
+            retry=retry_if_exception_type(TransientError),
+            stop=stop_after_attempt(_LEASE_TRIES),
+            wait=wait_incrementing(0.05, 0.05),
+            reraise=True,
+        )
+        with contextlib.ExitStack() as stack:
+            held = attempts(
+                lambda: stack.enter_context(lease.holding(self.workspace.store, self.run_id, tied_to_process=self._tied))
+            )
+            try:
+                yield held
+            except DamagedError as error:
+                note_damage(self.workspace.store, [error.name])
+                raise
+
+    def _record(self, state: RefreshState, version: str, listing: str | None = None) -> None:
+        """Record how the refresh stands; the listing of its start is kept."""
+        before, now = read_last_refresh(self.workspace.store), datetime.now(UTC)
+        if listing is None:
+            listing = before.listing if before is not None else ""
+        ended_well = state in ("published", "unchanged", "held")
+        succeeded = now if ended_well else before.succeeded if before is not None else None
+        made = LastRefresh(run_id=self.run_id, at=now, state=state, version=version, listing=listing, succeeded=succeeded)
+        write_last_refresh(self.workspace.store, made)
+
+    def _check_unfinished(self, version: str) -> None:
+        """Refuse to work on a finished version: it may be live."""
+        if read_manifest(self.workspace.store, version) is not None:
+            raise UserError(f"{version} is finished, and finished versions never change; trigger a new run instead")
+
+    @contextlib.contextmanager
+    def _timed(self, stage: Stage) -> Iterator[None]:
+        self._report(stage, 0, 1)
+        began = time.monotonic()
+        yield
+        self._seconds[stage] = round(time.monotonic() - began, 2)
+        self._report(stage, 1, 1)
+
+
+def _quarantined(workspace: Workspace) -> frozenset[str]:
+    """Return the documents that the last refresh left in quarantine, whether or not its version is live."""
+    finished = manifests(workspace.store)
+    rows = read_ledger(workspace.store, finished[0].version) if finished else []
+    # Sources that can't be read have no document id, and are tried each time anyway.
+    return frozenset(row.doc_id for row in rows if row.status is Status.QUARANTINED and row.doc_id)
+
+
+def _with_budget(workspace: Workspace, options: RunOptions) -> Workspace:
+    """Return the workspace with the run's own limit on money."""
+    if options.money is None:
+        return workspace
+    budget = workspace.corpus.budget.model_copy(update={"money": options.money})
+    return replace(workspace, corpus=workspace.corpus.model_copy(update={"budget": budget}))
+
+
+def is_refused(workspace: Workspace, result: RefreshResult) -> bool:
+    """Return whether gates refused the version of a refresh, and no operator made it live."""
+    if all(gate.passed for gate in result.gates):
+        return False
+    live = read_pointer(workspace.store)
+    return live is None or live.version != result.version

@@ -1,0 +1,74 @@
+"""Log lines of a refresh's steps, for a scheduler's task logs."""
+
+import logging
+import time
+from collections.abc import Iterable
+
+from pipeline.records.notes import StageNote
+from schemas.errors import OF_THE_SOURCE, Failure
+from schemas.printing import line
+from schemas.progress import Report
+from schemas.stages import Stage
+from schemas.versions import LedgerRow, Outcome, Plan, in_words
+
+_logger = logging.getLogger(__name__)
+
+_REPORT_EVERY_S = 5.0
+
+_OUTCOMES: dict[Outcome, str] = {
+    "build": "a new version will be built",
+    "unchanged": "nothing to do; this version is live",
+    "ready": "built before and ready to be published",
+    "refused": "built before and refused by a gate; not built again",
+    "held": "built before and held back since a rollback",
+}
+
+
+def log_plan(plan: Plan) -> None:
+    """Log the plan's outcome, its counts, expected calls of models, and sources that can't be read."""
+    summary = plan.summary
+    _logger.info("%s: %s", plan.version, _OUTCOMES[plan.outcome])
+    _logger.info(
+        "sources: %d new, %d changed, %d gone, %d kept; %d documents to parse in %d shards",
+        *(summary.new, summary.changed, summary.gone, summary.kept, summary.to_parse, len(plan.shards)),
+    )
+    for name, expected in summary.captions.items():
+        _logger.info("captions by %s: %s", name, in_words(expected))
+    _log_failures(row for row in plan.carried if row.code in OF_THE_SOURCE)
+
+
+def log_note(stage: Stage, note: StageNote) -> None:
+    """Log a stage's gates, counts and failures."""
+    for gate in note.gates:
+        _logger.log(
+            logging.INFO if gate.passed else logging.ERROR,
+            "gate %s %s: %s",
+            *(gate.gate, "holds" if gate.passed else "REFUSES", line(gate.message)),
+        )
+    if note.counts:
+        _logger.info("%s: %s", stage, counts_in_words(note.counts))
+    _log_failures(note.failures)
+
+
+def _log_failures(failures: Iterable[Failure | LedgerRow]) -> None:
+    for failure in failures:
+        page = f" page {failure.page}" if failure.page else ""
+        _logger.warning("quarantine: %s", line(f"{failure.source}{page}: {failure.code}: {failure.message}"))
+
+
+def log_progress() -> Report:
+    """Return a report that logs each step every few seconds, and its end."""
+    reported: dict[str, float] = {}
+
+    def report(step: str, done: int, total: int, spent: str = "") -> None:
+        now = time.monotonic()
+        if total > 1 and (done >= total or now - reported.get(step, -_REPORT_EVERY_S) >= _REPORT_EVERY_S):
+            reported[step] = now
+            _logger.info("progress: %s %d of %d%s", step, done, total, f", {spent}" if spent else "")
+
+    return report
+
+
+def counts_in_words(counts: dict[str, int]) -> str:
+    """Return counts as ``3 documents, 12 pages``."""
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())

@@ -1,0 +1,50 @@
+"""A trigger that fires when the listing of a corpus's source changes."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from schemas.errors import InsetError
+
+
+class SourceTrigger(BaseEventTrigger):
+    """Lists the source again and again, and fires when it differs from the last refresh's listing.
+
+    A listing fires once, so that a refresh that fails isn't started without end. A source that doesn't answer is asked again.
+
+    Args:
+        corpus: The corpus file.
+        every_s: Seconds between two listings.
+    """
+
+    def __init__(self, corpus: str, every_s: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.corpus, self.every_s = corpus, every_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the trigger's class and arguments."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {"corpus": self.corpus, "every_s": self.every_s}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Fire for each changed listing."""
+        fired = None
+        while True:
+            with contextlib.suppress(InsetError):
+                listing, refreshed = await asyncio.to_thread(self._listings)
+                if listing not in (refreshed, fired):
+                    fired = listing
+                    yield TriggerEvent({"listing": listing})  # type: ignore[no-untyped-call]
+            await asyncio.sleep(self.every_s)
+
+    def _listings(self) -> tuple[str, str | None]:
+        """Return the digests of the source's listing, and of that of the last refresh."""
+        from pipeline.corpus.workspace import open_workspace
+        from pipeline.records.last_refresh import read_last_refresh
+        from tasks.versions.plan import listing_digest
+
+        workspace = open_workspace(self.corpus)
+        last = read_last_refresh(workspace.store)
+        return listing_digest(workspace.source().files()), last.listing if last is not None else None

@@ -1,0 +1,33 @@
+"""Section operations: how Airflow runs the corpus's refreshes."""
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from schemas.corpus.fields import Section, Text
+
+Hours = Annotated[float, Field(gt=0, le=87_600)]
+
+
+class OperationOptions(Section):
+    """How Airflow runs the corpus's refreshes, beside their schedule."""
+
+    after_asset: Text | None = Field(
+        None, min_length=1, description="URI of an Airflow asset whose updates start a refresh."
+    )
+    watch_s: int | None = Field(
+        None, ge=5, le=86_400, description="Seconds between two looks at the source: a changed listing starts a refresh."
+    )
+    approval_h: Hours | None = Field(
+        12,
+        description="Hours that Airflow waits for a person to approve a version that a gate refused or a budget left "
+        "incomplete; without an answer the live version stays. null: it doesn't ask.",
+    )
+    stale_h: Hours | None = Field(
+        None, description="Hours without a successful refresh after which the corpus is reported as stale; null: never."
+    )
+    notify: dict[Text, dict[Text, JsonValue]] = Field(
+        {},
+        description="Airflow notifiers called when a task fails, by class, with their arguments, such as "
+        "airflow.providers.smtp.notifications.smtp.SmtpNotifier: {to: docs@example.org}.",
+    )

@@ -1,0 +1,111 @@
+"""A refresh as a scheduler runs it."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from pipeline.approval import approval_of, publish_approved
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.records.last_refresh import read_last_refresh
+from pipeline.records.publication import list_versions, read_manifest, read_pointer
+from pipeline.run import RefreshRun, refresh
+from pipeline.run_log import log_note, log_plan
+from pipeline.stages.publish import make_live
+from schemas.errors import ContractError
+from schemas.stages import Stage
+from schemas.versions import RunOptions
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+
+def test_a_version_that_an_operator_let_pass_is_no_refusal(published: Workspace) -> None:
+    page, run = Path(published.corpus.source) / "page.pdf", RefreshRun(published, "run-1")
+    page.write_bytes(b"<html>")
+    refused = refresh(published).version or ""
+    make_live(published, refused, override="nobody needs that page")
+    planned = run.plan()
+    assert (planned.version, planned.outcome) == (refused, "unchanged")
+    assert run.publish(planned.version, planned.outcome, planned.parent)
+    run.release()
+    page.unlink()
+    assert refresh(published).published
+    page.write_bytes(b"<html>")
+    assert run.plan().outcome == "ready", "as its list of versions says"
+
+
+def test_what_a_log_says_of_a_file_is_one_line(published: Workspace, caplog: pytest.LogCaptureFixture) -> None:
+    pdfs, run = Path(published.corpus.source), RefreshRun(published, "run-1")
+    (pdfs / "a\nERROR forged\x1b[31m.pdf").symlink_to("nowhere")
+    (pdfs / "b\nERROR forged.pdf").write_bytes(b"<html>")
+    with caplog.at_level(logging.INFO):
+        planned = run.plan()
+        log_plan(planned)
+        log_note(Stage.PARSE, run.parse(planned.version, [0]))
+    run.release()
+    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [message[:30] for message in warned] == [r"quarantine: a\nERROR forged\x1", r"quarantine: b\nERROR forged.pd"]
+    assert not [message for message in caplog.messages if "\n" in message or "\x1b" in message]
+
+
+def test_a_replay_in_vain_step_by_step_builds_no_version(published: Workspace) -> None:
+    (Path(published.corpus.source) / "page.pdf").write_bytes(b"<html>")
+    workspace = open_workspace(str(write_corpus(published.file.parent.parent, "gates: {max_quarantined: 0.9}\n")))
+    before = refresh(workspace).version
+    run = RefreshRun(workspace, "run-1")
+    planned = run.plan(RunOptions(replay=True))
+    assert (planned.outcome, len(planned.again)) == ("build", 1)
+    run.parse(planned.version)
+    assert run.is_in_vain(planned.version)
+    assert not run.publish(planned.version, planned.outcome, planned.parent)
+    run.release()
+    assert list_versions(workspace.store, "manuals").versions[0].version == before
+    last = read_last_refresh(workspace.store)
+    assert last is not None
+    assert (last.state, last.version) == ("unchanged", before)
+
+
+def test_a_dry_run_writes_no_version(published: Workspace) -> None:
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    versions = published.store.folders("versions")
+    run = RefreshRun(published, "run-1")
+    planned = run.plan(RunOptions(dry_run=True))
+    run.release()
+    assert (planned.outcome, planned.summary.new) == ("build", 1)
+    assert published.store.folders("versions") == versions
+
+
+def test_a_forced_run_builds_what_is_unchanged(published: Workspace) -> None:
+    assert refresh(published).plan.to_parse == 0
+    before = read_pointer(published.store)
+    forced = refresh(published, options=RunOptions(force=True))
+    assert forced.published
+    assert before is not None
+    assert forced.version != before.version
+
+
+def test_a_version_whose_budget_ran_out_asks_and_a_good_one_does_not(published: Workspace) -> None:
+    pointer = read_pointer(published.store)
+    assert pointer is not None
+    manifest = read_manifest(published.store, pointer.version)
+    assert manifest is not None
+    assert approval_of(published, manifest) is None
+    short = approval_of(published, manifest.model_copy(update={"work": {"undescribed": 7}}))
+    assert short is not None
+    assert "7 figures, pages or texts not described" in short.body
+
+
+def test_an_approved_version_goes_live_unless_another_did_meanwhile(published: Workspace) -> None:
+    page = Path(published.corpus.source) / "page.pdf"
+    page.write_bytes(b"<html>")
+    refused = read_manifest(published.store, refresh(published).version or "")
+    assert refused is not None
+    question = approval_of(published, refused)
+    assert question is not None
+    assert "a gate refuses it" in question.subject.lower()
+    assert "quarantine ceiling" in question.body
+    page.unlink()
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    assert refresh(published).published
+    with pytest.raises(ContractError, match="went live meanwhile"):
+        publish_approved(published, refused, reason="fine", by="ann")

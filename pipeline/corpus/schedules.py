@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from backends.stores.object_store import join
 from pipeline.corpus.corpora import corpus_files, load_corpus, read_mapping
 from schemas.errors import UserError
 from schemas.ids import sha256
@@ -22,6 +23,7 @@ class CorpusSchedule:
         file: The corpus file.
         schedule: Cron expression or preset.
         source: The corpus's source.
+        store: Address of the corpus's own store; "" where the file is broken.
         problem: Why the corpus can't be refreshed, a line per mistake; "" where it can.
     """
 
@@ -29,6 +31,7 @@ class CorpusSchedule:
     file: Path
     schedule: str | None
     source: str = ""
+    store: str = ""
     problem: str = ""
 
 
@@ -71,7 +74,8 @@ def _schedule(file: Path) -> CorpusSchedule:
     except Exception as error:  # noqa: BLE001  must not affect the other corpora
         problem = line(f"{file}: it can't be read: {type(error).__name__}: {error}"[:500])
     else:
-        return CorpusSchedule(corpus.name, file, corpus.schedule, source=corpus.source)
+        store = join(corpus.store or "", corpus.name)
+        return CorpusSchedule(corpus.name, file, corpus.schedule, source=corpus.source, store=store)
     return CorpusSchedule(_name_of(file), file, _schedule_of(file), problem=problem)
 
 

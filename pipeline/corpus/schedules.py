@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from backends.stores.object_store import join
 from pipeline.corpus.corpora import corpus_files, load_corpus, read_mapping
 from schemas.corpus.operations import OperationOptions
 from schemas.errors import UserError
@@ -24,6 +25,7 @@ class CorpusSchedule:
         file: The corpus file.
         schedule: Cron expression or preset.
         source: The corpus's source.
+        store: Address of the corpus's own store; "" where the file is broken.
         operations: The section of the corpus file.
         problem: Why the corpus can't be refreshed, a line per mistake; "" where it can.
     """
@@ -32,6 +34,7 @@ class CorpusSchedule:
     file: Path
     schedule: str | None
     source: str = ""
+    store: str = ""
     operations: OperationOptions = field(default_factory=OperationOptions)
     problem: str = ""
 
@@ -75,7 +78,8 @@ def _schedule(file: Path) -> CorpusSchedule:
     except Exception as error:  # noqa: BLE001  must not affect the other corpora
         problem = line(f"{file}: it can't be read: {type(error).__name__}: {error}"[:500])
     else:
-        return CorpusSchedule(corpus.name, file, corpus.schedule, corpus.source, corpus.operations)
+        store = join(corpus.store or "", corpus.name)
+        return CorpusSchedule(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations)
     return CorpusSchedule(_name_of(file), file, _schedule_of(file), problem=problem)
 
 

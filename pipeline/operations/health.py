@@ -1,0 +1,290 @@
+"""The health of every corpus, read from pointers, leases and manifests only."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from croniter import croniter
+from pydantic import Field
+
+from backends.stores.object_store import open_store
+from pipeline.corpus.schedules import CorpusSchedule
+from pipeline.records.lease import LEASE
+from pipeline.records.publication import read_manifest, read_override, read_pointer, readable_manifest, refusals_of
+from schemas.errors import DamagedError, InsetError
+from schemas.frozen import Frozen
+from schemas.gates import GATES
+from schemas.ports import ObjectStore
+from schemas.printing import line
+from schemas.versions import Counts, GateResult, Lease, Manifest, Pointer, Spent
+
+TREND = 12
+"""Versions that a trend shows."""
+
+_GATES = {gate.name: gate for gate in GATES}
+_FORMATTED = [(gate.name.partition("{")[0], gate) for gate in GATES if "{" in gate.name]
+"""Gates whose names hold a setting, by how they begin."""
+
+
+class State(StrEnum):
+    """The state of a corpus, the worst first."""
+
+    BROKEN = "broken"
+    UNREACHABLE = "unreachable"
+    DAMAGED = "damaged"
+    REFUSED = "refused"
+    UNFINISHED = "unfinished"
+    STALE = "stale"
+    HELD = "held"
+    EMPTY = "empty"
+    OK = "ok"
+
+
+class GateMargin(Frozen):
+    """A gate's verdict, with its distance from refusing.
+
+    Attributes:
+        gate: Its name.
+        passed: Whether it holds.
+        value: What was measured; None without a measure.
+        bound: The bound of the corpus file.
+        margin: Share of the bound that is left, at most 1; negative beyond it; None for invariants, which have no bound.
+        message: The finding, and the remedy where it refuses.
+    """
+
+    gate: str
+    passed: bool
+    value: float | None
+    bound: float | None
+    margin: float | None
+    message: str
+
+
+class TrendPoint(Frozen):
+    """A version's size."""
+
+    version: str
+    documents: int
+    rows: int
+
+
+class CorpusHealth(Frozen):
+    """A corpus as an operator sees it.
+
+    Attributes:
+        corpus: Its name.
+        file: Its corpus file.
+        schedule: Cron expression or preset; None without one.
+        state: The worst of what was found.
+        problems: A line a problem, the worst first; [] where all is well.
+        live: The live version; None where nothing is published.
+        live_since: When it went live.
+        held: Whether refreshes are held back since a rollback.
+        newest: The newest finished version.
+        refreshing: The run that holds the lease now; None where none does.
+        last_run: When the last run ended, or was last alive; None where there was none.
+        due: The next scheduled time; None without a schedule.
+        counts: What the live version holds.
+        gates: The verdicts on the newest version.
+        spent: What making the live version cost.
+        trend: The last finished versions, oldest first.
+    """
+
+    corpus: str
+    file: str
+    schedule: str | None
+    state: State
+    problems: list[str]
+    live: str | None = None
+    live_since: datetime | None = None
+    held: bool = False
+    newest: str | None = None
+    refreshing: str | None = None
+    last_run: datetime | None = None
+    due: datetime | None = None
+    counts: Counts | None = None
+    gates: list[GateMargin] = Field([])
+    spent: Spent | None = None
+    trend: list[TrendPoint] = Field([])
+
+    @property
+    def tightest(self) -> GateMargin | None:
+        """The gate nearest to refusing; None where no gate has a bound."""
+        judged = [(gate.passed, gate.margin, index) for index, gate in enumerate(self.gates) if gate.margin is not None]
+        return self.gates[min(judged)[2]] if judged else None
+
+
+def corpora_health(
+    found: Sequence[CorpusSchedule], *, timeout_s: float = 5.0, now: datetime | None = None
+) -> list[CorpusHealth]:
+    """Return the health of corpora, in their order.
+
+    Stores are read at once. A corpus that is broken, or whose store doesn't answer within ``timeout_s``, costs its own entry.
+    """
+    moment = now or datetime.now(UTC)
+    read: dict[str, CorpusHealth] = {}
+    reading = [_start_reading(one, moment, read) for one in found]
+    deadline = time.monotonic() + timeout_s
+    for thread in reading:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    late = f"the store didn't answer within {timeout_s:g} s; is it reachable?"
+    return [read.get(one.name) or _without_store(one, State.UNREACHABLE, late, moment) for one in found]
+
+
+_reading: dict[str, threading.Thread] = {}
+
+
+def _start_reading(one: CorpusSchedule, now: datetime, read: dict[str, CorpusHealth]) -> threading.Thread:
+    """Read a corpus in a thread; where an earlier one still waits for its store, return that one, which adds nothing."""
+    waiting = _reading.get(one.name)
+    if waiting is not None and waiting.is_alive():
+        return waiting
+
+    def work() -> None:
+        read[one.name] = corpus_health(one, now)
+
+    # A daemon, since a store that never answers must not keep the process.
+    thread = threading.Thread(target=work, name=f"health of {one.name}", daemon=True)
+    _reading[one.name] = thread
+    thread.start()
+    return thread
+
+
+def corpus_health(one: CorpusSchedule, now: datetime) -> CorpusHealth:
+    """Return the health of a corpus; what can't be read is a state of it, not an error."""
+    if one.problem:
+        return _without_store(one, State.BROKEN, one.problem, now)
+    try:
+        return _read_health(one, open_store(one.store), now)
+    except DamagedError as error:
+        return _without_store(one, State.DAMAGED, error.message, now)
+    except InsetError as error:
+        return _without_store(one, State.UNREACHABLE, error.message, now)
+    except Exception as error:  # noqa: BLE001  must not hide the other corpora
+        return _without_store(one, State.UNREACHABLE, line(f"{type(error).__name__}: {error}"[:300]), now)
+
+
+def _without_store(one: CorpusSchedule, state: State, problem: str, now: datetime) -> CorpusHealth:
+    return CorpusHealth(
+        corpus=one.name,
+        file=str(one.file),
+        schedule=one.schedule,
+        due=_due(one.schedule, now),
+        state=state,
+        problems=problem.splitlines(),
+    )
+
+
+def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> CorpusHealth:
+    pointer = read_pointer(store)
+    names = store.folders("versions")
+    live = read_manifest(store, pointer.version) if pointer else None
+    # Most often the newest folder is that of the live version. One without a manifest isn't finished.
+    newest, unfinished = live, None
+    for name in reversed(names):
+        manifest = live if live and name == live.version else readable_manifest(store, name)
+        if manifest is not None:
+            newest = manifest
+            break
+        unfinished = unfinished or name
+    lease = _lease(store)
+    refreshing = lease.run_id if lease and lease.run_id and lease.until > now else None
+    last_run = min(lease.until, now) if lease else newest.created if newest else None
+    found = list(_problems(one, store, pointer, live, newest))
+    if unfinished and not refreshing:
+        found.append((State.UNFINISHED, f"{unfinished} was begun and not finished; the log of its run says why"))
+    if missed := _missed(one.schedule, last_run, now):
+        found.append((State.STALE, missed))
+    if pointer is None and not found:
+        found.append((State.EMPTY, f"nothing is published yet; run refresh_{one.name}"))
+    found.sort(key=lambda problem: list(State).index(problem[0]))
+    return CorpusHealth(
+        corpus=one.name,
+        file=str(one.file),
+        schedule=one.schedule,
+        state=found[0][0] if found else State.OK,
+        problems=[text for _, text in found],
+        live=pointer.version if pointer else None,
+        live_since=pointer.since if pointer else None,
+        held=pointer.held if pointer else False,
+        newest=newest.version if newest else None,
+        refreshing=refreshing,
+        last_run=last_run,
+        due=_due(one.schedule, now),
+        counts=live.counts if live else None,
+        gates=[margin_of(gate) for gate in newest.gates] if newest else [],
+        spent=sum(live.spent.values(), Spent()) if live else None,
+        trend=_trend(store, names),
+    )
+
+
+def _problems(
+    one: CorpusSchedule, store: ObjectStore, pointer: Pointer | None, live: Manifest | None, newest: Manifest | None
+) -> Iterator[tuple[State, str]]:
+    if pointer and live is None:
+        yield State.DAMAGED, f"the manifest of the live version {pointer.version} is missing; run: inset doctor {one.name}"
+    if newest and newest is not live and (refusals := refusals_of(newest)) and not read_override(store, newest.version):
+        yield State.REFUSED, f"{newest.version} was refused: {refusals[0]}"
+    if pointer and pointer.held:
+        yield State.HELD, "held since a rollback: refreshes publish nothing until somebody publishes a version"
+
+
+def _lease(store: ObjectStore) -> Lease | None:
+    try:
+        found = store.read_mutable(LEASE)
+        return Lease.model_validate_json(found[0]) if found else None
+    except (DamagedError, ValueError):
+        return None  # the next refresh replaces it
+
+
+def _trend(store: ObjectStore, names: Sequence[str]) -> list[TrendPoint]:
+    points = (_trend_point(store, name) for name in names[-TREND:])
+    return [point for point in points if point is not None]
+
+
+_points: dict[tuple[str, str], TrendPoint] = {}
+
+
+def _trend_point(store: ObjectStore, version: str) -> TrendPoint | None:
+    """Return the size of a finished version, which never changes, so that it is read once a process."""
+    known = _points.get((store.root, version))
+    if known is None and (manifest := readable_manifest(store, version)) is not None:
+        counts = manifest.counts
+        known = _points[store.root, version] = TrendPoint(version=version, documents=counts.documents, rows=counts.rows)
+    return known
+
+
+def margin_of(result: GateResult) -> GateMargin:
+    """Return a verdict with its distance from refusing."""
+    return GateMargin(**result.model_dump(), margin=_margin(result))
+
+
+def _margin(result: GateResult) -> float | None:
+    gate = _GATES.get(result.gate) or next((gate for start, gate in _FORMATTED if result.gate.startswith(start)), None)
+    if gate is None or result.value is None or not result.bound:
+        return None
+    if gate.at_least:
+        return 1 - result.bound / result.value if result.value else -1.0
+    return 1 - result.value / result.bound
+
+
+def _due(schedule: str | None, now: datetime) -> datetime | None:
+    """Return the next scheduled time; None without a schedule in times."""
+    if schedule is None or not croniter.is_valid(schedule):
+        return None
+    due: datetime = croniter(schedule, now).get_next(datetime)
+    return due
+
+
+def _missed(schedule: str | None, last_run: datetime | None, now: datetime) -> str:
+    """Return a line where two scheduled times passed since the last run; one may still be under way."""
+    if schedule is None or last_run is None or not croniter.is_valid(schedule):
+        return ""
+    times = croniter(schedule, now)
+    times.get_prev(datetime)
+    last_but_one: datetime = times.get_prev(datetime)
+    if last_run >= last_but_one:
+        return ""
+    return f"no run since {last_run:%Y-%m-%d %H:%M} UTC, though it is scheduled {schedule}"

@@ -1,0 +1,45 @@
+"""The overview of all corpora, and the line a corpus of the home card."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
+from pipeline.operations.health import State, corpora_health
+from plugins.pages.access import PREFIX, User, readable
+from plugins.pages.paging import Paged
+from plugins.pages.rendering import HEADERS, render
+
+PER_PAGE = 50
+
+router = APIRouter()
+
+
+def _permitted(user: Any) -> list[CorpusSchedule]:
+    found = corpus_schedules()
+    names = readable((one.name for one in found), user)
+    return [one for one in found if one.name in names]
+
+
+@router.get("/", response_class=HTMLResponse)
+def overview(request: Request, user: User, page: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
+    """Show every corpus that the user may see."""
+    paged = Paged(_permitted(user), page, PER_PAGE)
+    return render(request, "overview.html", corpora=corpora_health(paged.items), paged=paged, prefix=PREFIX)
+
+
+@router.get("/health.json")
+def health(user: User) -> JSONResponse:
+    """Return name, state and first problem of every corpus, the worst first, for the home card."""
+    found = sorted(corpora_health(_permitted(user)), key=lambda one: list(State).index(one.state))
+    lines = [
+        {
+            "corpus": one.corpus,
+            "dag_id": f"{PREFIX}{one.corpus}",
+            "state": one.state,
+            "line": one.problems[0] if one.problems else f"{one.live} is live",
+        }
+        for one in found
+    ]
+    return JSONResponse(lines, headers=HEADERS)

@@ -1,0 +1,86 @@
+"""Turn a template into a page: escaped, with relative links only, under a strict content security policy."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+_FOLDER = Path(__file__).parent
+WEB = _FOLDER / "web"
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'self'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+_markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+
+
+def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Return a page.
+
+    Templates have ``root``, the relative address of the plugin's root, and ``airflow``, that of Airflow's, so that pages
+    work wherever a proxy puts them.
+    """
+    root = "../" * request.scope["path"].removeprefix(request.scope.get("root_path", "")).lstrip("/").count("/") or "./"
+    page = _environment.get_template(template).render(root=root, airflow=f"{root}../", now=datetime.now(UTC), **values)
+    return HTMLResponse(page, status_code=status, headers=HEADERS)
+
+
+def markdown(text: str) -> Markup:
+    """Return Markdown as HTML; HTML in it is shown as text, and pictures are not loaded."""
+    return Markup(_markdown.render(text))  # noqa: S704  escaped by the renderer
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """Return how long ago a moment was, or in how long it is, in its largest unit."""
+    if moment is None:
+        return "–"
+    seconds = (now - moment).total_seconds()
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if abs(seconds) >= length:
+            return f"{abs(seconds) / length:.0f} {unit} ago" if seconds > 0 else f"in {abs(seconds) / length:.0f} {unit}"
+    return "just now" if seconds >= 0 else "now"
+
+
+def sparkline(values: Sequence[float], width: int = 80, height: int = 20) -> str:
+    """Return the points of a polyline through values, oldest first; "" for fewer than two."""
+    if len(values) < 2:
+        return ""
+    low, high = min(values), max(values)
+    step, scale = (width - 4) / (len(values) - 1), (height - 4) / ((high - low) or 1)
+    flat = height / 2
+    return " ".join(
+        f"{2 + index * step:.1f},{height - 2 - (value - low) * scale if high > low else flat:.1f}"
+        for index, value in enumerate(values)
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def _time(moment: datetime | None) -> Markup:
+    """Return a moment as an element that the script shows in the reader's time zone."""
+    if moment is None:
+        return Markup("–")
+    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(), f"{moment:%Y-%m-%d %H:%M} UTC")
+
+
+_environment = Environment(
+    loader=FileSystemLoader(_FOLDER / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters |= {"number": _number, "time": _time, "ago": ago, "sparkline": sparkline, "markdown": markdown}

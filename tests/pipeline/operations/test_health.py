@@ -1,0 +1,154 @@
+"""The state of each corpus, at any size, whatever is wrong with another one."""
+
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from backends.stores import object_store
+from pipeline.corpus.schedules import corpus_schedules
+from pipeline.operations import health
+from pipeline.operations.health import State, corpora_health, corpus_health, margin_of
+from pipeline.records import lease
+from pipeline.records.publication import LIVE, manifest_name, publish_version, roll_back
+from schemas.versions import GateResult
+from tests.pipeline.operations.corpora import REFUSES, publish, schedule_of, version_name, write_corpus, write_version
+
+NOW = datetime.now(UTC)
+
+
+def test_a_published_corpus_is_ok_and_shows_what_it_holds(folder: Path) -> None:
+    write_corpus(folder, "pumps", versions=3)
+    found = corpus_health(schedule_of("pumps"), NOW)
+    assert (found.state, found.problems, found.live) == (State.OK, [], version_name(2))
+    assert found.counts is not None
+    assert (found.counts.documents, found.counts.figures, found.counts.quarantined) == (10, 30, 1)
+    assert found.spent is not None
+    assert (found.spent.calls, found.spent.money) == (12, 1.5)
+    assert [point.rows for point in found.trend] == [100, 101, 102]
+    assert found.tightest is not None
+    assert (found.tightest.gate, found.tightest.margin) == ("quarantine ceiling", 0.75)
+
+
+def test_a_refused_version_says_why_until_it_is_published_anyway(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=2)
+    refused = write_version(store, "pumps", 2, gates=[REFUSES])
+    found = corpus_health(schedule_of("pumps"), NOW)
+    assert (found.state, found.live, found.newest) == (State.REFUSED, version_name(1), refused)
+    assert "a loss of 80 %" in found.problems[0]
+    assert found.tightest is not None
+    assert found.tightest.gate == "rows not lost"
+    publish_version(store, "pumps", refused, override="the documents moved")
+    assert corpus_health(schedule_of("pumps"), NOW).state is State.OK
+
+
+def test_a_rolled_back_corpus_is_held(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    publish(store, write_version(store, "pumps", 1), before=version_name(0))
+    roll_back(store, "pumps")
+    found = corpus_health(schedule_of("pumps"), NOW)
+    assert (found.state, found.held, found.live) == (State.HELD, True, version_name(0))
+
+
+def test_a_corpus_is_stale_once_two_scheduled_times_passed_without_a_run(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1, more='schedule: "@daily"\n')
+    lease.acquire(store, "run", tied_to_process=False)
+    lease.release(store, "run")
+    assert corpus_health(schedule_of("pumps"), NOW + timedelta(hours=1)).state is State.OK
+    late = corpus_health(schedule_of("pumps"), NOW + timedelta(days=3))
+    assert late.state is State.STALE
+    assert "@daily" in late.problems[0]
+    assert late.due is not None
+    assert late.due > NOW + timedelta(days=3)
+
+
+def test_a_run_under_way_is_shown_and_a_dead_one_is_unfinished(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    store.replace(f"versions/{version_name(1)}/plan.json", b"{}")
+    lease.acquire(store, "airflow:nightly", tied_to_process=False)
+    running = corpus_health(schedule_of("pumps"), datetime.now(UTC))
+    assert (running.state, running.refreshing) == (State.OK, "airflow:nightly")
+    dead = corpus_health(schedule_of("pumps"), datetime.now(UTC) + lease.TERM + timedelta(seconds=1))
+    assert (dead.state, dead.refreshing) == (State.UNFINISHED, None)
+    assert version_name(1) in dead.problems[0]
+
+
+def test_each_corpus_has_a_line_whatever_is_wrong_with_the_others(folder: Path) -> None:
+    write_corpus(folder, "good", versions=1)
+    write_corpus(folder, "empty")
+    damaged = write_corpus(folder, "damaged", versions=1)
+    Path(damaged.root, LIVE).write_text("{")
+    lost = write_corpus(folder, "lost", versions=1)
+    lost.delete(manifest_name(version_name(0)))
+    (folder / "corpora" / "broken.yaml").write_text("name: broken\nsourc: x\n")
+    found = {one.corpus: one for one in corpora_health(corpus_schedules())}
+    assert {name: one.state for name, one in found.items()} == {
+        "good": State.OK,
+        "empty": State.EMPTY,
+        "damaged": State.DAMAGED,
+        "lost": State.DAMAGED,
+        "broken": State.BROKEN,
+    }
+    assert all(one.problems for name, one in found.items() if name != "good")
+    assert found["lost"].live == version_name(0)
+
+
+def test_a_store_that_never_answers_costs_its_own_line_and_is_asked_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_corpus(folder, "good", versions=1)
+    write_corpus(folder, "hangs", versions=1)
+    asked = Counter[str]()
+    opened = object_store.open_store
+
+    def open_slowly(address: str) -> object:
+        asked[address.rpartition("/")[2]] += 1
+        if address.endswith("hangs"):
+            time.sleep(3)
+        return opened(address)
+
+    monkeypatch.setattr(health, "open_store", open_slowly)
+    for _ in range(3):
+        begun = time.monotonic()
+        states = {one.corpus: one.state for one in corpora_health(corpus_schedules(), timeout_s=0.3)}
+        assert time.monotonic() - begun < 2
+        assert states == {"good": State.OK, "hangs": State.UNREACHABLE}
+    assert asked == {"good": 3, "hangs": 1}
+
+
+def test_fifty_corpora_of_a_hundred_versions_cost_few_small_reads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        write_corpus(folder, f"corpus_{number:02}", versions=100)
+    reads = Counter[str]()
+    read = object_store.FolderStore._read
+
+    def counted(self: object_store.FolderStore, name: str) -> bytes:
+        reads[name.rpartition("/")[2]] += 1
+        return read(self, name)
+
+    monkeypatch.setattr(object_store.FolderStore, "_read", counted)
+    assert {one.state for one in corpora_health(corpus_schedules(), timeout_s=60)} == {State.OK}
+    assert set(reads) <= {"LIVE", "LEASE", "manifest.json"}
+    assert reads["manifest.json"] <= 50 * (1 + health.TREND)
+    reads.clear()
+    corpora_health(corpus_schedules(), timeout_s=60)
+    assert reads == {"LIVE": 50, "LEASE": 50, "manifest.json": 50}
+
+
+@pytest.mark.parametrize(
+    ("gate", "value", "bound", "margin"),
+    [
+        ("quarantine ceiling", 0.05, 0.2, 0.75),
+        ("quarantine ceiling", 0.4, 0.2, -1.0),
+        ("recall at 10", 0.8, 0.6, 0.25),
+        ("recall at 10", 0.0, 0.6, -1.0),
+        ("rows: a text has at most 220 tokens", 0.05, 0.1, 0.5),
+        ("rows: evidence_id is never missing", 0.0, 0.0, None),
+        ("golden questions", None, None, None),
+    ],
+)
+def test_the_margin_of_a_gate(gate: str, value: float | None, bound: float | None, margin: float | None) -> None:
+    found = margin_of(GateResult(gate=gate, passed=True, value=value, bound=bound, message="")).margin
+    assert found == (None if margin is None else pytest.approx(margin))

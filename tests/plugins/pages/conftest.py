@@ -1,0 +1,72 @@
+"""The pages, with a user who is logged in."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+# Airflow writes its settings there as soon as it is imported.
+os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="inset-airflow-"))
+
+from airflow.api_fastapi.core_api.security import get_user
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from plugins.pages import access
+from plugins.pages.app import create_app
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose ``corpora/`` is the corpora folder."""
+    (tmp_path / "corpora").mkdir()
+    monkeypatch.setenv("INSET_CORPORA", str(tmp_path / "corpora"))
+    return tmp_path
+
+
+class Rights:
+    """An auth manager under which DAGs are hidden by their ids."""
+
+    def __init__(self) -> None:
+        self.hidden: set[str] = set()
+
+    def filter_authorized_dag_ids(self, *, dag_ids: Iterable[str], user: str) -> set[str]:
+        """Return those that aren't hidden."""
+        assert user == "ada"
+        return set(dag_ids) - self.hidden
+
+
+@pytest.fixture
+def rights(monkeypatch: pytest.MonkeyPatch) -> Rights:
+    """Rights of the user."""
+    made = Rights()
+    monkeypatch.setattr(access, "get_auth_manager", lambda: made)
+    return made
+
+
+@pytest.fixture
+def app() -> FastAPI:
+    """The pages, mounted as Airflow mounts them, without a user."""
+    airflow = FastAPI()
+    airflow.mount("/inset", create_app())
+    return airflow
+
+
+@pytest.fixture
+def visitor(app: FastAPI) -> Iterator[TestClient]:
+    """Somebody who isn't logged in."""
+    with TestClient(app) as client:
+        yield client
+
+
+@pytest.fixture
+def client(folder: Path, rights: Rights) -> Iterator[TestClient]:
+    """Ada, who is logged in, behind a proxy that puts Airflow under a prefix."""
+    pages = create_app()
+    pages.dependency_overrides |= {get_user: lambda: "ada", access.reads_dag: lambda: None}
+    airflow = FastAPI(root_path="/team/airflow")
+    airflow.mount("/inset", pages)
+    with TestClient(airflow, base_url="http://testserver/team/airflow") as made:
+        yield made

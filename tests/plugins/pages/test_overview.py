@@ -1,0 +1,51 @@
+"""The overview and the home card."""
+
+import re
+from pathlib import Path
+
+from fastapi.testclient import TestClient
+
+from plugins.pages import overview
+from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
+from tests.plugins.pages.conftest import Rights
+
+
+def test_the_overview_shows_every_corpus_and_links_to_its_tab(client: TestClient, folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=2, more='schedule: "@daily"\n')
+    write_version(store, "pumps", 2, gates=[REFUSES])
+    (folder / "corpora" / "broken.yaml").write_text("name: broken\nsourc: <b>x</b>\n")
+    page = client.get("/inset/").text
+    assert version_name(1) in page
+    assert "a loss of 80 %" in page
+    assert 'href="dags/refresh_pumps"' in page
+    assert "did you mean &#39;source&#39;?" in page
+    assert "<polyline" in page
+    assert not re.findall(r'(?:href|src)="/', page), "absolute addresses break under a path prefix"
+
+
+def test_a_user_sees_only_corpora_whose_dag_they_may_read(client: TestClient, folder: Path, rights: Rights) -> None:
+    write_corpus(folder, "pumps", versions=1)
+    write_corpus(folder, "secret", versions=1)
+    rights.hidden = {"refresh_secret"}
+    assert "secret" not in client.get("/inset/").text
+    assert [line["corpus"] for line in client.get("/inset/health.json").json()] == ["pumps"]
+
+
+def test_the_overview_is_paged(client: TestClient, folder: Path) -> None:
+    for number in range(overview.PER_PAGE + 1):
+        write_corpus(folder, f"corpus_{number:02}")
+    first, last = (client.get(f"/inset/?page={page}").text for page in (1, 2))
+    assert first.count('scope="row"') == overview.PER_PAGE
+    assert last.count('scope="row"') == 1
+    assert 'href="?page=2"' in first
+    assert 'href="?page=1"' in last
+
+
+def test_the_card_has_a_line_a_corpus_the_worst_first(client: TestClient, folder: Path) -> None:
+    write_corpus(folder, "fine", versions=1)
+    store = write_corpus(folder, "refused", versions=1)
+    write_version(store, "refused", 1, gates=[REFUSES])
+    lines = client.get("/inset/health.json").json()
+    assert [(line["corpus"], line["state"]) for line in lines] == [("refused", "refused"), ("fine", "ok")]
+    assert lines[0]["dag_id"] == "refresh_refused"
+    assert "a loss of 80 %" in lines[0]["line"]

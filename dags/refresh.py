@@ -189,7 +189,7 @@ def confirm(corpus: str, asset: Asset) -> None:
         if pointer is None or pointer.version != version or manifest is None:
             live = pointer.version if pointer is not None else "nothing"
             raise AirflowFailException(f"{version} isn't live, {live} is: publish it on the page Inset, or refresh again")
-    counts: dict[str, JsonValue] = {**manifest.counts.model_dump(exclude={"rows_by_modality", "documents_by_language"})}
+    counts: dict[str, JsonValue] = {**manifest.counts.totals()}
     get_current_context()["outlet_events"][asset].extra = {"version": version, "counts": counts}
 
 

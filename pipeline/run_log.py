@@ -2,14 +2,15 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from pipeline.operations.health import CorpusHealth, State
 from pipeline.records.notes import StageNote
 from schemas.errors import OF_THE_SOURCE, Failure
 from schemas.printing import line
 from schemas.progress import Report
 from schemas.stages import Stage
-from schemas.versions import LedgerRow, Outcome, Plan, in_words
+from schemas.versions import LedgerRow, MirrorResult, Outcome, Plan, PruneResult, in_words
 
 _logger = logging.getLogger(__name__)
 
@@ -72,3 +73,31 @@ def log_progress() -> Report:
 def counts_in_words(counts: dict[str, int]) -> str:
     """Return counts as ``3 documents, 12 pages``."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+
+
+def log_pruned(result: PruneResult) -> None:
+    """Log what was removed, or would be."""
+    did = "removed" if result.removed else "would be removed"
+    for name in result.versions:
+        _logger.info("%s: version %s", did, name)
+    for what, counts in (("objects", result.objects), ("records", result.records)):
+        for folder, count in counts.items():
+            _logger.info("%s: %d %s of %s", did, count, what, folder)
+
+
+def log_mirrored(result: MirrorResult) -> None:
+    """Log what was copied."""
+    _logger.info("%s is in %s: %d rows, %d objects copied", result.version, result.store, result.rows, result.objects)
+
+
+def log_health(found: Sequence[CorpusHealth]) -> list[str]:
+    """Log the state of every corpus; return a line for each that needs a person."""
+    problems = []
+    for health in found:
+        for problem in health.problems or [f"{health.live} is live"]:
+            _logger.log(
+                logging.INFO if health.state is State.OK else logging.WARNING, "%s: %s: %s", health.corpus, health.state, problem
+            )
+        if health.state not in (State.OK, State.HELD, State.EMPTY):
+            problems.append(f"{health.corpus}: {health.state}: {health.problems[0]}")
+    return problems

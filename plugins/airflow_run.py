@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import ExceptionRetryPolicy, RetryRule, get_current_context
 from airflow.sdk.definitions.retry_policy import RetryAction
 
-from schemas.errors import InsetError, TransientError
+from schemas.errors import InsetError, TransientError, UserError
 
 if TYPE_CHECKING:
     from pipeline.run import RefreshRun
@@ -55,6 +55,22 @@ def refresh_run(corpus: str) -> "Iterator[RefreshRun]":
 
     with logged_errors():
         yield RefreshRun(open_workspace(corpus), run_name(), log_progress())
+
+
+def corpus_file(name: str) -> str:
+    """Return the corpus file of a corpus by its name, as the DAGs know it.
+
+    Raises:
+        UserError: There is no such corpus, or its file is broken.
+    """
+    from pipeline.corpus.schedules import corpus_schedules
+
+    found = next((found for found in corpus_schedules() if found.name == name), None)
+    if found is None:
+        raise UserError(f"there is no corpus {name!r}; the folder of corpus files has no such name")
+    if found.problem:
+        raise UserError(found.problem)
+    return str(found.file)
 
 
 def run_name() -> str:

@@ -233,6 +233,10 @@ class Counts(Frozen):
     rows_by_modality: dict[str, int] = Field({})
     documents_by_language: dict[str, int] = Field({}, description="Those whose language is known, the most frequent first.")
 
+    def totals(self) -> dict[str, int]:
+        """Return the plain numbers, by name."""
+        return {name: value for name, value in self if isinstance(value, int)}
+
 
 class ModelCard(Frozen):
     """A model as manifests record it and keys digest it.

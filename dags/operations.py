@@ -1,0 +1,191 @@
+"""DAGs that operators start: publish, roll back, prune, mirror, replay; and one that watches every corpus.
+
+The pages of ``plugins/pages`` start them through Airflow's REST API, so that roles and the audit log are Airflow's.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import DAG, Asset, AssetAlias, Param, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException
+
+from pipeline.corpus.schedules import corpus_schedules
+from plugins.airflow_run import RETRIES, corpus_file, logged_errors, person
+
+LIVE = AssetAlias("inset-live", group="inset")
+"""Alias of the assets of live versions, which tasks for any corpus update."""
+
+_CORPORA = [found.name for found in corpus_schedules() if not found.problem]
+_CORPUS = Param(_CORPORA[0] if _CORPORA else "", type="string", enum=_CORPORA or [""], title="Corpus")
+_VERSION = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
+_REASON = Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")
+
+_DAG: dict[str, Any] = {
+    "start_date": datetime(2025, 1, 1, tzinfo=UTC),
+    "catchup": False,
+    "auto_register": True,
+    "tags": ["inset", "operate"],
+    "default_args": {"owner": "inset", **RETRIES},
+}
+
+
+def _update_asset(corpus: str, version: str, counts: dict[str, Any]) -> None:
+    event = get_current_context()["outlet_events"][LIVE]
+    event.add(Asset(f"inset://{corpus}", group="inset"), extra={"version": version, "counts": counts})
+
+
+@task(outlets=[LIVE])
+def publish() -> None:
+    """Make a version live, and end a hold."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.publication import named_manifest
+    from pipeline.stages.publish import make_live
+
+    params = get_current_context()["params"]
+    with logged_errors():
+        workspace = open_workspace(corpus_file(params["corpus"]))
+        override = params["reason"] if params["override"] else None
+        pointer = make_live(workspace, params["version"], override=override, reason=params["reason"] or None, by=person())
+        counts = named_manifest(workspace.store, workspace.corpus.name, pointer.version).counts
+    _update_asset(params["corpus"], pointer.version, counts.totals())
+
+
+@task(outlets=[LIVE])
+def roll_back() -> None:
+    """Make an older version live, and hold the corpus at it."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.publication import named_manifest
+    from pipeline.stages.publish import roll_back_version
+
+    params = get_current_context()["params"]
+    with logged_errors():
+        workspace = open_workspace(corpus_file(params["corpus"]))
+        pointer = roll_back_version(workspace, params["version"], reason=params["reason"] or None, by=person())
+        counts = named_manifest(workspace.store, workspace.corpus.name, pointer.version).counts
+    _update_asset(params["corpus"], pointer.version, counts.totals())
+
+
+@task
+def prune() -> None:
+    """Remove what no kept version needs; a dry run only counts it."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.run_log import log_pruned
+    from pipeline.upkeep.prune import prune as run
+
+    params = get_current_context()["params"]
+    with logged_errors():
+        log_pruned(run(open_workspace(corpus_file(params["corpus"])), dry_run=params["dry_run"]))
+
+
+@task
+def mirror() -> None:
+    """Copy a version to another corpus's store and engine."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.run_log import log_mirrored, log_progress
+    from pipeline.upkeep.mirror import mirror as run
+
+    params = get_current_context()["params"]
+    with logged_errors():
+        here, there = (open_workspace(corpus_file(params[name])) for name in ("corpus", "to"))
+        log_mirrored(run(here, there, params["version"], log_progress()))
+
+
+@task
+def watch() -> None:
+    """Log the state of every corpus, send it as metrics, and fail where a person is needed."""
+    from airflow.sdk.observability import stats
+
+    from pipeline.operations.health import corpora_health
+    from pipeline.operations.measures import measures
+    from pipeline.run_log import log_health
+
+    found = corpora_health(corpus_schedules())
+    for health in found:
+        for name, value, tags in measures(health):
+            stats.gauge(name, value, tags=tags)
+    if problems := log_health(found):
+        raise AirflowFailException("; ".join(problems))
+
+
+@task(outlets=[LIVE], inlets=[Asset(f"inset://{name}", group="inset") for name in _CORPORA])
+def update_assets() -> None:
+    """Update the assets of corpora whose live version was moved outside Airflow."""
+    from pipeline.operations.health import corpora_health
+
+    inlet_events: Any = get_current_context()["inlet_events"]
+    for health in corpora_health(corpus_schedules()):
+        if health.live is None or health.counts is None:
+            continue
+        events = inlet_events[Asset(f"inset://{health.corpus}", group="inset")]
+        known = events[-1].extra.get("version") if len(events) else None
+        if known != health.live:
+            _update_asset(health.corpus, health.live, health.counts.totals())
+
+
+with DAG(
+    "inset_publish",
+    description="Make a version live, and end a hold",
+    params={
+        "corpus": _CORPUS,
+        "version": _VERSION,
+        "reason": _REASON,
+        "override": Param(
+            False, type="boolean", title="Override", description="Publish a version that gates refused; it needs a reason."
+        ),
+    },
+    **_DAG,
+):
+    publish()
+
+with DAG(
+    "inset_roll_back",
+    description="Make an older version live, and hold the corpus at it",
+    params={
+        "corpus": _CORPUS,
+        "version": Param("previous", type="string", title="Version", description="A version; or previous."),
+        "reason": _REASON,
+    },
+    **_DAG,
+):
+    roll_back()
+
+with DAG(
+    "inset_prune",
+    description="Remove what no kept version needs",
+    params={
+        "corpus": _CORPUS,
+        "reason": _REASON,
+        "dry_run": Param(False, type="boolean", title="Dry run", description="Count only, remove nothing."),
+    },
+    **_DAG,
+):
+    prune()
+
+with DAG(
+    "inset_mirror",
+    description="Copy a version to another corpus's store and engine",
+    params={"corpus": _CORPUS, "to": _CORPUS, "version": Param("live", type="string", title="Version"), "reason": _REASON},
+    **_DAG,
+):
+    mirror()
+
+with DAG(
+    "inset_replay",
+    description="Refresh a corpus, and try the documents in quarantine again",
+    params={"corpus": _CORPUS, "reason": _REASON},
+    **_DAG,
+):
+    TriggerDagRunOperator(
+        task_id="replay", trigger_dag_id="refresh_{{ params.corpus }}", conf={"replay": True}, wait_for_completion=False
+    )
+
+with DAG(
+    "inset_watch",
+    description="Watch every corpus: broken files, stale or refused versions, damage",
+    schedule="*/15 * * * *",
+    max_active_runs=1,
+    **{**_DAG, "tags": ["inset", "watch"], "default_args": {"owner": "inset"}},
+):
+    watch()
+    update_assets()

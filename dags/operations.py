@@ -134,6 +134,7 @@ with DAG(
             False, type="boolean", title="Override", description="Publish a version that gates refused; it needs a reason."
         ),
     },
+    schedule=None,
     **_DAG,
 ):
     publish()
@@ -146,6 +147,7 @@ with DAG(
         "version": Param("previous", type="string", title="Version", description="A version; or previous."),
         "reason": _REASON,
     },
+    schedule=None,
     **_DAG,
 ):
     roll_back()
@@ -158,6 +160,7 @@ with DAG(
         "reason": _REASON,
         "dry_run": Param(False, type="boolean", title="Dry run", description="Count only, remove nothing."),
     },
+    schedule=None,
     **_DAG,
 ):
     prune()
@@ -166,6 +169,7 @@ with DAG(
     "inset_mirror",
     description="Copy a version to another corpus's store and engine",
     params={"corpus": _CORPUS, "to": _CORPUS, "version": Param("live", type="string", title="Version"), "reason": _REASON},
+    schedule=None,
     **_DAG,
 ):
     mirror()
@@ -174,6 +178,7 @@ with DAG(
     "inset_replay",
     description="Refresh a corpus, and try the documents in quarantine again",
     params={"corpus": _CORPUS, "reason": _REASON},
+    schedule=None,
     **_DAG,
 ):
     TriggerDagRunOperator(

@@ -96,7 +96,11 @@ def log_health(found: Sequence[CorpusHealth]) -> list[str]:
     for health in found:
         for problem in health.problems or [f"{health.live} is live"]:
             _logger.log(
-                logging.INFO if health.state is State.OK else logging.WARNING, "%s: %s: %s", health.corpus, health.state, problem
+                logging.INFO if health.state is State.OK else logging.WARNING,
+                "%s: %s: %s",
+                health.corpus,
+                health.state,
+                problem,
             )
         if health.state not in (State.OK, State.HELD, State.EMPTY):
             problems.append(f"{health.corpus}: {health.state}: {health.problems[0]}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 import typer
 from pydantic import BaseModel
 
+from cli.status import status
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from schemas.stages import Step
@@ -809,6 +810,9 @@ def doctor(
                 show(f"    → {finding.remedy}")
     if not diagnosis.ok:
         raise typer.Exit(2)
+
+
+app.command()(status)
 
 
 def main() -> NoReturn:

@@ -110,6 +110,11 @@ class CorpusHealth(Frozen):
     trend: list[TrendPoint] = Field([])
 
     @property
+    def readable(self) -> bool:
+        """Whether the corpus's store could be read, at least in part."""
+        return self.state not in (State.BROKEN, State.UNREACHABLE)
+
+    @property
     def tightest(self) -> GateMargin | None:
         """The gate nearest to refusing; None where no gate has a bound."""
         judged = [(gate.passed, gate.margin, index) for index, gate in enumerate(self.gates) if gate.margin is not None]

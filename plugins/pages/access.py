@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from fastapi import Depends
 
@@ -17,6 +18,18 @@ reads_dag = requires_access_dag("GET")
 """Allows who may read the DAG ``dag_id`` of the path; 401 without a login, 403 without the right."""
 
 ReadsDag = Depends(reads_dag)
+
+
+def startable(dag_ids: Iterable[str], user: BaseUser) -> set[str]:
+    """Return the DAGs of which a user may start a run."""
+    manager = get_auth_manager()
+    return {
+        dag_id
+        for dag_id in dag_ids
+        if manager.is_authorized_dag(
+            method="POST", access_entity=DagAccessEntity.RUN, details=DagDetails(id=dag_id), user=user
+        )
+    }
 
 
 def readable(corpora: Iterable[str], user: BaseUser) -> set[str]:

@@ -38,7 +38,12 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 def markdown(text: str) -> Markup:
     """Return Markdown as HTML; HTML in it is shown as text, and pictures are not loaded."""
-    return Markup(_markdown.render(text))  # noqa: S704  escaped by the renderer
+    tokens = _markdown.parse(text)
+    for token in tokens:
+        # Columns of numbers have a style, which the policy forbids.
+        if token.attrs.pop("style", None) == "text-align:right":
+            token.attrSet("class", "number")
+    return Markup(_markdown.renderer.render(tokens, _markdown.options, {}))  # noqa: S704  escaped by the renderer
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
@@ -65,6 +70,11 @@ def sparkline(values: Sequence[float], width: int = 80, height: int = 20) -> str
     )
 
 
+def _margin(share: float | None) -> str:
+    """Return the share of a gate's bound that is left, or by which it is exceeded."""
+    return "–" if share is None else f"{share:.0%} left" if share >= 0 else f"{-share:.0%} over"
+
+
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
@@ -83,4 +93,12 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters |= {"number": _number, "time": _time, "ago": ago, "sparkline": sparkline, "markdown": markdown}
+_environment.filters |= {
+    "ago": ago,
+    "combine": lambda one, other: one | other,
+    "margin": _margin,
+    "markdown": markdown,
+    "number": _number,
+    "sparkline": sparkline,
+    "time": _time,
+}

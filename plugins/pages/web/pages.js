@@ -1,10 +1,11 @@
 "use strict";
 
-// The theme of Airflow's page round the frame: light or dark, and its colours.
+// ---- Theme: that of Airflow's page round the frame, light or dark, with its colours ----
+
 const system = matchMedia("(prefers-color-scheme: dark)");
 const outer = (() => {
   try {
-    return parent === window ? null : parent.document.documentElement;
+    return parent === window ? null : parent.document;
   } catch {
     return null; // of another origin
   }
@@ -12,22 +13,171 @@ const outer = (() => {
 
 function theme() {
   const { classList, style } = document.documentElement;
-  classList.toggle("dark", outer ? outer.classList.contains("dark") : system.matches);
+  classList.toggle("dark", outer ? outer.documentElement.classList.contains("dark") : system.matches);
   if (!outer) return;
-  const theirs = parent.getComputedStyle(outer);
-  const rule = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]).find((found) => found.selectorText === ":root");
-  for (const name of rule?.style ?? []) {
+  const theirs = parent.getComputedStyle(outer.documentElement);
+  const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+  for (const name of rules.find((rule) => rule.selectorText === ":root")?.style ?? []) {
     const value = name.startsWith("--chakra-") && theirs.getPropertyValue(name);
     if (value) style.setProperty(name, value);
   }
 }
 theme();
 system.addEventListener("change", theme);
-if (outer) new MutationObserver(theme).observe(outer, { attributes: true, attributeFilter: ["class"] });
+if (outer) new MutationObserver(theme).observe(outer.documentElement, { attributes: true, attributeFilter: ["class"] });
+
+// ---- Airflow's REST API, with the user's own session ----
+
+const POLL_MS = 2000;
+
+async function call(path, body) {
+  const options = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const reply = await fetch(`${document.body.dataset.airflow}api/v2/${path}`, options);
+  const answer = await reply.json().catch(() => ({}));
+  if (reply.ok) return answer;
+  const detail = typeof answer.detail === "string" ? answer.detail : answer.detail?.map?.((one) => one.msg).join("; ");
+  throw Object.assign(new Error(detail || `HTTP ${reply.status}`), { status: reply.status });
+}
+
+const runPath = (dag, run) => `dags/${encodeURIComponent(dag)}/dagRuns/${encodeURIComponent(run)}`;
+
+/** Start a run, and return it. */
+async function start(dag, conf) {
+  const named = await call(`dags/${encodeURIComponent(dag)}`).catch((error) => {
+    throw error.status === 404 ? new Error(`Airflow has no DAG ${dag}; is Inset's DAG folder complete?`) : error;
+  });
+  if (named.is_paused) throw new Error(`${dag} is paused, so it would never start; unpause it in Airflow first.`);
+  return call(`dags/${encodeURIComponent(dag)}/dagRuns`, { logical_date: null, conf, note: conf.reason || null }).catch((error) => {
+    throw error.status === 403 ? new Error(`Your role may not start ${dag}.`) : error;
+  });
+}
+
+/** Wait until a run ends, and return its state; `show` receives each state on the way. */
+async function ended(dag, run, show) {
+  for (;;) {
+    const { state } = await call(runPath(dag, run));
+    if (state === "success" || state === "failed") return state;
+    show(state);
+    await new Promise((done) => setTimeout(done, POLL_MS));
+  }
+}
+
+/** Return the last error that a failed run logged. */
+async function reason(dag, run) {
+  const { task_instances: tasks } = await call(`${runPath(dag, run)}/taskInstances?state=failed&limit=1`);
+  if (!tasks.length) return "no task of it failed";
+  const [{ task_id: task, try_number: attempt, map_index: index }] = tasks;
+  const log = await call(`${runPath(dag, run)}/taskInstances/${encodeURIComponent(task)}/logs/${attempt}?map_index=${index}&full_content=true`);
+  const errors = log.content.filter((entry) => entry.level === "error");
+  const inset = errors.findLast((entry) => entry.logger === "inset") ?? errors.at(-1);
+  return inset?.event ?? "its log says why";
+}
+
+// ---- Actions: a form in a dialog, since the frame's sandbox blocks confirm() ----
+
+function open({ dataset }) {
+  const dialog = document.getElementById(dataset.open);
+  for (const [key, value] of Object.entries(dataset)) {
+    const field = dialog.querySelector(`[name="${key}"]`);
+    if (field) field.value = value;
+    for (const shown of dialog.querySelectorAll(`[data-value="${key}"]`)) shown.textContent = value;
+  }
+  dialog.querySelector(".outcome").hidden = true;
+  dialog.showModal();
+  dialog.querySelector("textarea").focus();
+}
+
+async function submit(form) {
+  const outcome = form.querySelector(".outcome");
+  const dag = form.dataset.dag;
+  const conf = {};
+  for (const field of form.elements) {
+    if (field.name) conf[field.name] = field.type === "checkbox" ? field.checked : field.dataset.json ? JSON.parse(field.value) : field.value.trim();
+  }
+  const show = (text, kind = "") => {
+    outcome.hidden = false;
+    outcome.className = `outcome ${kind}`;
+    outcome.replaceChildren(...[text].flat());
+  };
+  const send = form.querySelector("[type=submit]");
+  send.disabled = true;
+  try {
+    show("Starting…");
+    const { dag_run_id: run } = await start(dag, conf);
+    const link = Object.assign(document.createElement("a"), {
+      href: `${document.body.dataset.airflow}dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}`,
+      textContent: "the run",
+    });
+    link.dataset.outer = "";
+    const state = await ended(dag, run, (now) => show([`${now}: `, link]));
+    form.closest("dialog").dataset.changed = "";
+    if (state === "success") show(["Done: ", link], "success");
+    else show([await reason(dag, run).catch(() => "its log says why"), " – ", link], "error");
+  } catch (error) {
+    show(error.message, "error");
+  }
+  send.disabled = false;
+}
+
+// ---- The page ----
+
+/** Open a page of Airflow in place of the frame, which must not navigate the page round it. */
+function leave(event, address) {
+  if (!outer || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const link = Object.assign(outer.createElement("a"), { href: address });
+  outer.body.append(link);
+  link.click();
+  link.remove();
+}
+
+document.addEventListener("click", (event) => {
+  const target = event.target.closest("[data-open], [data-close], a[data-outer]");
+  if (!target) return;
+  if (target.matches("a")) leave(event, target.href);
+  else if ("open" in target.dataset) open(target);
+  else target.closest("dialog").close();
+});
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.dataset.dag) return;
+  event.preventDefault();
+  submit(event.target);
+});
+
+async function load(place) {
+  const reply = await fetch(place.dataset.load);
+  const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+  place.replaceChildren(...(page.querySelector("main") ?? page.body).childNodes);
+}
+
+async function lastRuns(places) {
+  const { dag_runs: runs } = await call("dags/~/dagRuns/list", {
+    dag_ids: places.map((place) => place.dataset.lastRun), order_by: "-run_after", page_limit: 100,
+  });
+  for (const place of places) {
+    const run = runs.find((one) => one.dag_id === place.dataset.lastRun);
+    if (!run) continue;
+    const link = Object.assign(document.createElement("a"), {
+      href: `${document.body.dataset.airflow}dags/${encodeURIComponent(run.dag_id)}/runs/${encodeURIComponent(run.dag_run_id)}`,
+      textContent: run.state, className: `badge ${run.state}`,
+    });
+    link.dataset.outer = "";
+    place.replaceChildren(link);
+  }
+}
 
 document.addEventListener("DOMContentLoaded", () => {
   for (const time of document.querySelectorAll("time")) {
     time.title = time.textContent;
     time.textContent = new Date(time.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   }
+  for (const dialog of document.querySelectorAll("dialog")) {
+    dialog.addEventListener("close", () => "changed" in dialog.dataset && location.reload());
+  }
+  for (const place of document.querySelectorAll("[data-load]")) {
+    load(place).catch((error) => { place.textContent = error.message; });
+  }
+  const places = [...document.querySelectorAll("[data-last-run]")];
+  if (places.length) lastRuns(places).catch(() => {}); // the page says when it ended without
 });

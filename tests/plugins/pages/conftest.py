@@ -10,6 +10,7 @@ import pytest
 # Airflow writes its settings there as soon as it is imported.
 os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="inset-airflow-"))
 
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -27,10 +28,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Rights:
-    """An auth manager under which DAGs are hidden by their ids."""
+    """An auth manager that hides DAGs, and lets the user start runs of some; None means of all."""
 
     def __init__(self) -> None:
         self.hidden: set[str] = set()
+        self.starts: set[str] | None = None
+
+    def is_authorized_dag(self, *, method: str, access_entity: DagAccessEntity, details: DagDetails, user: str) -> bool:
+        """Return whether the user may start a run."""
+        assert (method, access_entity, user) == ("POST", DagAccessEntity.RUN, "ada")
+        return self.starts is None or details.id in self.starts
 
     def filter_authorized_dag_ids(self, *, dag_ids: Iterable[str], user: str) -> set[str]:
         """Return those that aren't hidden."""

@@ -1,0 +1,110 @@
+"""The versions of a corpus, a page at a time, and what changed between two of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+
+from pipeline.corpus.workspace import open_workspace
+from pipeline.operations.health import GateMargin, margin_of
+from pipeline.records.differences import compare_versions
+from pipeline.records.publication import named_manifest, read_manifest, read_override, readable_pointer, refusals_of
+from schemas.errors import DamagedError
+from schemas.frozen import Frozen
+from schemas.ids import version_file, version_time
+from schemas.ports import ObjectStore
+from schemas.versions import Override, Pointer
+from tasks.versions.diff import release_note
+
+
+class VersionEntry(Frozen):
+    """A version in the history.
+
+    Attributes:
+        version: Its name.
+        state: ``live``, ``previous``, ``ready`` (gates hold), ``refused``, ``unfinished`` or ``damaged``.
+        created: When it was finished; when it was begun, where it isn't.
+        documents: Documents that it holds; None where that can't be read, as for the other numbers.
+        quarantined: Documents in quarantine.
+        rows: Its rows.
+        gates: The verdicts on it.
+        refusals: The gates that refused it, with their messages; or what is damaged.
+        override: Who published it although it was refused, and why.
+    """
+
+    version: str
+    state: str
+    created: datetime
+    documents: int | None = None
+    quarantined: int | None = None
+    rows: int | None = None
+    gates: Sequence[GateMargin] = ()
+    refusals: Sequence[str] = ()
+    override: Override | None = None
+
+    @property
+    def publishable(self) -> bool:
+        """Whether an operator may make it live, with an override where it was refused."""
+        return self.state in ("previous", "ready", "refused")
+
+
+def version_names(store: ObjectStore) -> list[str]:
+    """Return the names of all versions, unfinished ones included, newest first, without reading them."""
+    return store.folders("versions")[::-1]
+
+
+def history(store: ObjectStore, names: Sequence[str]) -> list[VersionEntry]:
+    """Return some versions in the order of their names; one that is damaged is an entry all the same."""
+    pointer = readable_pointer(store)
+    return [_entry(store, name, pointer) for name in names]
+
+
+def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> VersionEntry:
+    try:
+        manifest = read_manifest(store, version)
+        refusals = refusals_of(manifest) if manifest else []
+        override = read_override(store, version) if refusals else None
+    except DamagedError as error:
+        return VersionEntry(
+            version=version, state="damaged", created=version_time(version), refusals=error.message.splitlines()
+        )
+    if manifest is None:
+        return VersionEntry(version=version, state="unfinished", created=version_time(version))
+    if pointer is not None and version in (pointer.version, pointer.previous):
+        state = "live" if version == pointer.version else "previous"
+    else:
+        state = "refused" if refusals and override is None else "ready"
+    return VersionEntry(
+        version=version,
+        state=state,
+        created=manifest.created,
+        documents=manifest.counts.documents,
+        quarantined=manifest.counts.quarantined,
+        rows=manifest.counts.rows,
+        gates=[margin_of(gate) for gate in manifest.gates],
+        refusals=refusals,
+        override=override,
+    )
+
+
+def changes(file: str, store: ObjectStore, base: str, version: str) -> str:
+    """Return what changed from one finished version to another, as Markdown.
+
+    Where ``base`` is the version's parent, the release note that its refresh stored is returned, which takes one read.
+
+    Raises:
+        UserError: There is no such version.
+        DamagedError: A version can't be read.
+    """
+    manifest = named_manifest(store, store.root.rpartition("/")[2], version)
+    if manifest.parent == base:
+        try:
+            return store.get(version_file(version, "release_note.md")).decode()
+        except FileNotFoundError:
+            pass  # it was removed, but what it was made of may be there
+    return _compared(file, base, version)
+
+
+@lru_cache(maxsize=32)
+def _compared(file: str, base: str, version: str) -> str:
+    """Versions never change, so that two of them are compared once."""
+    return release_note(compare_versions(open_workspace(file), base, version))

@@ -1,0 +1,79 @@
+"""The tab of a corpus's DAG: its state, its versions, what changed between two of them, and what can be done."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from backends.stores.object_store import open_store
+from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
+from pipeline.operations.health import corpora_health
+from pipeline.operations.history import changes, history, version_names
+from plugins.pages.access import PREFIX, ReadsDag, User, startable
+from plugins.pages.paging import Paged
+from plugins.pages.rendering import render
+from schemas.errors import NotFoundError
+
+PER_PAGE = 20
+PUBLISH, ROLL_BACK, PRUNE = "inset_publish", "inset_roll_back", "inset_prune"
+"""The DAGs that the page starts."""
+
+_VERSION = r"\d{8}T\d{6}Z-[0-9a-f]+"
+
+router = APIRouter(prefix="/dags/{dag_id}", dependencies=[ReadsDag])
+
+
+def corpus_of(dag_id: str) -> CorpusSchedule:
+    """Return the corpus that a DAG refreshes.
+
+    Raises:
+        NotFoundError: It refreshes none.
+    """
+    for one in corpus_schedules():
+        if dag_id == f"{PREFIX}{one.name}":
+            return one
+    raise NotFoundError(f"{dag_id} refreshes no corpus")
+
+
+@router.get("", response_class=HTMLResponse)
+def corpus(
+    request: Request,
+    dag_id: str,
+    user: User,
+    page: Annotated[int, Query(ge=1)] = 1,
+    base: Annotated[str | None, Query(pattern=_VERSION)] = None,
+    version: Annotated[str | None, Query(pattern=_VERSION)] = None,
+) -> HTMLResponse:
+    """Show a corpus with a page of its versions; with ``base`` and ``version``, what changed between them."""
+    one = corpus_of(dag_id)
+    (health,) = corpora_health([one])
+    store = open_store(one.store) if health.readable else None
+    paged = Paged(version_names(store) if store else [], page, PER_PAGE)
+    dags = {"publish": PUBLISH, "roll_back": ROLL_BACK, "prune": PRUNE, "refresh": dag_id}
+    return render(
+        request,
+        "corpus.html",
+        corpus=health,
+        paged=paged,
+        versions=history(store, paged.items) if store else [],
+        base=base,
+        version=version,
+        dag_id=dag_id,
+        dags=dags,
+        startable=startable(dags.values(), user),
+    )
+
+
+@router.get("/changes", response_class=HTMLResponse)
+def diff(
+    request: Request,
+    dag_id: str,
+    base: Annotated[str, Query(pattern=_VERSION)],
+    version: Annotated[str, Query(pattern=_VERSION)],
+) -> HTMLResponse:
+    """Return what changed between two versions, which the page loads into itself."""
+    one = corpus_of(dag_id)
+    if one.problem:
+        raise NotFoundError(*one.problem.splitlines())
+    note = changes(str(one.file), open_store(one.store), base, version)
+    return render(request, "changes.html", note=note)

@@ -115,6 +115,14 @@ class OutlineEntry:
     y: float | None
 
 
+class FoundBy(StrEnum):
+    """What a table was found by: rules or boxes of cells, a tinted head and columns, or words in columns alone."""
+
+    RULED = "ruled"
+    TINTED = "tinted"
+    ALIGNED = "aligned"
+
+
 @dataclass(frozen=True, slots=True)
 class TableRegion:
     """A table's cells, escaped; "" is an empty cell."""
@@ -122,6 +130,7 @@ class TableRegion:
     page: int
     bbox: BBox
     rows: tuple[tuple[str, ...], ...]
+    found_by: FoundBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +245,7 @@ class TablePart:
     page: int
     bbox: BBox
     rows: int
+    found_by: FoundBy
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.documents import Line
+from schemas.documents import FoundBy, Line
 from schemas.geometry import BBox
 
 Pixels = NDArray[np.uint8]
@@ -113,3 +113,4 @@ class Ruling:
     bbox: BBox
     down: tuple[Side, ...]
     across: tuple[Side, ...]
+    found_by: FoundBy

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from schemas.documents import FoundBy
 from schemas.errors import Failure
 from schemas.frozen import Frozen
 from schemas.versions import Spent
@@ -26,10 +27,11 @@ class InspectedFigure(Frozen):
 
 
 class InspectedRegion(Frozen):
-    """A part of a page."""
+    """The part of a table on one page; ``found_by`` names what found it."""
 
     page: int
     bbox: tuple[float, float, float, float]
+    found_by: FoundBy
 
 
 class InspectedTable(Frozen):

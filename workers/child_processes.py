@@ -14,7 +14,6 @@ import resource
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -41,6 +40,8 @@ POLL_S = 0.2
 """Seconds between two checks of running children."""
 _IDLE_TIMES = 10
 """The time limit is CPU time, so that a busy machine fails nothing; wall time may be so many times longer."""
+_TIME_SIGNALS = {-signal.SIGXCPU, -signal.SIGALRM}
+"""Exit codes of children that the kernel ended at their limit of CPU or wall time."""
 
 _NEAR_LIMIT = 0.3  # memory may double between two checks
 _MEBIBYTE = 1 << 20
@@ -63,16 +64,6 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class _Began:
-    """The child starts its work; the time before doesn't count."""
-
-
-@dataclass(frozen=True)
-class _Opened:
-    pages: int
-
-
-@dataclass(frozen=True)
 class ChildError:
     """An error that the document didn't cause, such as of a store that did not answer."""
 
@@ -87,8 +78,6 @@ class RunningTask(Generic[Task]):
     limits: ParseOptions
     process: ForkServerProcess
     reply: Connection
-    allowed_s: float
-    began: float = math.inf
     most_bytes: int = 0
 
     def kill(self) -> None:
@@ -133,12 +122,12 @@ def start(work: Work[Task, Result], task: Task, limits: ParseOptions) -> Running
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(
-        target=_in_child, args=(work, pickle.dumps(task), limits.memory_mb, dict(os.environ), theirs), daemon=False
+        target=_in_child, args=(work, pickle.dumps(task), limits, dict(os.environ), theirs), daemon=False
     )
     with _STARTING, _no_main_module():
         process.start()
     theirs.close()
-    return RunningTask(task, limits, process, ours, limits.timeout_s)
+    return RunningTask(task, limits, process, ours)
 
 
 def prepare() -> None:
@@ -191,32 +180,25 @@ def _no_main_module() -> Iterator[None]:
 
 
 def poll(item: RunningTask[Any]) -> Done[Any] | Refused | ChildError | None:
-    """Return a child's result; None while it runs. Kills it when it exceeds its time, so call this every ``POLL_S``."""
+    """Return a child's result; None while it runs. Call this every ``POLL_S``, since it samples the child's memory."""
+    if not item.reply.poll():
+        item.most_bytes = max(item.most_bytes, _resident_bytes(item.process.pid))
+        return None
     try:
-        while item.reply.poll():
-            message: _Began | _Opened | Done[Any] | Refused | ChildError = item.reply.recv()
-            if isinstance(message, _Began):
-                item.began = time.monotonic()
-            elif isinstance(message, _Opened):
-                item.allowed_s += item.limits.timeout_s_per_page * message.pages
-            else:
-                item.process.join()
-                return message
+        last: Done[Any] | Refused | ChildError = item.reply.recv()
     except (EOFError, OSError):  # killed before or while it sent its result
         item.process.join()
         return _died(item)
-    held, spent = _used(item.process.pid)
-    item.most_bytes = max(item.most_bytes, held)
-    if spent > item.allowed_s or time.monotonic() - item.began > _IDLE_TIMES * item.allowed_s:
-        item.kill()
-        return Refused(FailureCode.TIME_LIMIT, "it took longer than parse.timeout_s allows, and was stopped")
-    return None
+    item.process.join()
+    return last
 
 
 def _died(item: RunningTask[Any]) -> Refused:
     """Return why a child ended without a result; MuPDF may crash when memory runs out."""
     exitcode, limit = item.process.exitcode, item.limits.memory_mb
     held = item.most_bytes // _MEBIBYTE
+    if exitcode in _TIME_SIGNALS:
+        return Refused(FailureCode.TIME_LIMIT, "it took longer than parse.timeout_s allows, and was stopped")
     if exitcode == -signal.SIGKILL:
         return Refused(FailureCode.MEMORY_LIMIT, f"its process was killed at {held} MiB, most likely for lack of memory")
     if held >= limit * _NEAR_LIMIT:
@@ -225,18 +207,16 @@ def _died(item: RunningTask[Any]) -> Refused:
     return Refused(FailureCode.CRASHED, f"it crashed the PDF library (exit {exitcode})")
 
 
-def _used(pid: int | None) -> tuple[int, float]:
-    """Return the resident bytes and the CPU seconds of a process; 0 where it is gone."""
+def _resident_bytes(pid: int | None) -> int:
+    """Return the memory that a process holds; 0 where it is gone."""
     try:
-        process = psutil.Process(pid)
-        times = process.cpu_times()
-        return int(process.memory_info().rss), times.user + times.system
+        return int(psutil.Process(pid).memory_info().rss)
     except psutil.NoSuchProcess:
-        return 0, 0.0
+        return 0
 
 
 def _in_child(
-    work: Work[Task, Result], pickled: bytes, memory_mb: int, environment: dict[str, str], reply: Connection
+    work: Work[Task, Result], pickled: bytes, limits: ParseOptions, environment: dict[str, str], reply: Connection
 ) -> None:
     # The fork server has the environment of its start; credentials may be newer, and unpickling tasks needs them.
     os.environ.clear()
@@ -244,15 +224,15 @@ def _in_child(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     last: Done[Result] | Refused | ChildError
     try:
-        _limit_memory(memory_mb)
-        reply.send(_Began())
+        _limit_memory(limits.memory_mb)
+        _limit_time(limits.timeout_s)
         with infrequent_gc():
             task = pickle.loads(pickled)  # noqa: S301  the parent made it
-            last = Done(work(task, lambda pages: reply.send(_Opened(pages))))
+            last = Done(work(task, lambda pages: _limit_time(limits.timeout_s + limits.timeout_s_per_page * pages)))
     except BadInputError as error:
         last = Refused(error.code, error.message, error.page)
     except MemoryError:
-        last = Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({memory_mb})")
+        last = Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({limits.memory_mb})")
     except InsetError as error:
         last = ChildError(error)
     except Exception as error:  # noqa: BLE001  an unexpected error fails this document, not the refresh
@@ -263,3 +243,12 @@ def _in_child(
 def _limit_memory(mebibytes: int) -> None:
     limit = psutil.Process().memory_info().vms + mebibytes * _MEBIBYTE
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _limit_time(seconds: float) -> None:
+    """Let the kernel end this process after so much CPU time, in whole seconds from its start, or wall time from now."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)  # only a superuser may raise it
+    cpu_s = math.ceil(seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s if hard == resource.RLIM_INFINITY else min(cpu_s, hard), hard))
+    signal.setitimer(signal.ITIMER_REAL, _IDLE_TIMES * seconds)

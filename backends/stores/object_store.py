@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import tempfile
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -46,7 +47,63 @@ def _checked(name: str) -> str:
     return name
 
 
-class FolderStore:
+class _CheckedStore(ObjectStore):
+    """What the stores have in common: an object is read whole, and its checksum verified."""
+
+    @abstractmethod
+    def _read(self, name: str) -> bytes:
+        """Return an object's bytes as stored; raise ``MissingError`` if there is none."""
+
+    @abstractmethod
+    def _read_with_etag(self, name: str) -> tuple[bytes, str]:
+        """Return an object's bytes as stored, and its ETag."""
+
+    def get(self, name: str) -> bytes:
+        """Return an object's checked bytes."""
+        return self._verified(name, self._read(name))
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object unless it exists undamaged."""
+        if not self._is_intact(name, sealed(name, data)):
+            self.replace(name, data)
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of all objects below a folder."""
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the sizes of all objects below a folder."""
+        return dict(self.listing(prefix))
+
+    def read_mutable(self, name: str) -> tuple[bytes, str] | None:
+        """Return a mutable object's bytes and its ETag."""
+        try:
+            stored, etag = self._read_with_etag(name)
+        except FileNotFoundError:
+            return None
+        return self._verified(name, stored), etag
+
+    def _is_intact(self, name: str, stored: bytes) -> bool:
+        """Return whether an object exists undamaged; it may differ from what would be ``stored`` now."""
+        try:
+            self.get(name)
+        except DamagedError:
+            return False
+        return True
+
+    def _verified(self, name: str, stored: bytes) -> bytes:
+        """Return stored bytes without their checksum.
+
+        Raises:
+            DamagedError: They changed.
+        """
+        try:
+            return unsealed(name, stored)
+        except ValueError as error:
+            raise damage(DamagedError, self.root, name, str(error)) from error
+
+
+class FolderStore(_CheckedStore):
     """Objects as files, written atomically and synced; swaps hold a file lock."""
 
     def __init__(self, root: Path) -> None:
@@ -63,21 +120,12 @@ class FolderStore:
     def _path(self, name: str) -> Path:
         return self._root / _checked(name)
 
-    def get(self, name: str) -> bytes:
-        """Return an object's checked bytes."""
-        return _verified(self.root, name, self._read(name))
-
     def open(self, name: str) -> BinaryIO:
         """Open a file for partial reads."""
         try:
             return self._path(name).open("rb")
         except OSError as error:
             raise self._read_error(name, error) from error
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write an object unless it exists undamaged."""
-        if not self._is_intact(name, sealed(name, data)):
-            self.replace(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one."""
@@ -88,20 +136,12 @@ class FolderStore:
         with _folder_errors(self._path(name)):
             return self._path(name).is_file()
 
-    def names(self, prefix: str) -> list[str]:
-        """Return the names of all objects below a folder.
+    def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield names and sizes of all files below a folder.
 
         Raises:
             UserError: A folder below can't be read.
         """
-        return sorted(self.sizes(prefix))
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Return the sizes of all files below a folder; raises as ``names`` does."""
-        return dict(self.listing(prefix))
-
-    def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield names and sizes of all files below a folder; raises as ``names`` does."""
         for name, entry in self._walk(prefix):
             if not entry.name.startswith(_PARTIAL):
                 try:
@@ -142,14 +182,6 @@ class FolderStore:
             except OSError:
                 return
 
-    def read_mutable(self, name: str) -> tuple[bytes, str] | None:
-        """Return a mutable object's bytes, and the digest of its file as ETag."""
-        try:
-            stored = self._read(name)
-        except FileNotFoundError:
-            return None
-        return _verified(self.root, name, stored), sha256(stored)
-
     def etag(self, name: str) -> str | None:
         """Return the digest of a mutable object's file."""
         try:
@@ -171,6 +203,10 @@ class FolderStore:
         except OSError as error:
             raise self._read_error(name, error) from error
 
+    def _read_with_etag(self, name: str) -> tuple[bytes, str]:
+        stored = self._read(name)
+        return stored, sha256(stored)
+
     def _read_error(self, name: str, error: OSError) -> DamagedError:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             return damage(MissingError, self.root, name, "is missing")
@@ -179,14 +215,6 @@ class FolderStore:
                 f"{self.root}/{name} can't be read: permission denied; make it readable for this user", name
             )
         return damage(DamagedError, self.root, name, f"can't be read: {error.strerror}")
-
-    def _is_intact(self, name: str, stored: bytes) -> bool:
-        """Return whether an object exists undamaged; it may differ from what would be written now."""
-        try:
-            found = self._read(name)
-            return found == stored or _verified(self.root, name, found) is not None
-        except DamagedError:
-            return False
 
     def _walk(self, prefix: str) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
         """Yield every file below a folder with its name; files that disappear meanwhile are skipped."""
@@ -293,7 +321,7 @@ def _is_abandoned(partial: Path) -> bool:
     return True
 
 
-class S3Store:
+class S3Store(_CheckedStore):
     """Objects in a bucket; swaps are conditional puts. Credentials and endpoint come from the environment."""
 
     def __init__(self, address: str) -> None:
@@ -315,18 +343,9 @@ class S3Store:
     def _key(self, name: str) -> str:
         return self._prefix + _checked(name)
 
-    def get(self, name: str) -> bytes:
-        """Return an object's checked bytes."""
-        return _verified(self.root, name, self._read(name)[0])
-
     def open(self, name: str) -> BinaryIO:
         """Fetch a whole object."""
-        return io.BytesIO(self._read(name)[0])
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write an object unless it exists undamaged."""
-        if not self._is_intact(name, sealed(name, data)):
-            self.replace(name, data)
+        return io.BytesIO(self._read(name))
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one, in parts if it is large."""
@@ -337,14 +356,6 @@ class S3Store:
         """Return whether there is an object of that name."""
         return self._head(name) is not None
 
-    def names(self, prefix: str) -> list[str]:
-        """Return the names of all objects below a folder."""
-        return sorted(self.sizes(prefix))
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Return the sizes of all objects below a folder."""
-        return dict(self.listing(prefix))
-
     def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield names and sizes of all objects below a folder."""
         for page in self._pages(prefix, delimiter=""):
@@ -352,7 +363,7 @@ class S3Store:
 
     def digest(self, name: str) -> str:
         """Return the SHA-256 of an object as it is stored."""
-        return sha256(self._read(name)[0])
+        return sha256(self._read(name))
 
     def abandoned(self, prefix: str) -> list[str]:
         """Return nothing: S3 shows no partial objects; a bucket's lifecycle rules end dead uploads."""
@@ -377,14 +388,6 @@ class S3Store:
         with s3_errors(self._address, name):
             self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
 
-    def read_mutable(self, name: str) -> tuple[bytes, str] | None:
-        """Return a mutable object's bytes and its ETag."""
-        try:
-            stored, etag = self._read(name)
-        except FileNotFoundError:
-            return None
-        return _verified(self.root, name, stored), etag
-
     def etag(self, name: str) -> str | None:
         """Return a mutable object's ETag."""
         head = self._head(name)
@@ -399,12 +402,15 @@ class S3Store:
                 self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=stored, **condition)  # type: ignore[arg-type]
         except _LostRaceError as error:
             # A first try may have succeeded without an answer.
-            return error.retried and self._read(name)[0] == stored
+            return error.retried and self._read(name) == stored
         except FileNotFoundError:
             return False
         return True
 
-    def _read(self, name: str) -> tuple[bytes, str]:
+    def _read(self, name: str) -> bytes:
+        return self._read_with_etag(name)[0]
+
+    def _read_with_etag(self, name: str) -> tuple[bytes, str]:
         try:
             with s3_errors(self._address, name):
                 return read_object(self._client, self._bucket, self._key(name))
@@ -424,13 +430,8 @@ class S3Store:
         if head is None:
             return False
         digest = hashlib.md5(stored, usedforsecurity=False).hexdigest()
-        if head["ContentLength"] == len(stored) and head["ETag"].strip('"') == digest:
-            return True
-        try:
-            self.get(name)
-        except DamagedError:
-            return False
-        return True
+        same = head["ContentLength"] == len(stored) and head["ETag"].strip('"') == digest
+        return same or super()._is_intact(name, stored)
 
 
 class _LostRaceError(Exception):
@@ -439,18 +440,6 @@ class _LostRaceError(Exception):
     def __init__(self, *, retried: bool) -> None:
         super().__init__()
         self.retried = retried
-
-
-def _verified(root: str, name: str, stored: bytes) -> bytes:
-    """Return stored bytes without their checksum.
-
-    Raises:
-        DamagedError: They changed.
-    """
-    try:
-        return unsealed(name, stored)
-    except ValueError as error:
-        raise damage(DamagedError, root, name, str(error)) from error
 
 
 def s3_client() -> "S3Client":

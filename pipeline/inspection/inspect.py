@@ -198,7 +198,7 @@ def _table(table: Block, tags: Tags) -> InspectedTable:
         rows=rows,
         markdown=fill(markdown(table.rows), tags.__getitem__),
         html=fill(as_html(table.rows, caption), tags.__getitem__),
-        regions=[InspectedRegion(page=part.page, bbox=tuple(part.bbox)) for part in table.parts],
+        regions=[InspectedRegion(page=part.page, bbox=tuple(part.bbox), found_by=part.found_by) for part in table.parts],
     )
 
 

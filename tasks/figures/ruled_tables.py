@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from schemas.documents import Line
+from schemas.documents import FoundBy, Line
 from schemas.drawings import Ruling, Side
 from schemas.geometry import BBox, gap, overlap
 from tasks.figures.parts import BORDER_PT, TOUCH_PT, Part, near, same_sides
@@ -83,7 +83,7 @@ def ruling_of(part: Part, *, filled: bool = True) -> Ruling:
         across += [Side(y, box.x0, box.x1) for box in boxes for y in (box.y0, box.y1)]
     if _distinct(down) < FEWEST_SIDES:
         down += [Side(x, box.y0, box.y1) for box in boxes for x in (box.x0, box.x1)]
-    return Ruling(part.bbox, tuple(down), tuple(across))
+    return Ruling(part.bbox, tuple(down), tuple(across), FoundBy.RULED)
 
 
 def _tinted(part: Part, lines: Sequence[Line]) -> Ruling | None:
@@ -104,6 +104,7 @@ def _tinted(part: Part, lines: Sequence[Line]) -> Ruling | None:
         box,
         tuple(Side(side, box.y0, box.y1) for side in (box.x0, *sides, box.x1)),
         tuple(Side(side, box.x0, box.x1) for side in across),
+        FoundBy.TINTED,
     )
 
 

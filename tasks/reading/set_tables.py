@@ -40,7 +40,7 @@ def _with_table(blocks: Sequence[DraftBlock], table: TableRegion, held: frozense
         inside.extend(line for line in block.lines if line in held)
         if len(over) < len(outside):
             kept.append(with_lines(block, [line for line in outside if line not in over]))
-    part = TablePart(table.page, table.bbox, len(table.rows))
+    part = TablePart(table.page, table.bbox, len(table.rows), table.found_by)
     whole = DraftBlock(
         BlockKind.TABLE, table.page, table.bbox, tuple(inside), markdown(table.rows), rows=table.rows, parts=(part,)
     )

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from schemas.documents import Line, TableRegion
+from schemas.documents import FoundBy, Line, TableRegion
 from schemas.geometry import BBox, gap, is_level, union
 
 CELL_GAP_EM = 0.8
@@ -265,7 +265,8 @@ def _table(run: Sequence[_Row], *, right_to_left: bool) -> Aligned | None:
     if right_to_left:
         rows = tuple(row[::-1] for row in rows)
     page = run[0].cells[0].page
-    return Aligned(TableRegion(page, box.rounded(), rows), frozenset(cell for row in run for cell in row.cells))
+    table = TableRegion(page, box.rounded(), rows, FoundBy.ALIGNED)
+    return Aligned(table, frozenset(cell for row in run for cell in row.cells))
 
 
 def _gutters(rows: Sequence[_Row], box: BBox) -> list[float]:

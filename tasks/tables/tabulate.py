@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.documents import Line
+from schemas.documents import FoundBy, Line
 from schemas.drawings import LettersOf, Ruling, Side
 from schemas.geometry import BBox, union
 from tasks.tables.rows import Cell, CellLine, split_rows
@@ -33,6 +33,7 @@ class Grid:
     bbox: BBox
     rows: tuple[tuple[str, ...], ...]
     boxes: tuple[tuple[BBox | None, ...], ...]
+    found_by: FoundBy
 
 
 def tabulate(
@@ -68,7 +69,7 @@ def tabulate(
     boxes = tuple(tuple(None if cell is None else cell.bbox for cell in row) for row in table)
     worded = max(sum(map(bool, row)) for row in rows) >= 2
     pictured = sum(sum(_is_filled(cell, pictures) for cell in row) >= 2 for row in table) >= 2
-    return Grid(box, rows, boxes) if worded or pictured else None
+    return Grid(box, rows, boxes, ruling.found_by) if worded or pictured else None
 
 
 def _is_filled(cell: Cell | None, pictures: Sequence[BBox]) -> bool:

@@ -1,6 +1,8 @@
 """Work in processes of its own."""
 
 import os
+import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -61,3 +63,28 @@ def test_an_error_of_ours_is_the_same_here_as_in_the_child(kind: type[InsetError
 def test_what_nobody_foresaw_costs_the_order_and_is_one_line() -> None:
     ((_, last),) = run_all(_raise, [ZeroDivisionError("no\ncolumns")], ParseOptions(workers=1))
     assert last == Refused(FailureCode.CRASHED, r"reading it failed: ZeroDivisionError: no\ncolumns")
+
+
+def _wait(pages: int, opened: Callable[[int], None]) -> str:
+    opened(pages)
+    time.sleep(0.8)
+    return "waited"
+
+
+def test_wall_time_is_limited_too_and_each_page_extends_it() -> None:
+    limits = ParseOptions(workers=2, timeout_s=0.03, timeout_s_per_page=0.1)
+    lasts = dict(run_all(_wait, [0, 2], limits))
+    assert isinstance(lasts[0], Refused)
+    assert lasts[0].code is FailureCode.TIME_LIMIT
+    assert lasts[2] == Done("waited")
+
+
+def test_a_task_killed_from_outside_is_refused_alone() -> None:
+    lasts = dict(run_all(_kill_itself, [signal.SIGKILL, 0, signal.SIGSEGV], ParseOptions(workers=1)))
+    codes = {task: last.code for task, last in lasts.items() if isinstance(last, Refused)}
+    assert codes == {signal.SIGKILL: FailureCode.MEMORY_LIMIT, signal.SIGSEGV: FailureCode.CRASHED}
+    assert lasts[0] == Done(None)
+
+
+def _kill_itself(number: int, _opened: Callable[[int], None]) -> None:
+    os.kill(os.getpid(), number)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from schemas.documents import (
     Block,
     BlockKind,
+    FoundBy,
     Kind,
     Page,
     PlacedFigure,
@@ -125,7 +126,7 @@ def test_a_chunk_over_two_pages_names_both() -> None:
 
 def _over_two_pages() -> Block:
     rows = (("Part", "Torque"), *((f"M{number}", _words(6)) for number in range(8)))
-    parts = (TablePart(1, BOX, 5), TablePart(2, NEXT, 4))
+    parts = (TablePart(1, BOX, 5, FoundBy.RULED), TablePart(2, NEXT, 4, FoundBy.RULED))
     return _block(0, f"Table 1: Torques\n{markdown(rows)}", BlockKind.TABLE, rows=rows, parts=parts)
 
 

@@ -1,5 +1,6 @@
 """Drawings that are the rules of a table."""
 
+from schemas.documents import FoundBy
 from schemas.drawings import Mark
 from schemas.geometry import BBox
 from tests.tasks.figures.pages import box_at, line_at, rule_at, ruled_table, search
@@ -21,6 +22,7 @@ def test_an_outer_box_and_the_rules_in_it_are_the_rules_of_a_table() -> None:
     assert table.bbox == outer.bbox
     assert len(table.across) == 3
     assert len(table.down) == 4
+    assert table.found_by is FoundBy.RULED
 
 
 def test_rows_shaded_by_turns_are_left_to_their_words_and_have_no_ruling() -> None:
@@ -46,6 +48,7 @@ def test_a_box_with_a_tinted_head_and_a_tinted_column_is_a_table_whose_rows_are_
     assert table.bbox == box
     assert [side.at for side in table.down] == [100, 220, 310, 400]
     assert [side.at for side in table.across] == [200, 220, 240, 260, 290]
+    assert table.found_by is FoundBy.TINTED
     across = line_at(200, 275, "a sentence that goes over both")
     assert search([border, *tints], [*lines, *total, across]).tables == ()
     assert search([border, *tints], lines[:3]).tables == ()

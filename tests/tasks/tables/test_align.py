@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schemas.documents import Line
+from schemas.documents import FoundBy, Line
 from schemas.geometry import BBox
 from tasks.tables.align import align
 
@@ -36,6 +36,7 @@ def test_rows_of_cells_in_columns_are_a_table() -> None:
     assert found.table.rows == tuple(FIGURES)
     assert found.lines == frozenset(lines)
     assert found.table.bbox == BBox(72, 100, 285, 152)
+    assert found.table.found_by is FoundBy.ALIGNED
 
 
 def test_an_empty_cell_stays_empty() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from schemas.documents import Block, BlockKind, Region, TablePart
+from schemas.documents import Block, BlockKind, FoundBy, Region, TablePart
 from schemas.geometry import BBox
 from schemas.tags import TagTemplate, escape, fill, placeholder, placeholders
 from tasks.tables.mark_up import as_html, caption_of, markdown, regions_of, text_on
@@ -18,7 +18,7 @@ TABLE = Block(
     bbox=BBox(72, 580, 472, 760),
     text=f"Table 1: Signs\n{markdown(ROWS)}",
     rows=ROWS,
-    parts=(TablePart(1, FIRST, 2), TablePart(2, SECOND, 2)),
+    parts=(TablePart(1, FIRST, 2, FoundBy.RULED), TablePart(2, SECOND, 2, FoundBy.RULED)),
 )
 
 

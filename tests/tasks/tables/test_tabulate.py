@@ -7,6 +7,7 @@ import pymupdf
 import pytest
 
 from backends.pdf.document import MuPdfDocument
+from schemas.documents import FoundBy
 from schemas.drawings import Ruling, Side
 from schemas.geometry import BBox
 from tasks.reading.read import read_page
@@ -16,7 +17,7 @@ XS, YS = (72.0, 172.0, 272.0), (100.0, 124.0, 148.0, 172.0)
 
 
 def _ruling(down: Sequence[Side], across: Sequence[Side]) -> Ruling:
-    return Ruling(BBox(72, 100, 272, 172), tuple(down), tuple(across))
+    return Ruling(BBox(72, 100, 272, 172), tuple(down), tuple(across), FoundBy.RULED)
 
 
 def _full() -> Ruling:
@@ -159,7 +160,11 @@ def _drawn(
     content = read_page(MuPdfDocument(document), 1)
     bbox = BBox(*(pymupdf.Rect(xs[0], ends[0], xs[-1], ends[-1]) * page.derotation_matrix))
     grid = tabulate(
-        Ruling(bbox, tuple(down), tuple(across)), content.texts, content.letters, rotation, right_to_left=right_to_left
+        Ruling(bbox, tuple(down), tuple(across), FoundBy.RULED),
+        content.texts,
+        content.letters,
+        rotation,
+        right_to_left=right_to_left,
     )
     assert grid is not None
     return grid
@@ -282,6 +287,7 @@ def test_lines_that_are_not_level_are_one_row() -> None:
         BBox(72, 100, 272, 210),
         tuple(Side(x, 100, 210) for x in XS),
         tuple(Side(y, 72, 272) for y in (100.0, 124.0, 210.0)),
+        FoundBy.RULED,
     )
     grid = tabulate(ruling, content.texts, content.letters)
     assert grid is not None

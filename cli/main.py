@@ -16,6 +16,7 @@ import typer
 from pydantic import BaseModel
 
 from cli.status import status
+from cli.step import step
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from schemas.stages import Step
@@ -813,6 +814,7 @@ def doctor(
 
 
 app.command()(status)
+app.command()(step)
 
 
 def main() -> NoReturn:

@@ -24,7 +24,6 @@ _REASON = Param("", type="string", title="Reason", description="Kept in the corp
 _DAG: dict[str, Any] = {
     "start_date": datetime(2025, 1, 1, tzinfo=UTC),
     "catchup": False,
-    "auto_register": True,
     "tags": ["inset", "operate"],
     "default_args": {"owner": "inset", **RETRIES},
 }
@@ -136,7 +135,7 @@ with DAG(
     },
     schedule=None,
     **_DAG,
-):
+) as inset_publish:
     publish()
 
 with DAG(
@@ -149,7 +148,7 @@ with DAG(
     },
     schedule=None,
     **_DAG,
-):
+) as inset_roll_back:
     roll_back()
 
 with DAG(
@@ -162,7 +161,7 @@ with DAG(
     },
     schedule=None,
     **_DAG,
-):
+) as inset_prune:
     prune()
 
 with DAG(
@@ -171,7 +170,7 @@ with DAG(
     params={"corpus": _CORPUS, "to": _CORPUS, "version": Param("live", type="string", title="Version"), "reason": _REASON},
     schedule=None,
     **_DAG,
-):
+) as inset_mirror:
     mirror()
 
 with DAG(
@@ -180,7 +179,7 @@ with DAG(
     params={"corpus": _CORPUS, "reason": _REASON},
     schedule=None,
     **_DAG,
-):
+) as inset_replay:
     TriggerDagRunOperator(
         task_id="replay", trigger_dag_id="refresh_{{ params.corpus }}", conf={"replay": True}, wait_for_completion=False
     )
@@ -191,6 +190,6 @@ with DAG(
     schedule="*/15 * * * *",
     max_active_runs=1,
     **{**_DAG, "tags": ["inset", "watch"], "default_args": {"owner": "inset"}},
-):
+) as inset_watch:
     watch()
     update_assets()

@@ -97,7 +97,7 @@ def plan(corpus: str) -> list[list[int]]:
     with refresh_run(corpus) as run:
         made = run.plan(options)
     log_plan(made)
-    for name in ("version", "outcome", "parent"):
+    for name in ("version", "outcome"):
         context["ti"].xcom_push(key=name, value=getattr(made, name))
     skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
     if options.dry_run or made.outcome == "unchanged":
@@ -159,9 +159,9 @@ def publish(corpus: str) -> None:
     from pipeline.records.publication import override_hint, read_manifest, refusals_of
     from schemas.errors import GateError
 
-    version, outcome, parent = planned("version"), planned("outcome"), planned("parent")
+    version = planned("version")
     with refresh_run(corpus) as run:
-        live = run.publish(version, outcome, parent)
+        live = run.publish(version)
         manifest = read_manifest(run.workspace.store, version)
         refusals = refusals_of(manifest) if manifest is not None and not live else []
         reason = get_current_context()["params"].get("override")

@@ -25,6 +25,7 @@ from pipeline.records.publication import (
     manifests,
     move_pointer,
     read_manifest,
+    read_override,
     read_pointer,
     readable_manifest,
     refusals_of,
@@ -99,7 +100,7 @@ def _refresh(run: "RefreshRun", options: RunOptions) -> RefreshResult:
             if run.is_in_vain(plan.version):
                 break
             run.work(stage, plan.version)
-    published = plan.outcome in ("build", "ready") and run.publish(plan.version, plan.outcome, plan.parent)
+    published = plan.outcome in ("build", "ready") and run.publish(plan.version)
     return run.result(plan, published=published)
 
 
@@ -187,36 +188,43 @@ class RefreshRun:
         with self.holding_lease() as held:
             return publishing.finish(self.workspace, version, held)
 
-    def publish(self, version: str, outcome: Outcome, parent: str | None) -> bool:
-        """Publish a version that was built, or an existing one that is ready; return whether it is live now.
+    def publish(self, version: str) -> bool:
+        """Publish a version that this run built, or an existing one; return whether it is live now.
+
+        A version that a gate refused isn't published, nor is any while the corpus is held.
 
         Raises:
             ContractError: Another version was published meanwhile, or the lease was lost.
         """
-        workspace = self.workspace
+        workspace, store = self.workspace, self.workspace.store
         with self._timed(Stage.PUBLISH), self.holding_lease() as held:
-            if outcome == "build" and self.is_in_vain(version):
+            manifest = read_manifest(store, version)
+            if manifest is None and self.is_in_vain(version):
+                plan = read_plan(store, version)
                 sweep(workspace)
-                self._record("unchanged", parent or version)
+                self._record("unchanged", plan.parent or version)
                 return False
-            live = self._publish(version, outcome, parent, held)
+            if manifest is None or manifest.run_id == self.run_id:
+                live = publishing.publish(workspace, version, held)
+            else:
+                live = self._publish_existing(manifest, held)
             if live:
                 repair(workspace)  # removes a damaged version that was replaced
-            manifest = read_manifest(workspace.store, version)
-            refused = manifest is not None and bool(refusals_of(manifest))
+            refused = not live and refusals_of(self.finish(version))
             self._record("published" if live else "refused" if refused else "held", version)
         return live
 
-    def _publish(self, version: str, outcome: Outcome, parent: str | None, held: Lease) -> bool:
-        if outcome == "build":
-            return publishing.publish(self.workspace, version, held)
-        store = self.workspace.store
+    def _publish_existing(self, manifest: Manifest, held: Lease) -> bool:
+        store, version = self.workspace.store, manifest.version
         pointer = read_pointer(store)
-        if outcome == "ready" and (pointer is None or pointer.version != version):
-            move_pointer(store, version, expected=parent, held=False, lease=held, since=datetime.now(UTC))
-            pointer = read_pointer(store)
+        if pointer is None or pointer.version != version:
+            refused = bool(refusals_of(manifest)) and read_override(store, version) is None
+            if refused or (pointer is not None and pointer.held):
+                return False
+            expected = pointer.version if pointer is not None else None
+            move_pointer(store, version, expected=expected, held=False, lease=held, since=datetime.now(UTC))
         update_alias(self.workspace)
-        return pointer is not None and pointer.version == version
+        return True
 
     def result(self, plan: Plan, *, published: bool) -> RefreshResult:
         """Describe a finished run; a run in vain has the live version.

@@ -99,7 +99,7 @@ def parse_groups(plan: "Plan") -> list[list[int]]:
 
 
 def planned(name: str) -> Any:
-    """Return a result of the task ``plan`` of the current run: version, outcome or parent."""
+    """Return a result of the task ``plan`` of the current run: version or outcome."""
     return get_current_context()["ti"].xcom_pull(task_ids="plan", key=name)
 
 

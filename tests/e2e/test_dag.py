@@ -1,32 +1,17 @@
 """The refresh DAG on a real Airflow: its own database, its own processes."""
 
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.publication import read_pointer
+from tests.dags.airflow_runs import airflow, states
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
 pytestmark = pytest.mark.slow
-
-
-def airflow(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of Airflow."""
-    command = [str(Path(sys.executable).parent / "airflow"), *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-
-
-def states(env: dict[str, str]) -> dict[str, str]:
-    """Return the state of each task of the last run."""
-    with sqlite3.connect(Path(env["AIRFLOW_HOME"]) / "airflow.db") as database:
-        (last,) = database.execute("select run_id from dag_run order by id desc limit 1").fetchone()
-        rows = database.execute("select task_id, state from task_instance where run_id = ? order by map_index", (last,))
-        return dict(rows.fetchall())
 
 
 def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from ray_jobs.submission import Job, JobServer
 from schemas.corpus.cluster import RayOptions
 from schemas.errors import TransientError
 from tests import ray_cluster
-from tests.e2e.test_dag import airflow, states
+from tests.dags.airflow_runs import airflow, states
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 

@@ -1,10 +1,13 @@
 """A refresh as a scheduler runs it."""
 
+import json
 import logging
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.main import app
 from pipeline.approval import approval_of, publish_approved
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.last_refresh import read_last_refresh
@@ -13,7 +16,7 @@ from pipeline.run import RefreshRun, refresh
 from pipeline.run_log import log_note, log_plan
 from pipeline.stages.publish import make_live
 from schemas.errors import ContractError
-from schemas.stages import Stage
+from schemas.stages import ON_A_VERSION, Stage
 from schemas.versions import RunOptions
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -26,7 +29,7 @@ def test_a_version_that_an_operator_let_pass_is_no_refusal(published: Workspace)
     make_live(published, refused, override="nobody needs that page")
     planned = run.plan()
     assert (planned.version, planned.outcome) == (refused, "unchanged")
-    assert run.publish(planned.version, planned.outcome, planned.parent)
+    assert run.publish(planned.version)
     run.release()
     page.unlink()
     assert refresh(published).published
@@ -57,7 +60,7 @@ def test_a_replay_in_vain_step_by_step_builds_no_version(published: Workspace) -
     assert (planned.outcome, len(planned.again)) == ("build", 1)
     run.parse(planned.version)
     assert run.is_in_vain(planned.version)
-    assert not run.publish(planned.version, planned.outcome, planned.parent)
+    assert not run.publish(planned.version)
     run.release()
     assert list_versions(workspace.store, "manuals").versions[0].version == before
     last = read_last_refresh(workspace.store)
@@ -109,3 +112,26 @@ def test_an_approved_version_goes_live_unless_another_did_meanwhile(published: W
     assert refresh(published).published
     with pytest.raises(ContractError, match="went live meanwhile"):
         publish_approved(published, refused, reason="fine", by="ann")
+
+
+def test_the_steps_of_a_container_pipeline_publish_a_version(corpus_file: Path) -> None:
+    def step(name: str, *more: str) -> None:
+        done = CliRunner().invoke(app, ["step", name, str(corpus_file), "run-1", *more])
+        assert done.exit_code == 0, done.output
+
+    out = corpus_file.parent / "planned.json"
+    step("plan", "--groups", "1", "--out", str(out))
+    planned = json.loads(out.read_text())
+    assert planned["shards"] == [",".join(map(str, range(len(planned["shards"][0].split(",")))))]
+    for shards in planned["shards"]:
+        step("parse", "--version", planned["version"], "--shards", shards)
+    for name in [*ON_A_VERSION, "publish", "release"]:
+        step(name, "--version", planned["version"])
+    pointer = read_pointer(open_workspace(str(corpus_file)).store)
+    assert pointer is not None
+    assert pointer.version == planned["version"]
+    step("plan", "--out", str(out))
+    assert json.loads(out.read_text()) == {"version": planned["version"], "shards": []}
+    step("check", "--version", planned["version"])
+    step("publish", "--version", planned["version"])
+    step("release")

@@ -138,7 +138,7 @@ def test_only_the_ceiling_refuses_and_it_names_the_source(
     assert [message[:33] for message in warned] == ["quarantine: crane.pdf: law_broken"]
     again = run.work(Stage.CHECK, planned.version)
     assert [(failure.source, failure.code) for failure in again.failures] == [("crane.pdf", FailureCode.LAW_BROKEN)]
-    assert not run.publish(planned.version, planned.outcome, planned.parent)
+    assert not run.publish(planned.version)
     run.release()
     (reason,) = refusals_of(run.finish(planned.version))
     run.release()

@@ -1,0 +1,85 @@
+"""The command ``inset step``: one step of a refresh, as a container of a pipeline runs it."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schemas.errors import GateError, UserError
+from schemas.stages import ON_A_VERSION, Stage
+
+if TYPE_CHECKING:
+    from pipeline.run import RefreshRun
+
+_RELEASE = "release"
+_STEPS = [*Stage, _RELEASE]
+
+
+def step(
+    name: Annotated[str, typer.Argument(metavar="STEP", help=f"One of {', '.join(_STEPS)}.")],
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus: NAME, or the path of a corpus file.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run; the same for all its steps.")],
+    version: Annotated[str | None, typer.Option(help="The version that step plan named; the other steps need it.")] = None,
+    shards: Annotated[str | None, typer.Option(help="Numbers of the shards to parse, such as 0,8; default: all.")] = None,
+    groups: Annotated[int, typer.Option(min=1, max=500, help="Most groups of shards that step plan makes.")] = 8,
+    out: Annotated[Path | None, typer.Option(help="File for what step plan prints.")] = None,
+) -> None:
+    """Run one step of a refresh, in a container of its own; all steps share the corpus's store.
+
+    Step plan prints one JSON object: version, and shards, the values of --shards for the parse steps. Steps of a version that
+    needs none of them end at once.
+    """
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.run import RefreshRun
+    from pipeline.run_log import log_progress
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    if name not in _STEPS:
+        raise UserError(f"there is no step {name!r}; there are: {', '.join(_STEPS)}")
+    refresh = RefreshRun(open_workspace(corpus), run, log_progress())
+    if name == _RELEASE:
+        refresh.release()
+    elif name == Stage.PLAN:
+        planned = json.dumps(_plan(refresh, groups))
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(planned)
+        sys.stdout.write(planned + "\n")
+    elif version is None:
+        raise UserError(f"step {name}: name the version that step plan printed: --version VERSION")
+    else:
+        _work(refresh, Stage(name), version, [int(number) for number in shards.split(",")] if shards else None)
+
+
+def _plan(refresh: "RefreshRun", groups: int) -> dict[str, object]:
+    from pipeline.run_log import log_plan
+
+    made = refresh.plan()
+    log_plan(made)
+    numbers = [str(number) for number in range(len(made.shards))]
+    parts = [",".join(numbers[first::groups]) for first in range(min(groups, len(numbers)))]
+    return {"version": made.version, "shards": parts if made.outcome == "build" else []}
+
+
+def _work(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] | None) -> None:
+    from pipeline.records.publication import override_hint, read_manifest, refusals_of
+    from pipeline.run_log import log_note
+
+    store = refresh.workspace.store
+    finished = read_manifest(store, version)
+    if stage is Stage.PUBLISH:
+        live = refresh.publish(version)
+        refusals = refusals_of(manifest) if (manifest := read_manifest(store, version)) is not None and not live else []
+        if refusals:
+            raise GateError(
+                f"{version} was refused: {'; '.join(refusals)}", override_hint(refresh.workspace.corpus.name, version)
+            )
+    elif finished is not None or refresh.is_in_vain(version):
+        return
+    elif stage is Stage.PARSE:
+        log_note(stage, refresh.parse(version, shards))
+    elif stage in ON_A_VERSION:
+        log_note(stage, refresh.work(stage, version))

@@ -1,0 +1,61 @@
+"""The DAGs that operators start, and the watch, on a real Airflow."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus.workspace import open_workspace
+from pipeline.records.publication import read_pointer
+from pipeline.run import refresh
+from tests.dags.airflow_runs import airflow, events, states
+from tests.dags.test_refresh import described
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+_DESCRIBE = """
+import json
+from dags import operations
+from airflow.sdk import DAG
+print(json.dumps({
+    dag.dag_id: {"tasks": sorted(dag.task_ids), "corpora": dag.params.get_param("corpus").schema["enum"]}
+    for dag in vars(operations).values() if isinstance(dag, DAG) and "corpus" in dag.params
+}))
+"""
+
+
+def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_env: dict[str, str]) -> None:
+    (tmp_path / "corpora").mkdir()
+    for name, text in {"pumps": "source: x", "winches": "source: x", "broken": "sourc: x"}.items():
+        (tmp_path / "corpora" / f"{name}.yaml").write_text(f"name: {name}\n{text}\n")
+    dags = described(tmp_path / "corpora", airflow_env, _DESCRIBE)
+    assert sorted(dags) == ["inset_mirror", "inset_prune", "inset_publish", "inset_replay", "inset_roll_back"]
+    assert {tuple(dag["corpora"]) for dag in dags.values()} == {("pumps", "winches")}
+
+
+@pytest.mark.slow
+def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path: Path, airflow_env: dict[str, str]) -> None:
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    corpus = write_corpus(tmp_path)
+    workspace = open_workspace(str(corpus))
+    first = refresh(workspace).version
+    write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    second = refresh(workspace).version
+    env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
+    assert airflow(env, "db", "migrate").returncode == 0
+
+    done = airflow(env, "dags", "test", "inset_roll_back", "--conf", '{"corpus": "manuals", "reason": "wrong screws"}')
+    assert states(env) == {"roll_back": "success"}, done.stdout + done.stderr
+    pointer = read_pointer(workspace.store)
+    assert pointer is not None
+    assert (pointer.version, pointer.held) == (first, True)
+    (event,) = read_events(workspace.store, 1)
+    assert (event.reason, event.by, event.after) == ("wrong screws", "dag_test", first)
+
+    conf = f'{{"corpus": "manuals", "version": "{second}", "reason": "screws are right"}}'
+    done = airflow(env, "dags", "test", "inset_publish", "--conf", conf)
+    assert states(env) == {"publish": "success"}, done.stdout + done.stderr
+    assert events(env) == [("inset://manuals/", first), ("inset://manuals/", second)]
+
+    refresh(workspace)
+    assert airflow(env, "dags", "test", "inset_watch").returncode == 0
+    assert states(env) == {"watch": "success", "update_assets": "success"}

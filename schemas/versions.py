@@ -199,7 +199,7 @@ class Pointer(Frozen):
 class Lease(Frozen):
     """The current refresh of a corpus, and its expiry. ``fence`` grows with each holder, so that a late writer is detected.
 
-    ``run_id`` is empty if there is none.
+    ``run_id`` is empty if there is none. ``host`` is a host name and an id of its boot.
     """
 
     run_id: str
@@ -207,6 +207,7 @@ class Lease(Frozen):
     until: datetime
     host: str
     pid: int | None = None
+    since: datetime | None = Field(None, description="When the run first took it; null: by an earlier release.")
 
 
 class GateResult(Frozen):

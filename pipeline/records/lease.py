@@ -18,6 +18,7 @@ from schemas.versions import Lease
 
 LEASE = "LEASE"
 TERM = timedelta(minutes=5)
+_TIME = "%Y-%m-%d %H:%M:%S"
 
 
 def _now() -> datetime:
@@ -39,22 +40,33 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
     ``tied_to_process``: the run ends with this process, unlike an Airflow run.
 
     Raises:
-        UserError: Another run holds the lease.
-        TransientError: Another run took it at the same moment.
+        TransientError: Another run holds the lease, or took it at the same moment.
     """
     held, etag = _read(store)
     if held is not None and held.run_id != run_id and _alive(held):
-        raise UserError(
-            f"{store.root}: run {held.run_id!r} is refreshing this corpus and holds it until {held.until:%Y-%m-%d %H:%M:%S} UTC "
-            f"at least; wait for it, or stop it first"
+        raise TransientError(
+            f"{store.root}: run {held.run_id!r} is using this corpus {_whereabouts(held)}, and holds it until "
+            f"{held.until:{_TIME}} UTC at least; wait for it, or stop it first"
         )
-    fence = held.fence if held is not None and held.run_id == run_id else _last_fence(store, held) + 1
+    own = held if held is not None and held.run_id == run_id else None
     lease = Lease(
-        run_id=run_id, fence=fence, until=_now() + TERM, host=_host(), pid=os.getpid() if tied_to_process else None
+        run_id=run_id,
+        fence=own.fence if own else _last_fence(store, held) + 1,
+        until=_now() + TERM,
+        host=_host(),
+        pid=os.getpid() if tied_to_process else None,
+        since=own.since if own else _now(),
     )
     if not store.swap(LEASE, lease.model_dump_json().encode(), etag):
         raise TransientError(f"{store.root}: another run took the lease at the same moment; try again")
     return lease
+
+
+def _whereabouts(lease: Lease) -> str:
+    """Say where a lease's holder runs and since when; its boot id means nothing to people."""
+    process = f", process {lease.pid}" if lease.pid is not None else ""
+    since = f", since {lease.since:{_TIME}} UTC" if lease.since is not None else ""
+    return f"on host {lease.host.partition('@')[0]}{process}{since}"
 
 
 def release(store: ObjectStore, run_id: str) -> None:

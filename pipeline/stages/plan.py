@@ -16,9 +16,10 @@ from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
 from pipeline.records.quarantine import read_failures
 from schemas.corpus.embeddings import EmbeddingOptions
-from schemas.errors import UNFINISHED, UserError
+from schemas.errors import UNFINISHED, TransientError, UserError
 from schemas.ids import key, version_name, version_time
-from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, Spent, Status
+from schemas.ports import DocumentSource
+from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, SourceFile, Spent, Status
 from tasks.answering.presets import steps_of
 from tasks.enriching.spaces import query_settings
 from tasks.enriching.spending import Budget
@@ -35,14 +36,14 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     version is damaged.
 
     Raises:
-        UserError: The source is missing or never held a PDF, or the default preset or the answer settings are invalid.
-        TransientError: The engine of an earlier version of the same inputs doesn't answer.
+        UserError: The source was never there or never held a PDF, or the default preset or the answer settings are invalid.
+        TransientError: The source is missing now, or the engine of an earlier version of the same inputs doesn't answer.
     """
     store, corpus = workspace.store, workspace.corpus
     live = read_pointer(store)
     ledger = readable_ledger(store, live.version) if live else []
     source = workspace.source()
-    listed = source.files()
+    listed = _listed(workspace, source)
     if not listed and not ledger:
         raise UserError(f"source {corpus.source} holds no PDF; put some there, or correct 'source' in {workspace.file}")
     check_default_preset(workspace)
@@ -78,6 +79,16 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         outcome=found[1] if found else "build",
         listing=listing_digest(listed),
     )
+
+
+def _listed(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:
+    """List a source. One that can't be listed is a mistake in a new corpus, and an outage once it was listed."""
+    try:
+        return source.files()
+    except UserError as error:
+        if not manifests(workspace.store):
+            raise
+        raise TransientError(error.message) from error
 
 
 def _version_time(versions: Sequence[str]) -> datetime:

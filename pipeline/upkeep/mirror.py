@@ -36,9 +36,9 @@ def mirror(workspace: Workspace, target: Workspace, version: str | None = None, 
     the live version.
 
     Raises:
-        UserError: Nothing is live, there is no such version, both corpora share a store, or the target is being refreshed.
+        UserError: Nothing is live, there is no such version, or both corpora share a store.
         ContractError: An object that the version needs is missing.
-        TransientError: A store or engine doesn't answer.
+        TransientError: A store or engine doesn't answer, or the target is being refreshed.
     """
     manifest = named_manifest(workspace.store, workspace.corpus.name, version or _live(workspace))
     version = manifest.version

@@ -27,8 +27,7 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
     The lease is held meanwhile, so that no refresh runs.
 
     Raises:
-        UserError: A refresh is running.
-        TransientError: The engine doesn't answer.
+        TransientError: A refresh is running, or the engine doesn't answer.
     """
     run_id = f"prune-{uuid.uuid4().hex[:12]}"
     with holding(workspace.store, run_id, tied_to_process=True), TemporaryTables() as tables:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +13,8 @@ import pymupdf
 import pytest
 
 from cli import main
+from pipeline.corpus.workspace import open_workspace
+from pipeline.records.lease import acquire
 from schemas.documents import Chunk, StructuredDocument
 from tasks.enriching.chunk import chunk
 from tests.manuals import write_long_table, write_manual, write_scan
@@ -378,6 +381,16 @@ def test_a_mistake_is_one_line_and_exit_2(folder: Path, inset: Inset, arguments:
     assert answer.code == 2
     assert expected in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_a_corpus_in_use_is_one_line_and_exit_1(folder: Path, inset: Inset) -> None:
+    (folder / "corpora").mkdir()
+    turn_off_ocr(folder)
+    acquire(open_workspace("manuals").store, "other", tied_to_process=True)
+    busy = inset("refresh", "manuals")
+    (line,) = (line for line in busy.err.splitlines() if line.startswith("inset: "))
+    assert busy.code == 1
+    assert f"run 'other' is using this corpus on host {socket.gethostname()}, process {os.getpid()}, since " in line
 
 
 def test_parse_takes_the_folder_of_a_file_as_it_is_called(folder: Path, inset: Inset) -> None:

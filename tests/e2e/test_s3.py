@@ -12,7 +12,7 @@ from pipeline.run import refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.prune import prune
-from schemas.errors import TransientError, UserError
+from schemas.errors import TransientError
 from schemas.retrieval import AnswerQuery, Query
 from tests.manuals import write_manual
 from tests.versions import ALWAYS
@@ -92,5 +92,5 @@ def _spoil_end(bucket: str, name: str) -> None:
 def test_two_refreshes_of_a_corpus_in_s3_exclude_each_other(tmp_path: Path, s3_bucket: str) -> None:
     store = open_store(f"s3://{s3_bucket}/inset/manuals")
     acquire(store, "one", tied_to_process=False)
-    with pytest.raises(UserError, match="run 'one' is refreshing this corpus"):
+    with pytest.raises(TransientError, match="run 'one' is using this corpus"):
         acquire(store, "other", tied_to_process=False)

@@ -1,5 +1,7 @@
 """The lease: one refresh at a time."""
 
+import os
+import socket
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -10,7 +12,7 @@ import pytest
 from backends.stores.object_store import open_store
 from pipeline.records.lease import LEASE, acquire, holding, release, still_held
 from pipeline.records.publication import LIVE
-from schemas.errors import UserError
+from schemas.errors import TransientError
 from schemas.ports import ObjectStore
 from schemas.versions import Lease, Pointer
 
@@ -27,7 +29,7 @@ def _write(store: ObjectStore, lease: Lease) -> None:
 
 def test_a_second_run_is_told_who_holds_the_lease(store: ObjectStore) -> None:
     acquire(store, "one", tied_to_process=True)
-    with pytest.raises(UserError, match="run 'one' is refreshing"):
+    with pytest.raises(TransientError, match="run 'one' is using this corpus"):
         acquire(store, "two", tied_to_process=True)
 
 
@@ -67,14 +69,29 @@ def test_a_lease_that_ends_in_another_age_holds_no_one(store: ObjectStore) -> No
 def test_a_holder_that_lives_here_keeps_its_lease_though_the_clock_was_set_back(store: ObjectStore) -> None:
     held = acquire(store, "one", tied_to_process=True)
     _write(store, held.model_copy(update={"until": datetime.now(UTC) + timedelta(hours=3)}))
-    with pytest.raises(UserError, match="run 'one' is refreshing"):
+    with pytest.raises(TransientError, match="run 'one' is using this corpus"):
         acquire(store, "two", tied_to_process=True)
 
 
-def test_who_waits_reads_a_date(store: ObjectStore) -> None:
-    held = acquire(store, "one", tied_to_process=False)
-    with pytest.raises(UserError, match=rf"holds it until {held.until:%Y-%m-%d %H:%M:%S} UTC at least; wait for it"):
-        acquire(store, "two", tied_to_process=False)
+def test_who_waits_reads_host_process_and_dates(store: ObjectStore) -> None:
+    first = acquire(store, "one", tied_to_process=True)
+    held = acquire(store, "one", tied_to_process=True)
+    assert held.since == first.since is not None
+    with pytest.raises(TransientError) as caught:
+        acquire(store, "two", tied_to_process=True)
+    (message,) = caught.value.args
+    assert (
+        f"on host {socket.gethostname()}, process {os.getpid()}, since {held.since:%Y-%m-%d %H:%M:%S} UTC, "
+        f"and holds it until {held.until:%Y-%m-%d %H:%M:%S} UTC at least; wait for it"
+    ) in message
+    assert held.host.partition("@")[2] not in message, "the boot id means nothing to people"
+
+
+def test_a_lease_of_an_earlier_release_is_read(store: ObjectStore) -> None:
+    old = Lease(run_id="far", fence=3, until=datetime.now(UTC) + timedelta(minutes=1), host="far@boot")
+    assert store.swap(LEASE, old.model_dump_json(exclude={"since"}).encode(), None)
+    with pytest.raises(TransientError, match="using this corpus on host far, and holds it until"):
+        acquire(store, "two", tied_to_process=True)
 
 
 @pytest.mark.parametrize("damage", [b"", b'{"run_id":"one","fe', b"\xff\xfe", b"[1]"])
@@ -108,7 +125,7 @@ def test_a_dead_holder_on_this_machine_is_replaced_at_once(store: ObjectStore) -
 def test_a_holder_elsewhere_is_replaced_only_after_its_term(store: ObjectStore) -> None:
     elsewhere = Lease(run_id="far", fence=3, until=datetime.now(UTC) + timedelta(minutes=1), host="far", pid=1)
     _write(store, elsewhere)
-    with pytest.raises(UserError, match="far"):
+    with pytest.raises(TransientError, match="far"):
         acquire(store, "two", tied_to_process=True)
     _write(store, elsewhere.model_copy(update={"until": datetime.now(UTC) - timedelta(seconds=1)}))
     assert acquire(store, "two", tied_to_process=True).fence == 4

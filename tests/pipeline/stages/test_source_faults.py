@@ -91,6 +91,16 @@ def test_a_subfolder_that_can_not_be_listed_changes_nothing(published: Workspace
             run()
 
 
+def test_a_source_that_is_gone_is_an_outage_once_it_was_there(published: Workspace, pdfs: Path, corpus_file: Path) -> None:
+    pdfs.rename(pdfs.with_name("unmounted"))
+    for run in (lambda: refresh(published), RefreshRun(published, "run-1").plan):
+        with pytest.raises(TransientError, match="is not a folder; put your PDFs there"):
+            run()
+    write_corpus(corpus_file.parent.parent, "store: ../new\n")
+    with pytest.raises(UserError, match="is not a folder"):
+        refresh(open_workspace(str(corpus_file)))
+
+
 def test_what_nobody_foresaw_in_a_document_costs_that_document(
     published: Workspace, pdfs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,7 @@ class _CheckedStore(ObjectStore):
     def _is_intact(self, name: str, stored: bytes) -> bool:
         """Return whether an object exists undamaged; it may differ from what would be ``stored`` now."""
         try:
-            self.get(name)
+            self._verified(name, self._read(name))
         except DamagedError:
             return False
         return True

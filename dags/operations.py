@@ -96,13 +96,15 @@ def watch() -> None:
     from airflow.sdk.observability import stats
 
     from pipeline.operations.health import corpora_health
-    from pipeline.operations.measures import measures
+    from pipeline.operations.measures import engine_answers, measures
     from pipeline.run_log import log_health
 
     found = corpora_health(corpus_schedules())
     for health in found:
         for name, value, tags in measures(health):
             stats.gauge(name, value, tags=tags)
+        if (up := engine_answers(health)) is not None:
+            stats.gauge("inset.engine_up", float(up), tags={"corpus": health.corpus})
     if problems := log_health(found):
         raise AirflowFailException("; ".join(problems))
 

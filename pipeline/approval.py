@@ -10,10 +10,8 @@ from schemas.differences import VersionDiff
 from schemas.errors import ContractError
 from schemas.ids import version_file
 from schemas.printing import markdown_line
-from schemas.versions import Manifest
+from schemas.versions import UNDONE, Manifest
 from tasks.versions.diff import release_note
-
-_UNDONE = {"over_budget": "pictures not read", "undescribed": "figures, pages or texts not described"}
 
 
 class Approval(NamedTuple):
@@ -26,7 +24,7 @@ class Approval(NamedTuple):
 def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
     """Return the question whether a version goes live; None where gates hold and its budget left nothing undone."""
     refusals = refusals_of(manifest)
-    undone = [f"{manifest.work[name]} {words}" for name, words in _UNDONE.items() if manifest.work.get(name)]
+    undone = [f"{manifest.work[name]} {words}" for name, words in UNDONE.items() if manifest.work.get(name)]
     if not refusals and not undone:
         return None
     why = "a gate refuses it" if refusals else "its budget left it incomplete"

@@ -335,6 +335,10 @@ class Manifest(Frozen):
 _ONCE_THE_ONLY_SPACE = "text"
 
 
+UNDONE = {"over_budget": "pictures not read", "undescribed": "figures, pages or texts not described"}
+"""Work that a budget or a silent model left undone, by its count in ``Manifest.work``."""
+
+
 class Override(Frozen):
     """An operator's override of a gate: reason, author and time."""
 

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from croniter import croniter
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from backends.stores.object_store import open_store
 from pipeline.corpus.schedules import CorpusSchedule
+from pipeline.records.last_refresh import read_last_refresh
 from pipeline.records.lease import LEASE
 from pipeline.records.publication import read_manifest, read_override, read_pointer, readable_manifest, refusals_of
 from schemas.errors import DamagedError, InsetError
@@ -18,7 +19,7 @@ from schemas.frozen import Frozen
 from schemas.gates import GATES
 from schemas.ports import ObjectStore
 from schemas.printing import line
-from schemas.versions import Counts, GateResult, Lease, Manifest, Pointer, Spent
+from schemas.versions import UNDONE, Counts, GateResult, Lease, Manifest, Pointer, Spent
 
 TREND = 12
 """Versions that a trend shows."""
@@ -89,6 +90,8 @@ class CorpusHealth(Frozen):
         counts: What the live version holds.
         gates: The verdicts on the newest version.
         spent: What making the live version cost.
+        undone: Figures, pages and texts of the live version that its budget left unread or undescribed.
+        seconds: Duration of each stage that made the live version.
         trend: The last finished versions, oldest first.
     """
 
@@ -107,6 +110,8 @@ class CorpusHealth(Frozen):
     counts: Counts | None = None
     gates: list[GateMargin] = Field([])
     spent: Spent | None = None
+    undone: int = 0
+    seconds: dict[str, float] = Field({})
     trend: list[TrendPoint] = Field([])
 
     @property
@@ -196,11 +201,12 @@ def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> Corp
         unfinished = unfinished or name
     lease = _lease(store)
     refreshing = lease.run_id if lease and lease.run_id and lease.until > now else None
-    last_run = min(lease.until, now) if lease else newest.created if newest else None
+    last = read_last_refresh(store)
+    last_run = last.at if last else min(lease.until, now) if lease else newest.created if newest else None
     found = list(_problems(one, store, pointer, live, newest))
     if unfinished and not refreshing:
         found.append((State.UNFINISHED, f"{unfinished} was begun and not finished; the log of its run says why"))
-    if missed := _missed(one.schedule, last_run, now):
+    if missed := _missed(one.schedule, last_run, now) or _stale(one, last.succeeded if last else None, now):
         found.append((State.STALE, missed))
     if pointer is None and not found:
         found.append((State.EMPTY, f"nothing is published yet; run refresh_{one.name}"))
@@ -221,6 +227,8 @@ def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> Corp
         counts=live.counts if live else None,
         gates=[margin_of(gate) for gate in newest.gates] if newest else [],
         spent=sum(live.spent.values(), Spent()) if live else None,
+        undone=sum(live.work.get(name, 0) for name in UNDONE) if live else 0,
+        seconds=live.timings_s if live else {},
         trend=_trend(store, names),
     )
 
@@ -281,6 +289,14 @@ def _due(schedule: str | None, now: datetime) -> datetime | None:
         return None
     due: datetime = croniter(schedule, now).get_next(datetime)
     return due
+
+
+def _stale(one: CorpusSchedule, succeeded: datetime | None, now: datetime) -> str:
+    """Return a line where the last successful refresh is older than the corpus file allows."""
+    allowed = one.operations.stale_h
+    if allowed is None or succeeded is None or now - succeeded <= timedelta(hours=allowed):
+        return ""
+    return f"no successful refresh since {succeeded:%Y-%m-%d %H:%M} UTC; the corpus file allows {allowed:g} hours"
 
 
 def _missed(schedule: str | None, last_run: datetime | None, now: datetime) -> str:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from pipeline.corpus.workspace import open_workspace
 from pipeline.operations.health import CorpusHealth, State
+from schemas.errors import InsetError
 
 
 class Measure(NamedTuple):
@@ -28,8 +30,24 @@ def measures(health: CorpusHealth, now: datetime | None = None) -> Iterator[Meas
         yield Measure("inset.gate_passed", float(gate.passed), {**corpus, "gate": gate.gate.replace(" ", "_")})
         if gate.margin is not None:
             yield Measure("inset.gate_margin", gate.margin, {**corpus, "gate": gate.gate.replace(" ", "_")})
+    for stage, seconds in health.seconds.items():
+        yield Measure("inset.stage_s", seconds, {**corpus, "stage": stage})
+    yield Measure("inset.undone", health.undone, corpus)
     if health.spent is not None:
         yield Measure("inset.money", health.spent.money, corpus)
     for name, at in (("live_age_s", health.live_since), ("last_run_age_s", health.last_run)):
         if at is not None:
             yield Measure(f"inset.{name}", (moment - at).total_seconds(), corpus)
+
+
+def engine_answers(health: CorpusHealth) -> bool | None:
+    """Return whether the search engine of a corpus answers; None where the corpus can't be opened."""
+    try:
+        workspace = open_workspace(health.file)
+    except InsetError:
+        return None
+    try:
+        workspace.reach_engine()
+    except InsetError:
+        return False
+    return True

@@ -130,11 +130,11 @@ def test_fifty_corpora_of_a_hundred_versions_cost_few_small_reads(folder: Path, 
 
     monkeypatch.setattr(object_store.FolderStore, "_read", counted)
     assert {one.state for one in corpora_health(corpus_schedules(), timeout_s=60)} == {State.OK}
-    assert set(reads) <= {"LIVE", "LEASE", "manifest.json"}
+    assert set(reads) <= {"LIVE", "LEASE", "manifest.json", "last_refresh.json"}
     assert reads["manifest.json"] <= 50 * (1 + health.TREND)
     reads.clear()
     corpora_health(corpus_schedules(), timeout_s=60)
-    assert reads == {"LIVE": 50, "LEASE": 50, "manifest.json": 50}
+    assert reads == {"LIVE": 50, "LEASE": 50, "last_refresh.json": 50, "manifest.json": 50}
 
 
 @pytest.mark.parametrize(

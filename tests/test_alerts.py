@@ -1,0 +1,60 @@
+"""Alert rules and board: they name gauges that exist, and fire when they should."""
+
+import json
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.operations.health import CorpusHealth, GateMargin, State
+from pipeline.operations.measures import measures
+from schemas.versions import Counts, Spent
+
+ROOT = Path(__file__).parent.parent
+RULES = ROOT / "infra" / "prometheus" / "alerts.yaml"
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def _gauges() -> set[str]:
+    gate = GateMargin(gate="quarantine ceiling", passed=True, value=0.1, bound=0.2, margin=0.5, message="")
+    health = CorpusHealth(
+        corpus="manuals",
+        file="manuals.yaml",
+        schedule=None,
+        state=State.OK,
+        problems=[],
+        live_since=NOW,
+        last_run=NOW,
+        counts=Counts(),
+        gates=[gate],
+        spent=Spent(),
+        seconds={"parse": 1.0},
+    )
+    return {measure.name.replace(".", "_") for measure in measures(health, NOW)} | {"inset_engine_up"}
+
+
+@pytest.mark.parametrize("file", ["infra/prometheus/alerts.yaml", "infra/grafana/inset.json", "docs/guides/alerts.md"])
+def test_gauges_exist(file: str) -> None:
+    named = set(re.findall(r"airflow_(inset_\w*[a-z])", (ROOT / file).read_text()))
+    assert named
+    assert named <= _gauges()
+
+
+def test_each_alert_has_a_runbook() -> None:
+    headings = re.findall(r"^## (\w+)$", (ROOT / "docs/guides/alerts.md").read_text(), re.M)
+    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
+    assert [rule["alert"] for rule in rules] == headings
+    assert all(rule["annotations"]["runbook"].endswith(f"#{rule['alert'].lower()}") for rule in rules)
+    assert json.loads((ROOT / "infra/grafana/inset.json").read_text())["uid"] == "inset"
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
+def test_alerts_fire_when_they_should() -> None:
+    done = subprocess.run(
+        ["promtool", "test", "rules", "alerts_test.yaml"], cwd=RULES.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

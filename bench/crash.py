@@ -368,7 +368,7 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
         elif first == "versions":
             kept = rest.partition("/")[0] in versions
         else:
-            kept = name in needed or first in ("LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "vectors")
+            kept = name in needed or first in ("LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "audit", "vectors")
         if not kept:
             yield f"orphan {name}"
     rows = [row for version in versions for part in evidence_parts(store, version) for row in passages(part)]

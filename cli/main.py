@@ -43,6 +43,7 @@ app = typer.Typer(
 CorpusArgument = Annotated[
     str, typer.Argument(metavar="CORPUS", help="A corpus: NAME for corpora/NAME.yaml, or the path of a corpus file.")
 ]
+Reason = Annotated[str | None, typer.Option(help="Why; kept in the corpus's audit log.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 REFUSED = 3
@@ -210,13 +211,14 @@ def diff(
 def rollback(
     corpus: CorpusArgument,
     version: Annotated[str | None, typer.Argument(help="The version to go back to; by default the previous one.")] = None,
+    reason: Reason = None,
     as_json: Json = False,
 ) -> None:
     """Make an older version live again, and hold the corpus at it."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.stages.publish import roll_back_version
 
-    pointer = roll_back_version(open_workspace(corpus), version)
+    pointer = roll_back_version(open_workspace(corpus), version, reason=reason)
     if as_json:
         print_json(pointer)
         return
@@ -230,13 +232,14 @@ def publish(
     override: Annotated[
         str | None, typer.Option(metavar="REASON", help="Publish a refused version; the reason is stored with it.")
     ] = None,
+    reason: Reason = None,
     as_json: Json = False,
 ) -> None:
     """Make a version live, and end a hold."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.stages.publish import make_live
 
-    pointer = make_live(open_workspace(corpus), version, override=override)
+    pointer = make_live(open_workspace(corpus), version, override=override, reason=reason)
     if as_json:
         print_json(pointer)
         return

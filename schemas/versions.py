@@ -186,14 +186,36 @@ class Plan(Frozen):
     listing: str = Field("", description="Digest of the source's listing.")
 
 
+Action = Literal["refresh", "publish", "override", "rollback", "repair"]
+"""What moved the live version: ``override`` published a refused version, ``repair`` restored a lost pointer from its copy."""
+
+
+class AuditEvent(Frozen):
+    """A move of the live version, or the begin or end of a hold; then both versions are the same."""
+
+    action: Action
+    at: datetime
+    by: str = Field(description="The person; the operating system's user for a refresh.")
+    reason: str | None = None
+    run_id: str | None = Field(None, description="The refresh; null for an operator.")
+    from_version: str | None = Field(description="Live before; null: none, or unknown.")
+    to_version: str
+
+
 class Pointer(Frozen):
-    """The one mutable object that readers follow. ``held``: refreshes build but don't publish."""
+    """The one mutable object that readers follow.
+
+    Attributes:
+        held: Refreshes build but don't publish.
+        moved: Its last move, kept here until the audit log has it: a kill between both writes loses nothing.
+    """
 
     version: str
     previous: str | None
     since: datetime
     held: bool = False
     fence: int = 0
+    moved: AuditEvent | None = None
 
 
 class Lease(Frozen):

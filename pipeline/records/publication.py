@@ -1,15 +1,15 @@
 """The pointer to the live version, and the compare-and-swap that moves it."""
 
-import getpass
 from collections.abc import Collection
 from datetime import UTC, datetime
 
 from backends.stores.checksums import damage
 from backends.stores.objects import read_model, reading
+from pipeline.records.audit import read_events, this_person, write_event
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, UserError
 from schemas.ids import version_time
 from schemas.ports import ObjectStore
-from schemas.versions import Lease, Manifest, Override, Pointer, VersionList, VersionRow
+from schemas.versions import Action, AuditEvent, Lease, Manifest, Override, Pointer, VersionList, VersionRow
 
 LIVE = "LIVE"
 COPY = "LIVE.copy"
@@ -44,16 +44,29 @@ def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
 
 
 def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
-    """Write the pointer and its copy if the ETag still matches; return whether it did."""
+    """Write the pointer, its audit event and its copy if the ETag still matches; return whether it did.
+
+    The event of the pointer before is written first, in case that writer was killed.
+    """
+    if (before := readable_pointer(store)) is not None:
+        _log_move(store, before)
     data = pointer.model_dump_json().encode()
     if not store.swap(LIVE, data, etag):
         return False
+    _log_move(store, pointer)
     store.replace(COPY, data)
     return True
 
 
+def _log_move(store: ObjectStore, pointer: Pointer) -> None:
+    if pointer.moved is not None:
+        write_event(store, pointer.moved)
+
+
 def repair_pointer(store: ObjectStore, corpus: str) -> None:
-    """Restore a damaged pointer from its copy, or a damaged copy from the pointer. Call it under the lease.
+    """Restore a damaged pointer from its copy, a damaged copy from the pointer, and the audit log's last event.
+
+    Call it under the lease.
 
     Raises:
         UserError: Neither can be read, so an operator has to name the live version.
@@ -69,10 +82,15 @@ def repair_pointer(store: ObjectStore, corpus: str) -> None:
                 f"{error.message.partition(';')[0]}, and there is no copy of it; say which version is live: "
                 f"inset publish {corpus} VERSION (there are: {known})"
             ) from error
-        _write_pointer(store, copy, store.etag(LIVE))
+        last = read_events(store, 1)
+        reason = error.message.partition(";")[0]
+        moved = _move("repair", last[0].to_version if last else None, copy.version, reason=reason)
+        _write_pointer(store, copy.model_copy(update={"moved": moved}), store.etag(LIVE))
         return
-    if pointer is not None and last_pointer(store) != pointer:
-        store.replace(COPY, pointer.model_dump_json().encode())
+    if pointer is not None:
+        _log_move(store, pointer)
+        if last_pointer(store) != pointer:
+            store.replace(COPY, pointer.model_dump_json().encode())
 
 
 def drop_previous(store: ObjectStore, gone: Collection[str]) -> None:
@@ -135,9 +153,16 @@ def manifests(store: ObjectStore) -> list[Manifest]:
 
 
 def move_pointer(
-    store: ObjectStore, version: str, *, expected: str | None, held: bool, lease: Lease | None = None, since: datetime
+    store: ObjectStore,
+    version: str,
+    *,
+    expected: str | None,
+    held: bool,
+    lease: Lease | None = None,
+    since: datetime,
+    moved: AuditEvent | None = None,
 ) -> Pointer:
-    """Make a version live: the only commit of a refresh.
+    """Make a version live: the only commit of a refresh. The audit log gets an event.
 
     Args:
         store: The corpus's store.
@@ -146,6 +171,7 @@ def move_pointer(
         held: Later refreshes build without publishing.
         lease: The publishing run's; None for an operator.
         since: The time of the move.
+        moved: An operator's event for the audit log; None for a refresh.
 
     Raises:
         ContractError: Another version was published meanwhile, or a later run took over the lease.
@@ -159,16 +185,21 @@ def move_pointer(
     fence = lease.fence if lease else (live.fence if live else 0)
     if live is not None and fence < live.fence:
         raise ContractError(f"{version} was not published: a later run published meanwhile; refresh again")
-    pointer = Pointer(version=version, previous=expected, since=since, held=held, fence=fence)
+    if moved is None:
+        moved = _move("refresh", expected, version, run_id=lease.run_id if lease else None, at=since)
+    pointer = Pointer(version=version, previous=expected, since=since, held=held, fence=fence, moved=moved)
     if not _write_pointer(store, pointer, etag):
         raise ContractError(f"{version} was not published: another publication came first; refresh again")
     return pointer
 
 
-def roll_back(store: ObjectStore, corpus: str, version: str | None = None) -> Pointer:
+def roll_back(
+    store: ObjectStore, corpus: str, version: str | None = None, *, by: str | None = None, reason: str | None = None
+) -> Pointer:
     """Make an older version live, and hold the corpus until ``publish``.
 
-    None means the previous version.
+    None means the previous version. ``by`` and ``reason`` are for the audit log; the person is by default the operating
+    system's user.
 
     Raises:
         UserError: Nothing is live, or there is no such version.
@@ -182,32 +213,67 @@ def roll_back(store: ObjectStore, corpus: str, version: str | None = None) -> Po
         target = None
     if target is None:
         raise UserError(f"corpus {corpus}: {live.version} is the first version; there is none before it to roll back to")
-    return _publish_again(store, corpus, target, live, held=True)
+    return _publish_again(store, corpus, live, _move("rollback", live.version, target, by=by, reason=reason))
 
 
-def publish_version(store: ObjectStore, corpus: str, version: str, *, override: str | None = None) -> Pointer:
+def publish_version(
+    store: ObjectStore,
+    corpus: str,
+    version: str,
+    *,
+    override: str | None = None,
+    by: str | None = None,
+    reason: str | None = None,
+) -> Pointer:
     """Make a finished version live, and end a hold.
 
-    ``override``, the reason why a refused version goes live anyway, is stored with the version.
+    ``override``, the reason why a refused version goes live anyway, is stored with the version. ``by`` and ``reason`` are for
+    the audit log; the person is by default the operating system's user, the reason that of the override.
 
     Raises:
         UserError: There is no such version, or the reason is empty.
         GateError: A gate refused the version, and there is no override.
     """
-    if override is not None:
-        _override(store, named_manifest(store, corpus, version), override)
+    action: Action = "publish"
+    if override is not None and _override(store, named_manifest(store, corpus, version), override, by):
+        action, reason = "override", reason or override
     try:
         live = read_pointer(store)
     except DamagedError:
-        return _replace_pointer(store, corpus, version)
-    return _publish_again(store, corpus, version, live, held=False)
+        copy = last_pointer(store)
+        moved = _move(action, copy.version if copy else None, version, by=by, reason=reason)
+        return _replace_pointer(store, corpus, copy, moved)
+    moved = _move(action, live.version if live else None, version, by=by, reason=reason)
+    return _publish_again(store, corpus, live, moved)
 
 
-def _replace_pointer(store: ObjectStore, corpus: str, version: str) -> Pointer:
+def _move(
+    action: Action,
+    from_version: str | None,
+    to_version: str,
+    *,
+    by: str | None = None,
+    reason: str | None = None,
+    run_id: str | None = None,
+    at: datetime | None = None,
+) -> AuditEvent:
+    """Return an event for the audit log, now and by the operating system's user unless said otherwise."""
+    return AuditEvent(
+        action=action,
+        at=at or datetime.now(UTC),
+        by=by or this_person(),
+        reason=(reason or "").strip() or None,
+        run_id=run_id,
+        from_version=from_version,
+        to_version=to_version,
+    )
+
+
+def _replace_pointer(store: ObjectStore, corpus: str, copy: Pointer | None, moved: AuditEvent) -> Pointer:
     """Replace a pointer that can't be read, since an operator has named the live version."""
-    _publishable(store, corpus, version)
-    copy = last_pointer(store)
-    pointer = Pointer(version=version, previous=None, since=datetime.now(UTC), fence=copy.fence if copy else 0)
+    _publishable(store, corpus, moved.to_version)
+    fence = copy.fence if copy else 0
+    pointer = Pointer(version=moved.to_version, previous=None, since=moved.at, fence=fence, moved=moved)
     return _write_or_raise(store, corpus, pointer, store.etag(LIVE))
 
 
@@ -217,12 +283,15 @@ def _write_or_raise(store: ObjectStore, corpus: str, pointer: Pointer, etag: str
     return pointer
 
 
-def _override(store: ObjectStore, manifest: Manifest, reason: str) -> None:
+def _override(store: ObjectStore, manifest: Manifest, reason: str, by: str | None) -> bool:
+    """Store the override of a refused version; return whether there was anything to override."""
     if not reason.strip():
         raise UserError("an override needs a reason; people will read it with this version")
-    if refusals := refusals_of(manifest):
-        override = Override(reason=reason.strip(), by=getpass.getuser(), at=datetime.now(UTC), refusals=refusals)
+    refusals = refusals_of(manifest)
+    if refusals:
+        override = Override(reason=reason.strip(), by=by or this_person(), at=datetime.now(UTC), refusals=refusals)
         store.replace(_override_name(manifest.version), override.model_dump_json(indent=1).encode())
+    return bool(refusals)
 
 
 def _override_name(version: str) -> str:
@@ -237,13 +306,16 @@ def read_override(store: ObjectStore, version: str) -> Override | None:
         return None
 
 
-def _publish_again(store: ObjectStore, corpus: str, version: str, live: Pointer | None, *, held: bool) -> Pointer:
+def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved: AuditEvent) -> Pointer:
+    version, held = moved.to_version, moved.action == "rollback"
     _publishable(store, corpus, version)
     if live is not None and live.version == version:
         now, etag = _read_pointer(store)
-        pointer = (now or live).model_copy(update={"held": held})
-        return _write_or_raise(store, corpus, pointer, etag)
-    return move_pointer(store, version, expected=live.version if live else None, held=held, since=datetime.now(UTC))
+        pointer = now or live
+        if pointer.held == held:
+            return pointer
+        return _write_or_raise(store, corpus, pointer.model_copy(update={"held": held, "moved": moved}), etag)
+    return move_pointer(store, version, expected=moved.from_version, held=held, since=moved.at, moved=moved)
 
 
 def _publishable(store: ObjectStore, corpus: str, version: str) -> None:

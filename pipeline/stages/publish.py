@@ -74,26 +74,40 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
     return True
 
 
-def roll_back_version(workspace: Workspace, version: str | None = None) -> Pointer:
+def roll_back_version(
+    workspace: Workspace, version: str | None = None, *, by: str | None = None, reason: str | None = None
+) -> Pointer:
     """Make an older version live (None means the previous one), hold the corpus, and move the alias.
+
+    ``by`` and ``reason`` are for the audit log; the person is by default the operating system's user.
 
     Raises:
         UserError: Nothing is live, or there is no such version.
         GateError: A gate refused the version.
     """
-    pointer = roll_back(workspace.store, workspace.corpus.name, version)
+    pointer = roll_back(workspace.store, workspace.corpus.name, version, by=by, reason=reason)
     update_alias(workspace)
     return pointer
 
 
-def make_live(workspace: Workspace, version: str, *, override: str | None = None) -> Pointer:
+def make_live(
+    workspace: Workspace,
+    version: str,
+    *,
+    override: str | None = None,
+    by: str | None = None,
+    reason: str | None = None,
+) -> Pointer:
     """Make a finished version live, end a hold, and move the alias; ``override`` is the reason to ignore its gates.
+
+    ``by`` and ``reason`` are for the audit log; the person is by default the operating system's user, the reason that of the
+    override.
 
     Raises:
         UserError: There is no such version, or the reason is empty.
         GateError: A gate refused the version, and there is no override.
     """
-    pointer = publish_version(workspace.store, workspace.corpus.name, version, override=override)
+    pointer = publish_version(workspace.store, workspace.corpus.name, version, override=override, by=by, reason=reason)
     update_alias(workspace)
     return pointer
 

@@ -821,9 +821,10 @@ def doctor(
         print_json(diagnosis)
     else:
         for finding in diagnosis.findings:
+            mark = "!" if finding.warning else "✓" if finding.ok else "✗"
             for line in f"{finding.subject}: {finding.message}".split("\n"):
-                show(f"{'✓' if finding.ok else '✗'} {line}")
-            if finding.remedy and not finding.ok:
+                show(f"{mark} {line}")
+            if finding.remedy and (finding.warning or not finding.ok):
                 show(f"    → {finding.remedy}")
     if not diagnosis.ok:
         raise typer.Exit(2)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from schemas.trace import TraceStep
 
 _DAYS = ["%Y-%m-%d", "%Y-%m", "%Y"]
+_TIME = "%Y-%m-%d %H:%M"
+"""Times of the command are in UTC."""
 _EXCERPT = 300
 """Characters shown of a hit."""
 
@@ -44,6 +46,8 @@ CorpusArgument = Annotated[
     str, typer.Argument(metavar="CORPUS", help="A corpus: NAME for corpora/NAME.yaml, or the path of a corpus file.")
 ]
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the corpus's audit log.")]
+_NAMES = ", or live, previous, latest"
+VersionOption = Annotated[str | None, typer.Option(help=f"A version{_NAMES}; by default live.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 REFUSED = 3
@@ -179,11 +183,23 @@ def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
         return
     if not listed.versions:
         say(f"{corpus}: no version yet; run: inset refresh {corpus}")
-    columns = ("version", "state", "documents", "quarantined", "rows", "parent")
-    print_table("", columns, [[getattr(row, column) for column in columns] for row in listed.versions])
+        return
+    columns = ("version", "state", "created (UTC)", "documents", "quarantined", "rows", "parent")
+    rows = [
+        (
+            *(row.version, f"{row.state}, previous" if row.version == listed.previous else row.state),
+            *(f"{row.created:{_TIME}}", row.documents, row.quarantined, row.rows, row.parent),
+        )
+        for row in listed.versions
+    ]
+    print_table("", columns, rows, fold=False)
     for row in listed.versions:
         if row.override is not None:
-            say(f"{row.version} passed its gates by the word of {row.override.by}: {row.override.reason}")
+            say(
+                f"{row.version}: gates overridden on {row.override.at:{_TIME}} UTC by {row.override.by}: {row.override.reason}"
+            )
+    if listed.problem is not None:
+        say(listed.problem)
     if listed.held:
         say(f"{corpus} is held since a rollback: refreshes publish nothing until: inset publish {corpus} VERSION")
 
@@ -191,7 +207,7 @@ def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
 @app.command()
 def diff(
     corpus: CorpusArgument,
-    base: Annotated[str, typer.Argument(metavar="A", help="A version.")],
+    base: Annotated[str, typer.Argument(metavar="A", help=f"A version{_NAMES}.")],
     version: Annotated[str, typer.Argument(metavar="B", help="A later one.")],
     as_json: Json = False,
 ) -> None:
@@ -210,7 +226,7 @@ def diff(
 @app.command()
 def rollback(
     corpus: CorpusArgument,
-    version: Annotated[str | None, typer.Argument(help="The version to go back to; by default the previous one.")] = None,
+    version: Annotated[str | None, typer.Argument(help=f"The version to go back to{_NAMES}; by default previous.")] = None,
     reason: Reason = None,
     as_json: Json = False,
 ) -> None:
@@ -228,7 +244,7 @@ def rollback(
 @app.command()
 def publish(
     corpus: CorpusArgument,
-    version: Annotated[str, typer.Argument(help="A version that passed its gates.")],
+    version: Annotated[str, typer.Argument(help="A version that passed its gates, or previous, latest.")],
     override: Annotated[
         str | None, typer.Option(metavar="REASON", help="Publish a refused version; the reason is stored with it.")
     ] = None,
@@ -277,7 +293,7 @@ def mirror(
     to: Annotated[
         str, typer.Option("--to", metavar="CORPUS", help="The corpus whose file names the other store and engine.")
     ],
-    version: Annotated[str | None, typer.Option(help="A version; by default the live one.")] = None,
+    version: VersionOption = None,
     as_json: Json = False,
 ) -> None:
     """Copy a version to another store or engine, without computing anything again."""
@@ -364,7 +380,7 @@ def search(
     highlight: Annotated[
         bool, typer.Option("--highlight", help="Also mark the sentence nearest in meaning, which takes longer.")
     ] = False,
-    version: Annotated[str | None, typer.Option(help="A version; by default the live one.")] = None,
+    version: VersionOption = None,
     image: Annotated[
         Path | None,
         typer.Option(help="A picture to search by, alone or with QUERY, where the corpus has a model of pictures."),
@@ -596,7 +612,7 @@ def ask(
     ] = None,
     pages: Annotated[list[str] | None, typer.Option(help="Answer from these pages, such as 3 or 3-9.")] = None,
     image: Annotated[Path | None, typer.Option(help="A picture that goes with the question.")] = None,
-    version: Annotated[str | None, typer.Option(help="A version; by default the live one.")] = None,
+    version: VersionOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Show the rest of each passage too.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
@@ -738,7 +754,7 @@ def export(
         ),
     ] = "paper",
     unique_texts: Annotated[bool, typer.Option("--unique-texts", help="Write each text once, with all its pages.")] = False,
-    version: Annotated[str | None, typer.Option(help="A version; by default the live one.")] = None,
+    version: VersionOption = None,
     as_json: Json = False,
 ) -> None:
     """Write the live version's pages and figures to a Parquet file, for other tools."""
@@ -808,9 +824,10 @@ def doctor(
         print_json(diagnosis)
     else:
         for finding in diagnosis.findings:
+            mark = "!" if finding.warning else "✓" if finding.ok else "✗"
             for line in f"{finding.subject}: {finding.message}".split("\n"):
-                show(f"{'✓' if finding.ok else '✗'} {line}")
-            if finding.remedy and not finding.ok:
+                show(f"{mark} {line}")
+            if finding.remedy and (finding.warning or not finding.ok):
                 show(f"    → {finding.remedy}")
     if not diagnosis.ok:
         raise typer.Exit(2)

@@ -60,7 +60,7 @@ def _show(health: "list[CorpusHealth]") -> None:
         counts = (one.counts.documents, one.counts.quarantined) if one.counts else ("", "")
         gates = f"{sum(gate.passed for gate in one.gates)} of {len(one.gates)}" if one.gates else ""
         rows.append((one.corpus, one.state, one.live or "", since, "now" if one.refreshing else last, *counts, gates))
-    print_table("", columns, rows)
+    print_table("", columns, rows, fold=False)
     for one in health:
         for problem in one.problems:
             show(f": {problem}", bold=one.corpus)

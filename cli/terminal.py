@@ -31,6 +31,9 @@ from rich.text import Text
 
 from schemas import printing
 
+_ANY_WIDTH = 10_000
+"""Characters; wider than any table."""
+
 _errors = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -92,8 +95,8 @@ def print_markdown(text: str) -> None:
         _out.print(Text(fit), end="")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, fold: bool = True) -> None:
+    """Print a table; if the terminal is too narrow, fold its cells, or without ``fold`` print each row as one line."""
     table = Table(
         title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
@@ -101,7 +104,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else printing.line(str(cell))) for cell in row))
-    _out.print(table)
+    if fold or _out.measure(table, options=_out.options.update(width=_ANY_WIDTH)).maximum <= _out.width:
+        _out.print(table)
+        return
+    for first, *rest in rows:
+        named = [f"{column} {cell}" for column, cell in zip(columns[1:], rest, strict=True) if cell not in (None, "")]
+        show(f"  {', '.join(named)}", bold=str(first))
 
 
 class _Steps:

@@ -54,4 +54,4 @@ def publish_approved(workspace: Workspace, manifest: Manifest, *, reason: str, b
         raise ContractError(
             f"{manifest.version} was approved, but {live.version} went live meanwhile; compare them, then publish by hand"
         )
-    make_live(workspace, manifest.version, override=reason if refusals_of(manifest) else None)
+    make_live(workspace, manifest.version, override=reason if refusals_of(manifest) else None, reason=reason, by=by)

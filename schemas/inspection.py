@@ -80,12 +80,13 @@ class InspectedDocument(Frozen):
 
 
 class Finding(Frozen):
-    """A check of the installation, and how to repair what failed."""
+    """A check of the installation, and how to repair what failed. A warning works, and wants a decision of a person."""
 
     subject: str
     ok: bool
     message: str
     remedy: str = ""
+    warning: bool = False
 
 
 class Diagnosis(Frozen):

@@ -389,7 +389,9 @@ class VersionList(Frozen):
 
     corpus: str
     live: str | None
+    previous: str | None = Field(None, description="The version that was live before.")
     held: bool
+    problem: str | None = Field(None, description="Why the live version is unknown, and what to do.")
     versions: list[VersionRow]
 
 

@@ -18,10 +18,11 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.inspection.render import render
 from pipeline.records.descriptions import match, open_descriptions
 from pipeline.records.evidence import evidence_parts
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.publication import named_manifest
+from pipeline.records.version_names import resolve_version
 from schemas.corpus.captions import CONTEXT
 from schemas.corpus.parse import TagOptions
-from schemas.errors import BadInputError, DamagedError, NotFoundError, UserError
+from schemas.errors import BadInputError, DamagedError, UserError
 from schemas.evidence import Modality
 from schemas.flags import REFUSING
 from schemas.generation import Description, Subject
@@ -130,11 +131,8 @@ def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, re
         NotFoundError: Nothing is published yet.
         UserError: The file can't be written.
     """
-    name = workspace.corpus.name
-    pointer = read_pointer(workspace.store)
-    manifest = read_manifest(workspace.store, pointer.version) if pointer else None
-    if manifest is None:
-        raise NotFoundError(f"corpus {name}: nothing is published yet; run: inset refresh {name}")
+    live = resolve_version(workspace.store, workspace.corpus.name, "live")
+    manifest = named_manifest(workspace.store, workspace.corpus.name, live)
     facts, cards = _look_up(workspace, manifest, flagged=flagged)
     pictures = _Pictures(workspace)
 
@@ -145,7 +143,7 @@ def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, re
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("w", encoding="utf-8") as file:
-            file.writelines(caption_sheet(name, facts, cards, show, flagged=flagged))
+            file.writelines(caption_sheet(workspace.corpus.name, facts, cards, show, flagged=flagged))
     except OSError as error:
         raise UserError(f"can't write {out}: {error.strerror or error}") from error
     return CaptionSheet(

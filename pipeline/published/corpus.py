@@ -221,8 +221,8 @@ class PublishedCorpus:
         """Return a summary of the live version."""
         with self._versions.reading():
             pointer = self._versions.live()
-        if pointer is None:
-            return CorpusOverview(name=self.name, problem=self._versions.nothing_live)
+            if pointer is None:
+                return CorpusOverview(name=self.name, problem=self._versions.nothing_live())
         with self._versions.opened(pointer) as opened:
             counts = opened.counts
             sources = sorted(source for named in opened.sources.values() for source in named)

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from backends.stores.document_files import parsed_file, read_parsed
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_ledger
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.publication import read_manifest
+from pipeline.records.version_names import resolve_version
 from schemas.beyond_text import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
 from schemas.errors import NotFoundError, UserError
 from schemas.progress import Report, silent
@@ -89,11 +90,7 @@ def _write(
 
 def _manifest(workspace: Workspace, version: str | None) -> Manifest:
     name = workspace.corpus.name
-    if version is None:
-        pointer = read_pointer(workspace.store)
-        if pointer is None:
-            raise NotFoundError(f"corpus {name}: nothing is published yet; run: inset refresh {name}")
-        version = pointer.version
+    version = resolve_version(workspace.store, name, version or "live")
     manifest = read_manifest(workspace.store, version)
     if manifest is None:
         raise NotFoundError(f"corpus {name}: there is no version {version}")

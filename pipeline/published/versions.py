@@ -12,6 +12,7 @@ from pipeline.corpus.corpora import QuerySettings
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import manifest_name, read_pointer
+from pipeline.records.version_names import nothing_live, resolve_version
 from schemas.errors import (
     BadInputError,
     InsetError,
@@ -37,10 +38,9 @@ class OpenVersions:
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._was_live = False
 
-    @property
     def nothing_live(self) -> str:
-        """Message for a corpus without a published version."""
-        return f"corpus {self._name}: nothing is published yet; run: inset refresh {self._name}"
+        """Return the message for a corpus without a published version."""
+        return nothing_live(self._workspace.store, self._name)
 
     def live(self) -> Pointer | None:
         """Return the live version; None where this process has seen none.
@@ -83,12 +83,14 @@ class OpenVersions:
 
     @contextlib.contextmanager
     def opened(self, wanted: str | Pointer | None) -> Iterator[OpenVersion]:
-        """Open a version, the live one where None; errors are translated as by ``reading``."""
-        if wanted is None:
-            with self.reading():
-                wanted = self.live()
+        """Open a version, the live one where None, by ``resolve_version``; errors are translated as by ``reading``."""
+        with self.reading():
             if wanted is None:
-                raise NotFoundError(self.nothing_live)
+                wanted = self.live()
+                if wanted is None:
+                    raise NotFoundError(self.nothing_live())
+            elif isinstance(wanted, str):
+                wanted = resolve_version(self._workspace.store, self._name, wanted)
         version = wanted.version if isinstance(wanted, Pointer) else wanted
         with self.reading(version):
             # A named version may have been removed while it was open here; the live one is never removed.

@@ -13,6 +13,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import named_manifest, readable_manifest
+from pipeline.records.version_names import resolve_version
 from schemas.differences import VersionDiff
 from schemas.errors import DamagedError
 from schemas.evidence import rows_before
@@ -28,13 +29,13 @@ _METRICS = {"recall_at_1", "recall_at_10", "reciprocal_rank", "ndcg_at_10", "fig
 
 
 def compare_versions(workspace: Workspace, base: str, version: str) -> VersionDiff:
-    """Return what changed from one finished version to another.
+    """Return what changed from one finished version to another, each by name or as ``resolve_version`` knows it.
 
     Raises:
         UserError: There is no such version.
     """
     store, corpus = workspace.store, workspace.corpus.name
-    one, other = (named_manifest(store, corpus, name) for name in (base, version))
+    one, other = (named_manifest(store, corpus, resolve_version(store, corpus, name)) for name in (base, version))
     return _compared(store, one, other)
 
 

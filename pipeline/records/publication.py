@@ -340,12 +340,19 @@ def refusals_of(manifest: Manifest) -> list[str]:
 
 
 def list_versions(store: ObjectStore, corpus: str) -> VersionList:
-    """Return all finished versions of a corpus, newest first."""
-    live = read_pointer(store)
+    """Return all finished versions of a corpus, newest first, even if the pointer is lost."""
+    problem = None
+    try:
+        live = read_pointer(store)
+    except DamagedError as error:
+        live, copy = None, last_pointer(store)
+        problem = error.message + (f" (the copy of it names {copy.version})" if copy else "")
     return VersionList(
         corpus=corpus,
         live=live.version if live else None,
+        previous=live.previous if live else None,
         held=live.held if live else False,
+        problem=problem,
         versions=[
             row for version in reversed(store.folders("versions")) if (row := _row(store, version, live)) is not None
         ],

@@ -18,6 +18,7 @@ from pipeline.records.publication import (
     refusals_of,
     roll_back,
 )
+from pipeline.records.version_names import resolve_version
 from schemas.corpus import Corpus
 from schemas.errors import ContractError
 from schemas.ids import collection_name, sha256, version_file
@@ -85,7 +86,8 @@ def roll_back_version(
         UserError: Nothing is live, or there is no such version.
         GateError: A gate refused the version.
     """
-    pointer = roll_back(workspace.store, workspace.corpus.name, version, by=by, reason=reason)
+    store, corpus = workspace.store, workspace.corpus.name
+    pointer = roll_back(store, corpus, version and resolve_version(store, corpus, version), by=by, reason=reason)
     update_alias(workspace)
     return pointer
 
@@ -107,7 +109,10 @@ def make_live(
         UserError: There is no such version, or the reason is empty.
         GateError: A gate refused the version, and there is no override.
     """
-    pointer = publish_version(workspace.store, workspace.corpus.name, version, override=override, by=by, reason=reason)
+    store, corpus = workspace.store, workspace.corpus.name
+    pointer = publish_version(
+        store, corpus, resolve_version(store, corpus, version), override=override, by=by, reason=reason
+    )
     update_alias(workspace)
     return pointer
 

@@ -17,7 +17,15 @@ from pipeline.records.damage_note import note_damage
 from pipeline.records.inventory import Damage
 from pipeline.records.languages import unknown_languages
 from pipeline.records.lease import LEASE
-from pipeline.records.publication import COPY, LIVE, list_versions, read_manifest, read_pointer, readable_pointer
+from pipeline.records.publication import (
+    COPY,
+    LIVE,
+    list_versions,
+    override_hint,
+    read_manifest,
+    read_pointer,
+    readable_pointer,
+)
 from pipeline.upkeep.repair import Damages, find_damage
 from schemas.errors import DamagedError, InsetError
 from schemas.inspection import Diagnosis, Finding
@@ -74,13 +82,16 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
         except InsetError as error:
             yield Finding(subject=f"corpus {name}", ok=False, message=error.message, remedy="correct the corpus file")
             continue
-        yield from _corpus(workspace)
-        yield from _objects(workspace, deep=deep, report=report)
+        said = set()
+        for finding in (*_corpus(workspace), *_objects(workspace, deep=deep, report=report)):
+            if finding.ok or finding.message not in said:  # several checks need the pointer
+                yield finding
+            said.add(finding.message)
 
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
     subject = f"corpus {workspace.corpus.name}"
-    checks: list[Callable[[Workspace], Finding]] = [
+    checks: list[Callable[[Workspace], Finding | None]] = [
         _source,
         _store,
         _passwords,
@@ -88,6 +99,9 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         _preset,
         _answers,
         _live,
+        _refused,
+        _hold,
+        _quarantine,
         _languages,
         _index,
         _alias,
@@ -101,7 +115,8 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         except InsetError as error:
             remedy = f"correct {workspace.file}, or what it names"
             finding = Finding(subject="", ok=False, message=error.message, remedy=remedy)
-        yield finding.model_copy(update={"subject": f"{subject}{finding.subject}"})
+        if finding is not None:
+            yield finding.model_copy(update={"subject": f"{subject}{finding.subject}"})
 
 
 def _source(workspace: Workspace) -> Finding:
@@ -151,13 +166,38 @@ def _answers(workspace: Workspace) -> Finding:
 
 
 def _live(workspace: Workspace) -> Finding:
-    listed = list_versions(workspace.store, workspace.corpus.name)
-    if listed.live is None:
-        message = "nothing is published yet"
-        return Finding(subject=" version", ok=True, message=message, remedy=f"inset refresh {workspace.corpus.name}")
-    left_out = next((row.quarantined for row in listed.versions if row.version == listed.live), 0)
-    held = "; held since a rollback" if listed.held else ""
-    return Finding(subject=" version", ok=True, message=f"{listed.live} is live, {left_out} documents in quarantine{held}")
+    live = read_pointer(workspace.store)
+    message = f"{live.version} is live" if live else "nothing is published yet"
+    return Finding(subject=" version", ok=True, message=message)
+
+
+def _refused(workspace: Workspace) -> Finding | None:
+    name = workspace.corpus.name
+    newest = next(iter(list_versions(workspace.store, name).versions), None)
+    if newest is None or newest.state != "refused":
+        return None
+    message = f"the newest version, {newest.version}, was refused: {'; '.join(newest.refusals)}"
+    return Finding(subject=" version", ok=True, warning=True, message=message, remedy=override_hint(name, newest.version))
+
+
+def _hold(workspace: Workspace) -> Finding | None:
+    live = read_pointer(workspace.store)
+    if live is None or not live.held:
+        return None
+    message = f"held since a rollback on {live.since:%Y-%m-%d %H:%M} UTC: refreshes publish nothing"
+    return Finding(
+        subject=" version", ok=True, warning=True, message=message, remedy=f"inset publish {workspace.corpus.name} VERSION"
+    )
+
+
+def _quarantine(workspace: Workspace) -> Finding | None:
+    name, live = workspace.corpus.name, read_pointer(workspace.store)
+    manifest = read_manifest(workspace.store, live.version) if live else None
+    if manifest is None or not manifest.counts.quarantined:
+        return None
+    message = f"{manifest.counts.quarantined} documents of {manifest.version} are in quarantine"
+    remedy = f"to see why: inset quarantine {name}; to try them again: inset quarantine {name} --replay"
+    return Finding(subject=" quarantine", ok=True, warning=True, message=message, remedy=remedy)
 
 
 def _languages(workspace: Workspace) -> Finding:

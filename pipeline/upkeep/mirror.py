@@ -18,6 +18,7 @@ from pipeline.records.lease import holding, release
 from pipeline.records.needs import Needs, needs_of, objects_of
 from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
 from pipeline.records.vectors import open_vectors
+from pipeline.records.version_names import resolve_version
 from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import ContractError, DamagedError, UserError
 from schemas.ids import collection_name, version_file
@@ -40,8 +41,8 @@ def mirror(workspace: Workspace, target: Workspace, version: str | None = None, 
         ContractError: An object that the version needs is missing.
         TransientError: A store or engine doesn't answer, or the target is being refreshed.
     """
-    manifest = named_manifest(workspace.store, workspace.corpus.name, version or _live(workspace))
-    version = manifest.version
+    version = resolve_version(workspace.store, workspace.corpus.name, version or "live")
+    manifest = named_manifest(workspace.store, workspace.corpus.name, version)
     if target.store.root == workspace.store.root:
         raise UserError(
             f"{target.file} keeps its versions where {workspace.file} does; name another store there. To move a corpus to "
@@ -68,13 +69,6 @@ def mirror(workspace: Workspace, target: Workspace, version: str | None = None, 
         objects=copied,
         rows=manifest.counts.rows,
     )
-
-
-def _live(workspace: Workspace) -> str:
-    pointer = read_pointer(workspace.store)
-    if pointer is None:
-        raise UserError(f"corpus {workspace.corpus.name}: nothing is live; say which version to copy, or publish one")
-    return pointer.version
 
 
 def _claim(target: Workspace, version: str) -> None:

@@ -88,6 +88,8 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     write_manual(folder / "pdfs" / "broken.pdf", "repaired valve", seed=3)
 
     assert inset("rollback", "manuals", "--json").json["version"] == first.json["version"]
+    listed = inset("versions", "manuals")
+    assert f"{second['version']}  state ready, previous, created (UTC) 20" in listed.out
     states = {row["version"]: row["state"] for row in inset("versions", "manuals", "--json").json["versions"]}
     assert states[first.json["version"]] == "live"
     held = inset("refresh", "manuals", "--json").json
@@ -95,7 +97,7 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     assert inset("publish", "manuals", held["version"]).code == 0
     changed = inset("diff", "manuals", first.json["version"], held["version"], "--json").json
     assert (changed["documents"]["added"], len(changed["figures_gained"])) == (["broken.pdf"], 2)
-    assert "## Documents added: 1" in inset("diff", "manuals", first.json["version"], held["version"]).out
+    assert "## Documents added: 1" in inset("diff", "manuals", "previous", "live").out
 
     _search_and_ask(inset, held["version"])
     _many_questions(inset, folder)
@@ -104,6 +106,15 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     exported = inset("export", "manuals", "--out", folder / "pages.parquet", "--images", "none", "--json").json
     assert (exported["version"], exported["pages"], exported["images"]) == (held["version"], 6, 6)
     assert Path(exported["file"]).is_file()
+    for name, version in {"live": held, "previous": first.json, "latest": held}.items():
+        found = inset("search", "manuals", "screws", "--version", name, "-k", "1", "--json").json
+        assert found["version"] == version["version"]
+    live = next((folder / ".inset").rglob("LIVE"))
+    live.unlink()
+    lost = inset("versions", "manuals")
+    assert (lost.code, held["version"] in lost.out) == (0, True)
+    assert "LIVE is missing; to restore it: inset refresh manuals, or choose a version" in lost.err
+    assert inset("publish", "manuals", "latest").code == 0
 
 
 def test_pages_that_fail_alike_are_one_line(folder: Path, inset: Inset) -> None:
@@ -223,6 +234,10 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     assert "empty.pdf (empty_file); to see why: inset quarantine manuals" in reason
     assert "empty_file" in inset("quarantine", "manuals").out
     (version,) = [row["version"] for row in inset("versions", "manuals", "--json").json["versions"]]
+    unpublished = inset("search", "manuals", "valve").err
+    assert f"nothing is published; {version} was refused: quarantine ceiling: " in unpublished
+    assert override_hint in unpublished
+    assert "inset refresh" not in unpublished, "it would refuse again"
     assert override_hint == f'if it is to go live all the same: inset publish manuals {version} --override "REASON"'
     stopped = inset("publish", "manuals", version)
     assert (stopped.code, override_hint in stopped.err) == (3, True)

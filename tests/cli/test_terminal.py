@@ -26,6 +26,18 @@ def test_what_matched_is_bold_and_the_nearest_sentence_underlined(screen: io.Str
     )
 
 
+@pytest.mark.parametrize(("width", "lines"), [(60, 2), (30, 1)])
+def test_a_table_that_may_not_be_folded_is_plain_lines_on_a_narrow_terminal(
+    screen: io.StringIO, monkeypatch: pytest.MonkeyPatch, width: int, lines: int
+) -> None:
+    version = "20260131T020000Z-1f6c2d3e"
+    monkeypatch.setattr(terminal._out, "width", width)
+    terminal.print_table("", ("version", "state", "parent"), [(version, "live", None)], fold=False)
+    shown = screen.getvalue().splitlines()
+    assert (len(shown), version in shown[-1]) == (lines, True)
+    assert ("state live" in shown[-1]) == (lines == 1)
+
+
 def test_a_part_says_that_there_is_more(screen: io.StringIO) -> None:
     terminal.show_marked(TEXT, 6, 13, marks=[(0, 9)], sentence=None)
     assert screen.getvalue() == "   …\x1b[1mthe\x1b[0m oil…\n"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
+from pipeline.records.audit import read_events
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from tests.dags.airflow_runs import airflow, events, states

@@ -123,5 +123,5 @@ def test_the_same_place_is_refused(published: Workspace) -> None:
 
 def test_nothing_live_is_said(published: Workspace, tmp_path: Path) -> None:
     empty = _other(published, str(tmp_path / "elsewhere"))
-    with pytest.raises(UserError, match="nothing is live"):
+    with pytest.raises(UserError, match="nothing is published yet"):
         mirror(empty, published)

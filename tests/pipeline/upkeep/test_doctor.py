@@ -1,0 +1,45 @@
+"""What ``inset doctor`` finds."""
+
+from pathlib import Path
+
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.records.publication import LIVE, roll_back
+from pipeline.run import refresh
+from pipeline.upkeep.doctor import diagnose
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+
+def _warnings(workspace: Workspace) -> dict[str, str]:
+    diagnosis = diagnose([str(workspace.file)])
+    assert diagnosis.ok, "a warning is no fault"
+    return {finding.message: finding.remedy for finding in diagnosis.findings if finding.warning}
+
+
+def test_what_wants_a_decision_is_a_warning(published: Workspace) -> None:
+    assert _warnings(published) == {}
+    pdfs, folder = Path(published.corpus.source), published.file.parent.parent
+    (pdfs / "page.pdf").write_bytes(b"<html>")
+    second = refresh(open_workspace(str(write_corpus(folder, "gates: {max_quarantined: 0.9}\n")))).version
+    quarantined = f"1 documents of {second} are in quarantine"
+    assert _warnings(published) == {
+        quarantined: "to see why: inset quarantine manuals; to try them again: inset quarantine manuals --replay"
+    }
+    write_manual(pdfs / "crane.pdf", "tower crane", seed=7)
+    third = refresh(open_workspace(str(write_corpus(folder)))).version
+    (refused,) = (message for message in _warnings(published) if message != quarantined)
+    assert refused.startswith(f"the newest version, {third}, was refused: quarantine ceiling: ")
+    assert f"inset publish manuals {third} --override" in _warnings(published)[refused]
+    roll_back(published.store, "manuals")
+    (held,) = (
+        remedy for message, remedy in _warnings(published).items() if message.startswith("held since a rollback on ")
+    )
+    assert held == "inset publish manuals VERSION"
+    assert quarantined not in _warnings(published), "of the live version"
+
+
+def test_a_finding_is_said_once(published: Workspace) -> None:
+    (Path(published.store.root) / LIVE).unlink()
+    wrong = [finding for finding in diagnose([str(published.file)]).findings if not finding.ok]
+    assert [finding.message for finding in wrong] == [f"{published.store.root}/LIVE is missing"]
+    assert wrong[0].remedy.startswith("to restore it: inset refresh manuals")

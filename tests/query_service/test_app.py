@@ -1,7 +1,7 @@
 import base64
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import anyio
@@ -28,6 +28,24 @@ def error_of(response: Any) -> tuple[int, str, str]:
     assert set(body) == {"error"}
     assert "\n" not in body["error"]["message"]
     return response.status_code, body["error"]["code"], body["error"]["message"]
+
+
+def serve(
+    corpus: FakeCorpus, method: str, path: str, messages: list[Message], headers: Sequence[tuple[bytes, bytes]] = ()
+) -> list[Message]:
+    """Send a request's ASGI messages to the service, and return those that it sends."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope |= {"headers": [(b"host", b"localhost"), *headers], "http_version": "1.1", "scheme": "http", "root_path": ""}
+    anyio.run(create_app({"pumps": corpus}), scope, receive, send)
+    return sent
 
 
 class TestQuestions:
@@ -209,6 +227,12 @@ class TestErrors:
         headers = {"content-type": "application/json"}
         assert error_of(client.post(f"{BASE}/answer", content=pieces(), headers=headers))[:2] == (413, "too_large")
 
+    def test_a_huge_body_is_refused_by_its_announced_length_before_it_is_read(self, corpus: FakeCorpus) -> None:
+        messages: list[Message] = [{"type": "http.request", "body": b"{", "more_body": True}]
+        length = [(b"content-length", str(2 * PICTURE_LIMIT).encode()), (b"content-type", b"application/json")]
+        start, _ = serve(corpus, "POST", f"{BASE}/answer", messages, length)
+        assert start["status"] == 413
+
 
 class TestArtifacts:
     def test_a_figure_of_a_version_may_be_kept_for_good(self, client: TestClient, corpus: FakeCorpus) -> None:
@@ -278,19 +302,8 @@ class TestArtifacts:
         assert int(response.headers["retry-after"]) > 0
 
     def test_a_page_whose_reader_left_is_no_longer_drawn(self, corpus: FakeCorpus) -> None:
-        app = create_app({"pumps": corpus})
-        path = f"{BASE}/documents/{DOC_ID}/pages/9.png"
-        messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}, {"type": "http.disconnect"}]
-
-        async def receive() -> Message:
-            return messages.pop(0)
-
-        async def send(_message: Message) -> None:
-            """Nobody listens."""
-
-        scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
-        scope |= {"headers": [(b"host", b"localhost")], "http_version": "1.1", "scheme": "http", "root_path": ""}
-        anyio.run(app, scope, receive, send)
+        body: Message = {"type": "http.request", "body": b"", "more_body": False}
+        serve(corpus, "GET", f"{BASE}/documents/{DOC_ID}/pages/9.png", [body, {"type": "http.disconnect"}])
         assert corpus.files.drawing is not None
         assert corpus.files.drawing.cancelled()
 
@@ -373,6 +386,11 @@ class TestHead:
         got, head = client.get(path), client.head(path)
         assert head.content == b""
         assert (head.status_code, head.headers) == (got.status_code, got.headers)
+
+    def test_head_sends_no_body(self, corpus: FakeCorpus) -> None:
+        """Servers and clients drop one that is sent."""
+        start, *others = serve(corpus, "HEAD", "/v1/corpora", [{"type": "http.request", "body": b"", "more_body": False}])
+        assert (start["status"], [message["body"] for message in others]) == (200, [b""] * len(others))
 
     def test_what_only_takes_a_post_takes_no_head(self, client: TestClient) -> None:
         assert client.head(f"{BASE}/search").status_code == 405

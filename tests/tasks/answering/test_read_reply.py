@@ -12,7 +12,7 @@ from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TableP
 from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
 from schemas.tags import TagTemplate
 from tasks.answering.compose import ModelInput, answer_prompt, compose
-from tasks.answering.read_reply import ReplyReader
+from tasks.answering.read_reply import MOST_HELD, ReplyReader
 
 STEPS = 5
 
@@ -308,3 +308,14 @@ def test_a_reply_without_an_end_is_read_to_its_end(endless: str) -> None:
     reader.close()
     assert not reader.says_no_answer
     assert reader.parts
+
+
+def test_endless_blanks_are_held_back_no_longer_than_a_name() -> None:
+    """Each piece is compared with all that is held, so an unbounded head costs the square of the reply."""
+    prose = ReplyReader(SENT)
+    code = ReplyReader(SENT)
+    code.feed("```\n")
+    for reader in (prose, code):
+        for _ in range(3_000):
+            reader.feed(" ")
+            assert len(reader._writer._head or "") <= MOST_HELD

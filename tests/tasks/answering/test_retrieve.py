@@ -109,6 +109,14 @@ def test_near_copies_don_t_crowd_out_the_rest(index: MemoryIndex) -> None:
     assert places(search(index, "", "dense", 2, diversity=0.6)) != {25, 45}
 
 
+def test_rows_beyond_the_pool_of_diversity_keep_their_order_behind_it(index: MemoryIndex) -> None:
+    plain = ids(search(index, "", "dense", 30))
+    diverse = ids(search(index, "", steps(retrieve=[DENSE], select={"diversity": 0.6, "pool": 10}), 30))
+    assert set(diverse[:10]) == set(plain[:10])
+    assert diverse[:10] != plain[:10]
+    assert diverse[10:] == plain[10:]
+
+
 def test_stop_words_are_left_out_unless_they_are_all_there_is(index: MemoryIndex) -> None:
     assert len(search(index, "the firmware", "bm25", 60)) == 60
     assert places(search(index, "the firmware", "bm25", 60, stop_words="english")) == {3, 13, 23, 33, 43, 53}

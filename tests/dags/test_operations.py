@@ -50,7 +50,7 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path:
     assert pointer is not None
     assert (pointer.version, pointer.held) == (first, True)
     (event,) = read_events(workspace.store, 1)
-    assert (event.reason, event.by, event.after) == ("wrong screws", "dag_test", first)
+    assert (event.reason, event.by, event.to_version) == ("wrong screws", "dag_test", first)
 
     conf = f'{{"corpus": "manuals", "version": "{second}", "reason": "screws are right"}}'
     done = airflow(env, "dags", "test", "inset_publish", "--conf", conf)

@@ -24,6 +24,7 @@ _REASON = Param("", type="string", title="Reason", description="Kept in the corp
 _DAG: dict[str, Any] = {
     "start_date": datetime(2025, 1, 1, tzinfo=UTC),
     "catchup": False,
+    "is_paused_upon_creation": False,
     "tags": ["inset", "operate"],
     "default_args": {"owner": "inset", **RETRIES},
 }

@@ -1,10 +1,12 @@
 """The health of every corpus, read from pointers, leases and manifests only."""
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 
 from croniter import croniter
 from pydantic import Field
@@ -78,6 +80,7 @@ class CorpusHealth(Frozen):
         corpus: Its name.
         file: Its corpus file.
         schedule: Cron expression or preset; None without one.
+        runs: When it is refreshed, in words.
         state: The worst of what was found.
         problems: A line a problem, the worst first; [] where all is well.
         live: The live version; None where nothing is published.
@@ -98,6 +101,7 @@ class CorpusHealth(Frozen):
     corpus: str
     file: str
     schedule: str | None
+    runs: str
     state: State
     problems: list[str]
     live: str | None = None
@@ -134,32 +138,41 @@ def corpora_health(
     Stores are read at once. A corpus that is broken, or whose store doesn't answer within ``timeout_s``, costs its own entry.
     """
     moment = now or datetime.now(UTC)
-    read: dict[str, CorpusHealth] = {}
-    reading = [_start_reading(one, moment, read) for one in found]
-    deadline = time.monotonic() + timeout_s
-    for thread in reading:
-        thread.join(max(0.0, deadline - time.monotonic()))
+    reading = [_start_reading(one, moment) for one in found]
+    wait(reading, timeout_s)
     late = f"the store didn't answer within {timeout_s:g} s; is it reachable?"
-    return [read.get(one.name) or _without_store(one, State.UNREACHABLE, late, moment) for one in found]
+    return [
+        read.result() if read.done() else _without_store(one, State.UNREACHABLE, late, moment)
+        for one, read in zip(found, reading, strict=True)
+    ]
 
 
-_reading: dict[str, threading.Thread] = {}
+_reading: dict[tuple[Path, str], "Future[CorpusHealth]"] = {}
+_lock = threading.Lock()
 
 
-def _start_reading(one: CorpusSchedule, now: datetime, read: dict[str, CorpusHealth]) -> threading.Thread:
-    """Read a corpus in a thread; where an earlier one still waits for its store, return that one, which adds nothing."""
-    waiting = _reading.get(one.name)
-    if waiting is not None and waiting.is_alive():
-        return waiting
-
-    def work() -> None:
-        read[one.name] = corpus_health(one, now)
-
+def _start_reading(one: CorpusSchedule, now: datetime) -> "Future[CorpusHealth]":
+    """Read a corpus in a thread, unless another request reads it now: a store that never answers takes one thread only."""
+    with _lock:
+        found = _reading.get((one.file, one.store))
+        if found is not None and not found.done():
+            return found
+        made = _reading[one.file, one.store] = Future[CorpusHealth]()
     # A daemon, since a store that never answers must not keep the process.
-    thread = threading.Thread(target=work, name=f"health of {one.name}", daemon=True)
-    _reading[one.name] = thread
-    thread.start()
-    return thread
+    work = threading.Thread(target=lambda: made.set_result(corpus_health(one, now)), name="health", daemon=True)
+    work.start()
+    return made
+
+
+def store_of(one: CorpusSchedule) -> ObjectStore:
+    """Return the store of a corpus, opened once a process, since making a client of S3 is slow and not thread-safe."""
+    with _lock:
+        return _open_store(one.store)
+
+
+@cache
+def _open_store(address: str) -> ObjectStore:
+    return open_store(address)
 
 
 def corpus_health(one: CorpusSchedule, now: datetime) -> CorpusHealth:
@@ -167,7 +180,7 @@ def corpus_health(one: CorpusSchedule, now: datetime) -> CorpusHealth:
     if one.problem:
         return _without_store(one, State.BROKEN, one.problem, now)
     try:
-        return _read_health(one, open_store(one.store), now)
+        return _read_health(one, store_of(one), now)
     except DamagedError as error:
         return _without_store(one, State.DAMAGED, error.message, now)
     except InsetError as error:
@@ -181,6 +194,7 @@ def _without_store(one: CorpusSchedule, state: State, problem: str, now: datetim
         corpus=one.name,
         file=str(one.file),
         schedule=one.schedule,
+        runs=_runs(one),
         due=_due(one.schedule, now),
         state=state,
         problems=problem.splitlines(),
@@ -215,6 +229,7 @@ def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> Corp
         corpus=one.name,
         file=str(one.file),
         schedule=one.schedule,
+        runs=_runs(one),
         state=found[0][0] if found else State.OK,
         problems=[text for _, text in found],
         live=pointer.version if pointer else None,
@@ -289,6 +304,12 @@ def _due(schedule: str | None, now: datetime) -> datetime | None:
         return None
     due: datetime = croniter(schedule, now).get_next(datetime)
     return due
+
+
+def _runs(one: CorpusSchedule) -> str:
+    options = one.operations
+    asset = f"when {options.after_asset} is updated" if options.after_asset else None
+    return one.schedule or asset or ("when the source changes" if options.watch_s else "by hand")
 
 
 def _stale(one: CorpusSchedule, succeeded: datetime | None, now: datetime) -> str:

@@ -5,9 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from backends.stores.object_store import open_store
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from pipeline.operations.health import corpora_health
+from pipeline.operations.health import corpora_health, store_of
 from pipeline.operations.history import changes, history, version_names
 from plugins.pages.access import PREFIX, ReadsDag, User, startable
 from plugins.pages.paging import Paged
@@ -47,7 +46,7 @@ def corpus(
     """Show a corpus with a page of its versions; with ``base`` and ``version``, what changed between them."""
     one = corpus_of(dag_id)
     (health,) = corpora_health([one])
-    store = open_store(one.store) if health.readable else None
+    store = store_of(one) if health.readable else None
     paged = Paged(version_names(store) if store else [], page, PER_PAGE)
     dags = {"publish": PUBLISH, "roll_back": ROLL_BACK, "prune": PRUNE, "refresh": dag_id}
     return render(
@@ -75,5 +74,5 @@ def diff(
     one = corpus_of(dag_id)
     if one.problem:
         raise NotFoundError(*one.problem.splitlines())
-    note = changes(str(one.file), open_store(one.store), base, version)
+    note = changes(str(one.file), store_of(one), base, version)
     return render(request, "changes.html", note=note)

@@ -92,7 +92,10 @@ async function submit(form) {
   const dag = form.dataset.dag;
   const conf = {};
   for (const field of form.elements) {
-    if (field.name) conf[field.name] = field.type === "checkbox" ? field.checked : field.dataset.json ? JSON.parse(field.value) : field.value.trim();
+    if (!field.name) continue;
+    if (field.type === "checkbox") conf[field.name] = field.checked;
+    else if (field.type === "number") field.value && (conf[field.name] = field.valueAsNumber);
+    else conf[field.name] = field.dataset.json ? JSON.parse(field.value) : field.value.trim();
   }
   const show = (text, kind = "") => {
     outcome.hidden = false;

@@ -1,7 +1,9 @@
 """The state of each corpus, at any size, whatever is wrong with another one."""
 
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -64,6 +66,20 @@ def test_a_corpus_is_stale_once_two_scheduled_times_passed_without_a_run(folder:
     assert late.due > NOW + timedelta(days=3)
 
 
+@pytest.mark.parametrize(
+    ("more", "runs"),
+    [
+        ("", "by hand"),
+        ('schedule: "@daily"\n', "@daily"),
+        ("operations: {watch_s: 60}\n", "when the source changes"),
+        ("operations: {after_asset: 's3://manuals'}\n", "when s3://manuals is updated"),
+    ],
+)
+def test_it_says_when_a_corpus_is_refreshed(folder: Path, more: str, runs: str) -> None:
+    write_corpus(folder, "pumps", more=more)
+    assert corpus_health(schedule_of("pumps"), NOW).runs == runs
+
+
 def test_a_run_under_way_is_shown_and_a_dead_one_is_unfinished(folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=1)
     store.replace(f"versions/{version_name(1)}/plan.json", b"{}")
@@ -101,21 +117,40 @@ def test_a_store_that_never_answers_costs_its_own_line_and_is_asked_once(
     write_corpus(folder, "good", versions=1)
     write_corpus(folder, "hangs", versions=1)
     asked = Counter[str]()
-    opened = object_store.open_store
+    read = object_store.FolderStore.read_mutable
+    answers = threading.Event()
 
-    def open_slowly(address: str) -> object:
-        asked[address.rpartition("/")[2]] += 1
-        if address.endswith("hangs"):
-            time.sleep(3)
-        return opened(address)
+    def read_slowly(self: object_store.FolderStore, name: str) -> tuple[bytes, str] | None:
+        if name == LIVE:
+            asked[self.root.rpartition("/")[2]] += 1
+            assert "hangs" not in self.root or answers.wait(60)
+        return read(self, name)
 
-    monkeypatch.setattr(health, "open_store", open_slowly)
+    monkeypatch.setattr(object_store.FolderStore, "read_mutable", read_slowly)
     for _ in range(3):
         begun = time.monotonic()
-        states = {one.corpus: one.state for one in corpora_health(corpus_schedules(), timeout_s=0.3)}
-        assert time.monotonic() - begun < 2
+        states = {one.corpus: one.state for one in corpora_health(corpus_schedules(), timeout_s=0.5)}
+        assert time.monotonic() - begun < 5
         assert states == {"good": State.OK, "hangs": State.UNREACHABLE}
     assert asked == {"good": 3, "hangs": 1}
+    answers.set()
+    assert {one.state for one in corpora_health(corpus_schedules(), timeout_s=60)} == {State.OK}
+
+
+def test_requests_at_the_same_time_share_one_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_corpus(folder, "pumps", versions=1)
+    read = object_store.FolderStore.read_mutable
+    both = threading.Event()
+
+    def read_later(self: object_store.FolderStore, name: str) -> tuple[bytes, str] | None:
+        assert both.wait(60)
+        return read(self, name)
+
+    monkeypatch.setattr(object_store.FolderStore, "read_mutable", read_later)
+    with ThreadPoolExecutor(2) as requests:
+        found = [requests.submit(corpora_health, corpus_schedules(), timeout_s=60) for _ in range(2)]
+        threading.Timer(0.3, both.set).start()
+        assert [one.result()[0].state for one in found] == [State.OK, State.OK]
 
 
 def test_fifty_corpora_of_a_hundred_versions_cost_few_small_reads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

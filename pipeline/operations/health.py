@@ -101,9 +101,9 @@ class CorpusHealth(Frozen):
     corpus: str
     file: str
     schedule: str | None
-    runs: str
     state: State
     problems: list[str]
+    runs: str = "by hand"
     live: str | None = None
     live_since: datetime | None = None
     held: bool = False

@@ -104,6 +104,7 @@ class CorpusHealth(Frozen):
     runs: str
     state: State
     problems: list[str]
+    runs: str = "by hand"
     live: str | None = None
     live_since: datetime | None = None
     held: bool = False
@@ -304,6 +305,12 @@ def _due(schedule: str | None, now: datetime) -> datetime | None:
         return None
     due: datetime = croniter(schedule, now).get_next(datetime)
     return due
+
+
+def _runs(one: CorpusSchedule) -> str:
+    options = one.operations
+    asset = f"when {options.after_asset} is updated" if options.after_asset else None
+    return one.schedule or asset or ("when the source changes" if options.watch_s else "by hand")
 
 
 def _stale(one: CorpusSchedule, succeeded: datetime | None, now: datetime) -> str:

@@ -12,7 +12,7 @@ from schemas.errors import DamagedError
 from schemas.frozen import Frozen
 from schemas.ids import version_file, version_time
 from schemas.ports import ObjectStore
-from schemas.versions import Override, Pointer
+from schemas.versions import AuditEvent, Override, Pointer
 from tasks.versions.diff import release_note
 
 
@@ -29,6 +29,7 @@ class VersionEntry(Frozen):
         gates: The verdicts on it.
         refusals: The gates that refused it, with their messages; or what is damaged.
         override: Who published it although it was refused, and why.
+        moved: The latest event of the audit log that made it live; None where that is too long ago.
     """
 
     version: str
@@ -40,6 +41,7 @@ class VersionEntry(Frozen):
     gates: Sequence[GateMargin] = ()
     refusals: Sequence[str] = ()
     override: Override | None = None
+    moved: AuditEvent | None = None
 
     @property
     def publishable(self) -> bool:
@@ -52,10 +54,14 @@ def version_names(store: ObjectStore) -> list[str]:
     return store.folders("versions")[::-1]
 
 
-def history(store: ObjectStore, names: Sequence[str]) -> list[VersionEntry]:
-    """Return some versions in the order of their names; one that is damaged is an entry all the same."""
+def history(store: ObjectStore, names: Sequence[str], events: Sequence[AuditEvent] = ()) -> list[VersionEntry]:
+    """Return some versions in the order of their names; one that is damaged is an entry all the same.
+
+    ``events`` are those of the audit log, newest first, that say who made which version live.
+    """
     pointer = readable_pointer(store)
-    return [_entry(store, name, pointer) for name in names]
+    moved = {event.to_version: event for event in reversed(events)}
+    return [_entry(store, name, pointer).model_copy(update={"moved": moved.get(name)}) for name in names]
 
 
 def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> VersionEntry:

@@ -8,12 +8,16 @@ from fastapi.responses import HTMLResponse
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from pipeline.operations.health import corpora_health, store_of
 from pipeline.operations.history import changes, history, version_names
+from pipeline.records.audit import read_events
 from plugins.pages.access import PREFIX, ReadsDag, User, startable
 from plugins.pages.paging import Paged
 from plugins.pages.rendering import render
 from schemas.errors import NotFoundError
 
 PER_PAGE = 20
+EVENTS = 20
+"""Events of the audit log that are read and shown."""
+
 PUBLISH, ROLL_BACK, PRUNE = "inset_publish", "inset_roll_back", "inset_prune"
 """The DAGs that the page starts."""
 
@@ -47,6 +51,7 @@ def corpus(
     one = corpus_of(dag_id)
     (health,) = corpora_health([one])
     store = store_of(one) if health.readable else None
+    events = read_events(store, EVENTS) if store else []
     paged = Paged(version_names(store) if store else [], page, PER_PAGE)
     dags = {"publish": PUBLISH, "roll_back": ROLL_BACK, "prune": PRUNE, "refresh": dag_id}
     return render(
@@ -54,7 +59,8 @@ def corpus(
         "corpus.html",
         corpus=health,
         paged=paged,
-        versions=history(store, paged.items) if store else [],
+        versions=history(store, paged.items, events) if store else [],
+        events=events,
         base=base,
         version=version,
         dag_id=dag_id,

@@ -11,6 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from schemas.versions import AuditEvent
+
 _FOLDER = Path(__file__).parent
 WEB = _FOLDER / "web"
 
@@ -79,6 +81,12 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
 
+def _event(event: AuditEvent) -> Markup:
+    """Return an event of the audit log as a line."""
+    reason = Markup(": {}").format(event.reason) if event.reason else ""
+    return Markup("Live by {} ({}), {}{}").format(event.by, event.action, _time(event.at), reason)
+
+
 def _time(moment: datetime | None) -> Markup:
     """Return a moment as an element that the script shows in the reader's time zone."""
     if moment is None:
@@ -96,6 +104,7 @@ _environment = Environment(
 _environment.filters |= {
     "ago": ago,
     "combine": lambda one, other: one | other,
+    "event": _event,
     "margin": _margin,
     "markdown": markdown,
     "number": _number,

@@ -66,15 +66,18 @@ def test_a_corpus_is_stale_once_two_scheduled_times_passed_without_a_run(folder:
     assert late.due > NOW + timedelta(days=3)
 
 
-def test_the_corpus_file_says_how_old_is_stale_and_when_it_runs(folder: Path) -> None:
-    more = "operations: {stale_h: 12, watch_s: 60}\n"
-    store = write_corpus(folder, "pumps", versions=1, more=more)
-    lease.acquire(store, "run", tied_to_process=False)
-    lease.release(store, "run")
-    assert corpus_health(schedule_of("pumps"), NOW + timedelta(hours=11)).state is State.OK
-    late = corpus_health(schedule_of("pumps"), NOW + timedelta(hours=13))
-    assert (late.state, late.runs) == (State.STALE, "when the source changes")
-    assert "stale_h allows 12 h" in late.problems[0]
+@pytest.mark.parametrize(
+    ("more", "runs"),
+    [
+        ("", "by hand"),
+        ('schedule: "@daily"\n', "@daily"),
+        ("operations: {watch_s: 60}\n", "when the source changes"),
+        ("operations: {after_asset: 's3://manuals'}\n", "when s3://manuals is updated"),
+    ],
+)
+def test_it_says_when_a_corpus_is_refreshed(folder: Path, more: str, runs: str) -> None:
+    write_corpus(folder, "pumps", more=more)
+    assert corpus_health(schedule_of("pumps"), NOW).runs == runs
 
 
 def test_a_run_under_way_is_shown_and_a_dead_one_is_unfinished(folder: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from pipeline.records.publication import publish_version
 from plugins.pages import corpus
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 from tests.plugins.pages.conftest import Rights
@@ -48,6 +49,17 @@ def test_who_may_not_start_runs_sees_buttons_that_do_nothing(client: TestClient,
     assert {usable for _, usable in buttons(client.get(TAB).text)} == {False}
     rights.starts = {"inset_roll_back"}
     assert [name for name, usable in buttons(client.get(TAB).text) if usable] == ["roll_back"]
+
+
+def test_the_tab_says_who_moved_the_live_version_and_why(client: TestClient, folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    refused = write_version(store, "pumps", 1, gates=[REFUSES])
+    publish_version(store, "pumps", refused, override="they <b>moved</b>", by="grace")
+    page = client.get(TAB).text
+    assert "Who moved the live version" in page
+    assert "Live by grace (override)" in page
+    assert "they &lt;b&gt;moved&lt;/b&gt;" in page
+    assert "<b>moved" not in page
 
 
 def test_the_versions_are_paged(client: TestClient, folder: Path) -> None:

@@ -83,6 +83,7 @@ def log_pruned(result: PruneResult) -> None:
     for what, counts in (("objects", result.objects), ("records", result.records)):
         for folder, count in counts.items():
             _logger.info("%s: %d %s of %s", did, count, what, folder)
+    _logger.info("%s: %s bytes", did, f"{result.bytes:,}")
 
 
 def log_mirrored(result: MirrorResult) -> None:

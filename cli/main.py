@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _DAYS = ["%Y-%m-%d", "%Y-%m", "%Y"]
 _TIME = "%Y-%m-%d %H:%M"
 """Times of the command are in UTC."""
+_MOVES = 10
+"""Last moves of the live version that are shown."""
 _EXCERPT = 300
 """Characters shown of a hit."""
 
@@ -179,14 +181,16 @@ def _of(pages: str) -> str:
 
 @app.command()
 def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
-    """List a corpus's versions."""
+    """List a corpus's versions, and who moved the live version lately."""
     from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.audit import read_events
     from pipeline.records.publication import list_versions
 
     workspace = open_workspace(corpus)
     listed = list_versions(workspace.store, workspace.corpus.name)
+    moves = read_events(workspace.store, _MOVES)
     if as_json:
-        print_json(listed)
+        print_json(listed.model_dump(mode="json") | {"moves": [move.model_dump(mode="json") for move in moves]})
         return
     if not listed.versions:
         say(f"{corpus}: no version yet; run: inset refresh {corpus}")
@@ -200,6 +204,9 @@ def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
         for row in listed.versions
     ]
     print_table("", columns, rows, fold=False)
+    if moves:
+        moved = [(f"{move.at:{_TIME}}", move.action, move.to_version, move.by, move.reason) for move in moves]
+        print_table("", ("moved (UTC)", "action", "version", "by", "reason"), moved, fold=False)
     for row in listed.versions:
         if row.override is not None:
             say(

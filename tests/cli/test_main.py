@@ -14,6 +14,7 @@ import pytest
 
 from cli import main
 from pipeline.corpus.workspace import open_workspace
+from pipeline.records.audit import this_person
 from pipeline.records.lease import acquire
 from schemas.documents import Chunk, StructuredDocument
 from tasks.enriching.chunk import chunk
@@ -255,7 +256,9 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     )
     assert inset("quarantine", "manuals", "--replay", "--json").json["published"]
     assert inset("publish", "manuals", version, "--override", "one empty file is no reason", "--json").code == 0
-    assert "one empty file is no reason" in inset("versions", "manuals").err
+    shown = inset("versions", "manuals")
+    assert f"{version}: gates overridden on " in shown.err
+    assert f"action override, version {version}, by {this_person()}, reason one empty file is no reason" in shown.out
     turn_off_ocr(folder, "gates: {max_quarantined: 0.0}\n")
     again = inset("refresh", "manuals", "--json")
     assert (again.code, again.json["version"], again.json["published"]) == (0, version, False), "it is the live version"

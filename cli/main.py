@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 
 import typer
 from pydantic import BaseModel
+from rich.filesize import decimal
 
 from cli.status import status
 from cli.step import step
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _DAYS = ["%Y-%m-%d", "%Y-%m", "%Y"]
 _TIME = "%Y-%m-%d %H:%M"
 """Times of the command are in UTC."""
+_MOVES = 10
+"""Last moves of the live version that are shown."""
 _EXCERPT = 300
 """Characters shown of a hit."""
 
@@ -119,7 +122,7 @@ def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
 
 def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.records.publication import override_hint
+    from pipeline.records.publication import override_hint, readable_pointer
     from pipeline.run import is_refused
     from pipeline.run import refresh as run
     from schemas.versions import RunOptions
@@ -132,10 +135,16 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
         print_json(result)
     else:
         counts = result.counts
-        state = "published" if result.published else "refused by a gate" if refused else "not published"
-        say(f"{corpus}: version {result.version} {state}")
-        if not result.published and not refused:
-            say("nothing changed, or the corpus is held since a rollback; see: inset versions " + corpus)
+        pointer = readable_pointer(workspace.store)
+        if result.published:
+            say(f"{corpus}: version {result.version} published")
+        elif refused:
+            say(f"{corpus}: version {result.version} refused by a gate")
+        elif pointer is not None and pointer.version != result.version:
+            say(f"{corpus}: version {result.version} not published: the corpus is held since a rollback")
+            say(f"to publish it, and end the hold: inset publish {corpus} {result.version}")
+        else:
+            say(f"{corpus}: nothing changed: version {result.version} stays live")
         say(
             f"{counts.documents} documents, {counts.pages} pages, {counts.tags} tags, {counts.rows} rows; "
             f"{counts.quarantined} in quarantine"
@@ -172,14 +181,16 @@ def _of(pages: str) -> str:
 
 @app.command()
 def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
-    """List a corpus's versions."""
+    """List a corpus's versions, and who moved the live version lately."""
     from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.audit import read_events
     from pipeline.records.publication import list_versions
 
     workspace = open_workspace(corpus)
     listed = list_versions(workspace.store, workspace.corpus.name)
+    moves = read_events(workspace.store, _MOVES)
     if as_json:
-        print_json(listed)
+        print_json(listed.model_dump(mode="json") | {"moves": [move.model_dump(mode="json") for move in moves]})
         return
     if not listed.versions:
         say(f"{corpus}: no version yet; run: inset refresh {corpus}")
@@ -193,6 +204,9 @@ def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
         for row in listed.versions
     ]
     print_table("", columns, rows, fold=False)
+    if moves:
+        moved = [(f"{move.at:{_TIME}}", move.action, move.to_version, move.by, move.reason) for move in moves]
+        print_table("", ("moved (UTC)", "action", "version", "by", "reason"), moved, fold=False)
     for row in listed.versions:
         if row.override is not None:
             say(
@@ -283,8 +297,13 @@ def prune(
     if not found:
         say(f"{corpus}: there is nothing that no kept version needs")
         return
-    print_table("", ("what", "where", "count"), found)
-    say(f"{corpus}: removed" if yes else f"{corpus}: nothing was removed yet; to remove it: inset prune {corpus} --yes")
+    print_table("", ("what", "where", "count"), found, fold=False)
+    size = decimal(result.bytes)
+    say(
+        f"{corpus}: removed, {size}"
+        if yes
+        else f"{corpus}: nothing was removed yet; to remove it, {size}: inset prune {corpus} --yes"
+    )
 
 
 @app.command()

@@ -39,13 +39,13 @@ def log_plan(plan: Plan) -> None:
 
 
 def log_note(stage: Stage, note: StageNote) -> None:
-    """Log a stage's gates, counts and failures."""
+    """Log a stage's gates, those that refuse first, then its counts and failures."""
     for gate in note.gates:
-        _logger.log(
-            logging.INFO if gate.passed else logging.ERROR,
-            "gate %s %s: %s",
-            *(gate.gate, "holds" if gate.passed else "REFUSES", line(gate.message)),
-        )
+        if not gate.passed:
+            _logger.error("gate %s REFUSES: %s", gate.gate, line(gate.message))
+    held = [f"{gate.gate} ({line(gate.message)})" for gate in note.gates if gate.passed]
+    if held:
+        _logger.info("gates that hold: %s", "; ".join(held))
     if note.counts:
         _logger.info("%s: %s", stage, counts_in_words(note.counts))
     _log_failures(note.failures)
@@ -83,6 +83,7 @@ def log_pruned(result: PruneResult) -> None:
     for what, counts in (("objects", result.objects), ("records", result.records)):
         for folder, count in counts.items():
             _logger.info("%s: %d %s of %s", did, count, what, folder)
+    _logger.info("%s: %s bytes", did, f"{result.bytes:,}")
 
 
 def log_mirrored(result: MirrorResult) -> None:

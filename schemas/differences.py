@@ -6,13 +6,17 @@ from schemas.frozen import Frozen
 
 
 class ChangedDocuments(Frozen):
-    """Changed sources. ``lost`` were indexed before and are in quarantine now; ``recovered`` the other way."""
+    """Changed sources. ``lost`` were indexed before and are in quarantine now; ``recovered`` the other way.
+
+    ``quarantined`` are all that are in quarantine now.
+    """
 
     added: list[str]
     changed: list[str]
     removed: list[str]
     lost: list[str]
     recovered: list[str] = Field(validation_alias=AliasChoices("recovered", "mended"))  # the latter: in older versions
+    quarantined: list[str] = Field([])
 
 
 class ChangedFigure(Frozen):

@@ -403,6 +403,9 @@ class PruneResult(Frozen):
     versions: list[str]
     objects: dict[str, int] = Field(description="Objects by the folder that they lie in.")
     records: dict[str, int] = Field(description="Records of caches by the cache's folder.")
+    bytes: int = Field(
+        0, description="Stored bytes of versions and objects, with index files that kept versions share, without records."
+    )
 
 
 class MirrorResult(Frozen):

@@ -39,10 +39,11 @@ class SharedObjects:
         )
         return (rows.cast(OBJECTS) for rows in found)
 
-    def spare(self, names: Iterable[str]) -> Iterator[str]:
-        """Return the names of the objects that aren't needed, sorted."""
+    def spare(self, names: Iterable[str]) -> Iterator[tuple[str, int]]:
+        """Yield names and stored bytes of the objects that aren't needed, by name."""
         self._load("needed", ((name, 0) for name in names))
-        return self._tables.values("SELECT name FROM objects ANTI JOIN needed USING (name) ORDER BY name")
+        for rows in self._tables.query("SELECT name, bytes FROM objects ANTI JOIN needed USING (name) ORDER BY name"):
+            yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
 
     def differing(self, expected: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, int | None]]:
         """Yield name, expected size and stored size (None where absent) of objects whose sizes differ."""

@@ -16,6 +16,7 @@ from pipeline.records.needs import needs_of
 from pipeline.records.picture_hashes import hash_cache
 from pipeline.records.shared_objects import SharedObjects
 from pipeline.upkeep.retain import removable_versions, sweep
+from schemas.ids import version_file
 from schemas.progress import Report, silent
 from schemas.versions import PruneResult
 
@@ -39,10 +40,12 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
 
 def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, report: Report) -> PruneResult:
     store = workspace.store
-    versions = removable_versions(workspace) if dry_run else sweep(workspace)
+    removable = removable_versions(workspace)
+    freed = {version: sum(size for _, size in store.listing(version_file(version, ""))) for version in removable}
+    versions = removable if dry_run else sweep(workspace)
     kept = set(store.folders("versions")) - set(versions)
     needs = needs_of(workspace, kept, tables, report)
-    spare = [*SharedObjects(tables, store).spare(needs.objects())]
+    spare = dict(SharedObjects(tables, store).spare(needs.objects()))
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
     paid = {
         cache.folder
@@ -51,13 +54,14 @@ def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, repo
     }
     # In needed caches, single records may be unneeded.
     kept_caches = paid | needs.records.keys() | {hash_cache(store).folder}
-    shards = [name for kind in CACHES for name in store.names(kind) if name.rpartition("/")[0] not in kept_caches]
+    stored = sorted(found for kind in CACHES for found in store.listing(kind))
+    spare |= {name: size for name, size in stored if name.rpartition("/")[0] not in kept_caches}
     halves = store.abandoned("")
-    counts = Counter(name.partition("/")[0] for name in (*spare, *shards))
+    counts = Counter(name.partition("/")[0] for name in spare)
     counts.update({"half written": len(halves)} if halves else {})
     records = {name: needed.spare() for name, needed in sorted(needs.records.items()) if name not in paid}
     if not dry_run:
-        for done, name in enumerate([*spare, *shards, *halves], 1):
+        for done, name in enumerate([*spare, *halves], 1):
             store.delete(name)
             report("remove", done, counts.total())
         for name, ids in records.items():
@@ -69,4 +73,5 @@ def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, repo
         versions=versions,
         objects=dict(counts),
         records={name: len(ids) for name, ids in records.items() if ids},
+        bytes=sum(freed.get(version, 0) for version in versions) + sum(spare.values()),
     )

@@ -74,8 +74,10 @@ def diff(base: VersionFacts | None, new: VersionFacts, figures: Iterable[tuple[p
 
 
 def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> ChangedDocuments:
-    found = ChangedDocuments(added=[], changed=[], removed=[], lost=[], recovered=[])
+    found = ChangedDocuments(added=[], changed=[], removed=[], lost=[], recovered=[], quarantined=[])
     for had, has in _paired(iter(before), iter(now)):
+        if has is not None and has.status is Status.QUARANTINED:
+            found.quarantined.append(has.source)
         if had is None or has is None:
             found.added.extend([has.source] if has else [])
             found.removed.extend([had.source] if had else [])
@@ -174,6 +176,7 @@ def _note(found: VersionDiff) -> Iterator[str]:
     yield from _names("Documents removed", found.documents.removed)
     yield from _names("Documents that went to quarantine", found.documents.lost)
     yield from _names("Documents that came out of quarantine", found.documents.recovered)
+    yield from _names("Documents in quarantine", found.documents.quarantined)
     if found.base:
         yield from _figures("Figures gained", found.figures_gained, found.more_figures_gained)
         yield from _figures("Figures lost", found.figures_lost, found.more_figures_lost)

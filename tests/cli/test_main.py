@@ -14,6 +14,7 @@ import pytest
 
 from cli import main
 from pipeline.corpus.workspace import open_workspace
+from pipeline.records.audit import this_person
 from pipeline.records.lease import acquire
 from schemas.documents import Chunk, StructuredDocument
 from tasks.enriching.chunk import chunk
@@ -76,6 +77,7 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     assert first.json["published"]
     again = inset("refresh", "manuals", "--json")
     assert (again.code, again.json["version"], again.json["published"]) == (0, first.json["version"], False)
+    assert f"manuals: nothing changed: version {first.json['version']} stays live\n" in inset("refresh", "manuals").err
 
     (folder / "pdfs" / "broken.pdf").write_bytes(b"<html>not found</html>")
     second = inset("refresh", "manuals", "--json").json
@@ -94,6 +96,9 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     assert states[first.json["version"]] == "live"
     held = inset("refresh", "manuals", "--json").json
     assert not held["published"]
+    said = inset("refresh", "manuals").err
+    assert f"manuals: version {held['version']} not published: the corpus is held since a rollback\n" in said
+    assert f"inset publish manuals {held['version']}\n" in said
     assert inset("publish", "manuals", held["version"]).code == 0
     changed = inset("diff", "manuals", first.json["version"], held["version"], "--json").json
     assert (changed["documents"]["added"], len(changed["figures_gained"])) == (["broken.pdf"], 2)
@@ -102,6 +107,10 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     _search_and_ask(inset, held["version"])
     _many_questions(inset, folder)
     spare = inset("prune", "manuals", "--json").json
+    inset("prune", "manuals", "--yes")
+    (next((folder / ".inset").rglob("documents")) / f"{'0' * 64}.pdf").write_bytes(bytes(2000))
+    assert "to remove it, 2.0 kB: inset prune manuals --yes" in inset("prune", "manuals").err
+    assert inset("prune", "manuals", "--yes").err.endswith("manuals: removed, 2.0 kB\n")
     assert (spare["removed"], spare["versions"]) == (False, [])
     exported = inset("export", "manuals", "--out", folder / "pages.parquet", "--images", "none", "--json").json
     assert (exported["version"], exported["pages"], exported["images"]) == (held["version"], 6, 6)
@@ -247,7 +256,9 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     )
     assert inset("quarantine", "manuals", "--replay", "--json").json["published"]
     assert inset("publish", "manuals", version, "--override", "one empty file is no reason", "--json").code == 0
-    assert "one empty file is no reason" in inset("versions", "manuals").err
+    shown = inset("versions", "manuals")
+    assert f"{version}: gates overridden on " in shown.err
+    assert f"action override, version {version}, by {this_person()}, reason one empty file is no reason" in shown.out
     turn_off_ocr(folder, "gates: {max_quarantined: 0.0}\n")
     again = inset("refresh", "manuals", "--json")
     assert (again.code, again.json["version"], again.json["published"]) == (0, version, False), "it is the live version"

@@ -11,7 +11,7 @@ from pipeline.records.lease import acquire
 from pipeline.run import refresh
 from pipeline.upkeep.prune import prune
 from pipeline.upkeep.retain import sweep
-from schemas.errors import UserError
+from schemas.errors import TransientError
 from schemas.evidence import EVIDENCE
 from schemas.ids import sha256
 from schemas.retrieval import AnswerQuery, Query
@@ -36,7 +36,7 @@ def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_fil
     write_manual(folder / "pdfs" / "pump.pdf", "oil pump", seed=5)
     live = refresh(workspace)
 
-    before = store.names("")
+    before, sizes = store.names(""), store.sizes("")
     would = prune(workspace, dry_run=True)
     assert not would.removed
     assert store.names("") == before, "a look removes nothing"
@@ -46,6 +46,8 @@ def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_fil
 
     done = prune(workspace, dry_run=False)
     assert (done.removed, done.objects, done.records) == (True, would.objects, would.records)
+    gone = {name for name in sizes.keys() - set(store.names("")) if not name.startswith("vectors/")}
+    assert done.bytes == would.bytes == sum(sizes[name] for name in gone), "records of a kept cache don't count"
     assert not [name for name in store.names("") if winch in name]
     assert prune(workspace, dry_run=True).objects == prune(workspace, dry_run=True).records == {}
     published = PublishedCorpus(workspace)
@@ -78,7 +80,7 @@ def test_a_pinned_version_stays_with_all_it_needs(corpus_file: Path) -> None:
 def test_a_refresh_that_runs_is_waited_for(corpus_file: Path) -> None:
     workspace = open_workspace(str(corpus_file))
     acquire(workspace.store, "a-run", tied_to_process=False)
-    with pytest.raises(UserError, match="a-run"):
+    with pytest.raises(TransientError, match="a-run"):
         prune(workspace, dry_run=True)
 
 

@@ -1,5 +1,6 @@
 """What changed between two versions."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -72,6 +73,10 @@ def test_what_became_of_documents_figures_and_questions() -> None:
     documents = found.documents
     assert (documents.added, documents.changed, documents.removed) == (["e.pdf"], ["a.pdf"], ["d.pdf"])
     assert (documents.lost, documents.recovered) == (["b.pdf"], ["c.pdf"])
+    new = [_row("a.pdf", "A"), _row("bad.pdf", "X", Status.QUARANTINED), _row("c.pdf", "C", Status.QUARANTINED)]
+    quarantined = diff(BASE, replace(NEW, sources=new), ())
+    assert quarantined.documents.quarantined == ["bad.pdf", "c.pdf"]
+    assert "## Documents in quarantine: 2\n\n- bad.pdf\n- c.pdf\n" in release_note(quarantined)
     assert found.figures_gained == [THIRD], "at its first place"
     assert [figure.figure_id for figure in found.figures_lost] == ["1"]
     assert (found.questions.asked, found.questions.won, found.questions.lost) == (2, ["q2"], ["q1"])
@@ -95,7 +100,7 @@ def test_figures_of_both_versions_stand_side_by_side() -> None:
 
 def test_nothing_changed_between_a_version_and_itself() -> None:
     found = diff(BASE, BASE, [(had, had) for had, _ in FIGURES])
-    assert not any(found.documents.model_dump().values())
+    assert not any(found.documents.model_dump(exclude={"quarantined"}).values())
     assert (found.figures_gained, found.figures_lost, found.questions.won, found.settings) == ([], [], [], {})
 
 

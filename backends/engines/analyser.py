@@ -237,10 +237,9 @@ _NOT_LATIN = frozenset[str]().union(
 
 @functools.lru_cache(8)
 def _stemmers(languages: frozenset[str]) -> list[Stem]:
-    algorithms = {STEMMERS[language] for language in languages if language in STEMMERS}
-    if not _NOT_LATIN.isdisjoint(languages):
-        algorithms.add("english")
-    return [_snowball(algorithm) for algorithm in sorted(algorithms)]
+    """Return the stemmers of texts in some languages, each once."""
+    kinds = {(STEMMERS.get(language, ""), language in _NOT_LATIN): language for language in languages}
+    return [_stemmer(kinds[kind]) for kind in sorted(kinds)]
 
 
 @functools.cache

@@ -48,6 +48,7 @@ def test_a_question_is_asked_in_every_language_of_the_version_and_no_term_twice(
     assert query_terms("installations", ["en", "fr", "ja", "tlh"]) == ["installations", "instal", "install"]
     assert query_terms("pumps", ["zh"]) == ["pumps", "pump"]
     assert query_terms("冷却水 水", ["zh"]) == ["冷却", "却水", "水"]
+    assert query_terms("ou", ["sr"]) == ["ou"], "a Latin word in a Serbian text has no Serbian stem"
 
 
 @given(st.text(), st.sampled_from([None, *sorted(STEMMERS), "zh", "ja", "th"]))

@@ -137,6 +137,16 @@ QUARANTINE = Gate(
     means="Share of documents that may be in quarantine.",
     remedy="to see why: inset quarantine {corpus}; correct them, or {ease}",
 )
+FEW_GONE = 2
+"""Documents that may be gone from the source whatever share they are: a person removes so many on purpose."""
+
+DOCUMENTS_GONE = Gate(
+    name="documents not gone",
+    key="max_documents_gone",
+    default=0.1,
+    means=f"Share of the live version's documents that may be gone from the source; {FEW_GONE} always may.",
+    remedy="put them back; if they are to go, {ease}",
+)
 RECALL = Gate(
     name="recall at 10",
     key="min_recall_at_10",
@@ -184,6 +194,7 @@ LONG_TEXTS = Gate(
 
 GATES: tuple[Gate, ...] = (
     QUARANTINE,
+    DOCUMENTS_GONE,
     RECALL,
     RECALL_KEPT,
     FUSION_HELPS,

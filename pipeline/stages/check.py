@@ -21,7 +21,7 @@ from pipeline.records.damage_note import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.languages import known_languages
-from pipeline.records.ledger import first_sources, indexed_pages, read_ledger
+from pipeline.records.ledger import first_sources, indexed_pages, read_ledger, readable_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import document_failures
@@ -45,6 +45,7 @@ from tasks.versions.check import (
     TagsArePlacements,
     TagsResolve,
     documents_conserved,
+    documents_gone,
     figures_are_their_names,
     one_figure_a_number,
     pictured_pages,
@@ -140,6 +141,7 @@ def _run_checks(
     counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE])
     gates = [
         *(law.gate for law in laws),
+        documents_gone(ledger, readable_ledger(store, plan.parent) if plan.parent else [], corpus.gates),
         pictures_by_their_text(data.by_text, corpus.gates),
         *(gate.judge_counts(counts, had, corpus.gates, compare) for gate in COUNTED),
     ]

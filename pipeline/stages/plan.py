@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NoReturn
 
 from backends.stores.document_files import parsed_file
 from evaluation.gates import OF_RETRIEVAL
@@ -12,7 +13,7 @@ from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls
 from pipeline.records.languages import unknown_languages
-from pipeline.records.ledger import readable_ledger
+from pipeline.records.ledger import indexed_pages, readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
 from pipeline.records.quarantine import read_failures
 from schemas.corpus.embeddings import EmbeddingOptions
@@ -37,15 +38,15 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
 
     Raises:
         UserError: The source was never there or never held a PDF, or the default preset or the answer settings are invalid.
-        TransientError: The source is missing now, or the engine of an earlier version of the same inputs doesn't answer.
+        TransientError: The source is missing or empty now, or the engine of an earlier version of the same inputs doesn't answer.
     """
     store, corpus = workspace.store, workspace.corpus
     live = read_pointer(store)
     ledger = readable_ledger(store, live.version) if live else []
     source = workspace.source()
     listed = _listed(workspace, source)
-    if not listed and not ledger:
-        raise UserError(f"source {corpus.source} holds no PDF; put some there, or correct 'source' in {workspace.file}")
+    if not listed:
+        _explain_empty_source(workspace, live, ledger)
     check_default_preset(workspace)
     check_answers(workspace)
     comparison = compare(listed, ledger, attempt=workspace.keys.attempt, digest=source.digest, retry=retry)
@@ -89,6 +90,18 @@ def _listed(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:
         if not manifests(workspace.store):
             raise
         raise TransientError(error.message) from error
+
+
+def _explain_empty_source(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow]) -> NoReturn:
+    """Say that a source has no PDF. Where a version is live, they are lost for the moment rather than removed on purpose."""
+    source = workspace.corpus.source
+    if live is None:
+        raise UserError(f"source {source} holds no PDF; put some there, or correct 'source' in {workspace.file}")
+    documents = len(indexed_pages(ledger)) or "some"
+    raise TransientError(
+        f"source {source} lists no PDF, but {documents} are live; no version is built of nothing: "
+        f"put them back, or correct 'source' in {workspace.file}"
+    )
 
 
 def _version_time(versions: Sequence[str]) -> datetime:

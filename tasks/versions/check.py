@@ -15,7 +15,7 @@ from PIL import Image
 
 from schemas.documents import TAGGED, Page, Placement, Role
 from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
-from schemas.gates import QUARANTINE, Bounds
+from schemas.gates import DOCUMENTS_GONE, FEW_GONE, QUARANTINE, Bounds
 from schemas.ids import figure_id
 from schemas.tags import TagTemplate, is_disarmed
 from schemas.versions import GateResult, LedgerRow, Plan, Status
@@ -394,6 +394,23 @@ def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str)
         found = f"{found}: {named}{rest}"
     remedy = None if documents else "to see why: inset quarantine {corpus}; correct them"
     return QUARANTINE.judge(share, bounds, found, passed=passed, remedy=remedy, corpus=corpus)
+
+
+def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bounds: Bounds) -> GateResult:
+    """Check how many indexed documents of the live version the source no longer has, under their or another name.
+
+    The value is 0 while no more than ``FEW_GONE`` are gone. ``before`` is the live version's ledger, [] without one.
+    """
+    sources, doc_ids = {row.source for row in ledger}, {row.doc_id for row in ledger}
+    had = {row.doc_id: row.source for row in reversed(before) if row.status is Status.INDEXED}
+    here = {row.doc_id for row in before if row.source in sources} | doc_ids
+    gone = sorted(source for doc_id, source in had.items() if doc_id not in here)
+    share = len(gone) / len(had) if had else 0.0
+    named = f": {', '.join(gone[:EXAMPLES])}" if gone else ""
+    rest = f" and {len(gone) - EXAMPLES} more" if len(gone) > EXAMPLES else ""
+    found = f"{len(gone)} of {len(had)} documents of the live version are gone from the source ({share:.0%})"
+    allowed = f"{bounds.of(DOCUMENTS_GONE):.0%}, or {FEW_GONE}, allowed"
+    return DOCUMENTS_GONE.judge(share if len(gone) > FEW_GONE else 0.0, bounds, f"{found}, {allowed}{named}{rest}")
 
 
 def _fault(name: str, load: Callable[[str], bytes]) -> str | None:

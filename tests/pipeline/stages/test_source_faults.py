@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.records.publication import read_pointer
 from pipeline.run import RefreshRun, is_refused, refresh
+from pipeline.stages.publish import make_live
 from ray_jobs import enrich
 from schemas.documents import ParsedDocument
 from schemas.errors import FailureCode, TransientError, UserError
@@ -99,6 +101,32 @@ def test_a_source_that_is_gone_is_an_outage_once_it_was_there(published: Workspa
     write_corpus(corpus_file.parent.parent, "store: ../new\n")
     with pytest.raises(UserError, match="is not a folder"):
         refresh(open_workspace(str(corpus_file)))
+
+
+def test_an_empty_listing_builds_no_version_of_a_corpus_that_is_live(published: Workspace, pdfs: Path) -> None:
+    before = published.store.names("")
+    for file in pdfs.iterdir():
+        file.rename(file.with_suffix(".aside"))
+    with pytest.raises(TransientError, match="lists no PDF, but 2 are live"):
+        refresh(published)
+    assert published.store.names("") == before
+
+
+def test_documents_that_vanish_from_the_source_refuse_a_version(published: Workspace, pdfs: Path) -> None:
+    for number, name in enumerate(("belt", "crane", "drill"), 5):
+        write_manual(pdfs / f"{name}.pdf", f"{name} drive", seed=number)
+    live = refresh(published).version
+    for name in ("belt", "crane", "drill"):
+        (pdfs / f"{name}.pdf").unlink()
+    result = refresh(open_workspace(str(write_corpus(pdfs.parent, "gates: {max_row_loss: 1}\n"))))
+    (refusal,) = [gate for gate in result.gates if not gate.passed]
+    assert refusal.gate == "documents not gone"
+    assert "3 of 5 documents of the live version are gone from the source (60%)" in refusal.message
+    assert "belt.pdf, crane.pdf, drill.pdf" in refusal.message
+    pointer = read_pointer(published.store)
+    assert pointer is not None
+    assert pointer.version == live
+    assert make_live(published, str(result.version), override="they are sold no longer").version == result.version
 
 
 def test_what_nobody_foresaw_in_a_document_costs_that_document(

@@ -16,7 +16,7 @@ from schemas.tags import PAPER, TagTemplate, escape, placeholder
 from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
 from schemas.violations import GateVerdict, Violation, by_document, in_words
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
-from tasks.versions.check import DocumentContent, documents_conserved, quarantine_ceiling
+from tasks.versions.check import DocumentContent, documents_conserved, documents_gone, quarantine_ceiling
 from tests.versions import (
     content_conserved,
     figures_are_their_names,
@@ -460,3 +460,27 @@ def test_a_picture_is_by_its_text_if_a_block_next_to_it_is_read_next(order: tupl
     ]
     figures = [PlacedFigure(picture, "", (), "", 0)]
     assert read_with_neighbours([Page(1, 595, 842, 0, 100)], blocks, figures) == {0: answer}
+
+
+class TestDocumentsGone:
+    @pytest.mark.parametrize(("before", "now"), [(0, 5), (10, 10), (4, 2), (30, 27)])
+    def test_holds(self, before: int, now: int) -> None:
+        assert documents_gone(ledger(now, 0), ledger(before, 0), GateOptions()).passed
+
+    @pytest.mark.parametrize(("before", "now", "share"), [(29, 26, 3 / 29), (8, 4, 0.5), (3, 0, 1.0)])
+    def test_fails_and_names_them(self, before: int, now: int, share: float) -> None:
+        gate = documents_gone(ledger(now, 0), ledger(before, 0), GateOptions())
+        assert not gate.passed
+        assert gate.value == pytest.approx(share)
+        assert f"{before - now} of {before} documents of the live version are gone from the source" in gate.message
+        assert ", ".join(sorted(f"{number}.pdf" for number in range(now, before))[:3]) in gate.message
+        assert ("and 1 more" in gate.message) == (before - now == 4)
+        assert documents_gone(ledger(now, 0), ledger(before, 0), GateOptions(max_documents_gone=share)).passed
+
+    def test_what_is_renamed_changed_copied_or_was_in_quarantine_is_not_gone(self) -> None:
+        before = ledger(4, 4)
+        renamed, changed, *kept = before[:4]
+        copies = [replace(row, source=f"copy/{row.source}") for row in kept]
+        now = [replace(renamed, source="renamed.pdf"), replace(changed, doc_id=f"{99:064x}"), *copies]
+        gate = documents_gone(now, before, GateOptions(max_documents_gone=0))
+        assert gate.message.startswith("0 of 4 documents")

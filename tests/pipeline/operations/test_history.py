@@ -9,7 +9,7 @@ from backends.stores import object_store
 from pipeline.corpus.workspace import Workspace
 from pipeline.operations.history import changes, history, version_names
 from pipeline.records.publication import manifest_name, publish_version
-from pipeline.refresh import refresh
+from pipeline.run import refresh
 from schemas.errors import UserError
 from tests.manuals import write_manual
 from tests.pipeline.operations.corpora import REFUSES, publish, version_name, write_corpus, write_version

@@ -105,6 +105,7 @@ _environment.filters |= {
     "ago": ago,
     "combine": lambda one, other: one | other,
     "event": _event,
+    "given": lambda values: {name: value for name, value in values.items() if value},
     "margin": _margin,
     "markdown": markdown,
     "number": _number,

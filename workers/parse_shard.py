@@ -1,8 +1,9 @@
 """Parse documents in child processes, which write the results to the store."""
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from backends.pdf.document import open_document
 from backends.pdf.opening import RELEASE
@@ -27,11 +28,12 @@ class ParseJob:
 
 @dataclass(frozen=True)
 class ParseOutcome:
-    """The number of parsed pages, or ``failures`` with a document failure."""
+    """The number of parsed pages, or ``failures`` with a document failure; ``seconds`` are 0 then."""
 
     doc_id: str
     pages: int
     failures: tuple[Failure, ...]
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,15 @@ def parse_documents(
         InsetError: The store or the source did not answer, or refused.
     """
     tasks = [_Task(job, source, store_address, options, tuple(passwords)) for job in jobs]
-    with contextlib.closing(run_all(_parse, tasks, options)) as outcomes:
+    with contextlib.closing(run_all(_timed_parse, tasks, options)) as outcomes:
         for task, last in outcomes:
             yield _outcome(task.job, last, run_id)
 
 
-def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> ParseOutcome:
+def _outcome(job: ParseJob, last: Done[tuple[int, float]] | Refused, run_id: str | None) -> ParseOutcome:
     if isinstance(last, Done):
-        return ParseOutcome(job.doc_id, last.result, ())
+        pages, seconds = last.result
+        return ParseOutcome(job.doc_id, pages, (), seconds)
     failure = Failure(
         source=job.source,
         doc_id=job.doc_id,
@@ -96,6 +99,11 @@ def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> Pa
         run_id=run_id,
     )
     return ParseOutcome(job.doc_id, 0, (failure,))
+
+
+def _timed_parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float]:
+    started = time.monotonic()
+    return _parse(task, opened), time.monotonic() - started
 
 
 def _parse(task: _Task, opened: Callable[[int], None]) -> int:

@@ -3,6 +3,7 @@
 Stages pass nothing but names, so that each may run in a process or on a machine of its own.
 """
 
+import heapq
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import Calibration, Counts, GateResult, Plan, PlannedDocument, Spent
+from schemas.versions import Calibration, Counts, GateResult, Plan, PlannedDocument, SlowDocument, Spent
 
 _PLANNED = "plan.parquet"
 
@@ -26,7 +27,8 @@ class StageNote(BaseModel):
     """The result of a stage: failures, gates, counts and seconds.
 
     ``spent`` is the cost of generative models, by captioner. ``ranking``, ``judged_by`` (the preset's steps) and ``calibration``
-    come from ``evaluate``. ``whole`` is the parent, where all its rows were read and intact.
+    come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``. ``whole`` is the parent,
+    where all its rows were read and intact.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,7 +41,17 @@ class StageNote(BaseModel):
     ranking: Ranking | None = None
     judged_by: dict[str, JsonValue] | None = None
     calibration: Calibration | None = None
+    slowest: list[SlowDocument] = []
     whole: str | None = None
+
+
+SLOWEST = 10
+"""Most documents that ``slowest`` names."""
+
+
+def slowest(documents: Iterable[SlowDocument]) -> list[SlowDocument]:
+    """Return the documents that took longest, the slowest first."""
+    return heapq.nsmallest(SLOWEST, documents, key=lambda document: (-document.seconds, document.source))
 
 
 def write_plan(store: ObjectStore, plan: Plan) -> None:
@@ -49,9 +61,14 @@ def write_plan(store: ObjectStore, plan: Plan) -> None:
     store.replace(version_file(plan.version, "plan.json"), plan.model_dump_json(exclude={"documents"}).encode())
 
 
+def read_plan_summary(store: ObjectStore, version: str) -> Plan:
+    """Return a version's plan without its documents, which takes one read."""
+    return read_model(store, version_file(version, "plan.json"), Plan)
+
+
 def read_plan(store: ObjectStore, version: str) -> Plan:
     """Return a version's plan."""
-    plan = read_model(store, version_file(version, "plan.json"), Plan)
+    plan = read_plan_summary(store, version)
     documents = read_table(store, version_file(version, _PLANNED), schema_of(PlannedDocument))
     return plan.model_copy(update={"documents": Rows(PlannedDocument, documents)})
 
@@ -101,5 +118,6 @@ def join_notes(notes: Sequence[StageNote]) -> StageNote:
         judged_by=next((note.judged_by for note in notes if note.judged_by is not None), None),
         ranking=next((note.ranking for note in notes if note.ranking is not None), None),
         calibration=next((note.calibration for note in notes if note.calibration is not None), None),
+        slowest=slowest(document for note in notes for document in note.slowest),
         whole=next((note.whole for note in notes if note.whole is not None), None),
     )

@@ -4,10 +4,11 @@ import time
 from collections.abc import Sequence
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.notes import StageNote, read_plan, write_note
+from pipeline.records.notes import StageNote, read_plan, slowest, write_note
 from schemas.errors import Failure
 from schemas.progress import Report, silent
 from schemas.stages import Stage
+from schemas.versions import SlowDocument
 from workers.parse_shard import ParseJob, parse_documents
 
 
@@ -24,6 +25,7 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
     sources = {document.doc_id: document.source for document in reversed(plan.documents) if document.doc_id in wanted}
     failures: list[Failure] = []
     pages = 0
+    took: list[SlowDocument] = []
     outcomes = parse_documents(
         [ParseJob(doc_id, source) for doc_id, source in sorted(sources.items(), key=lambda item: item[1])],
         source=workspace.source(),
@@ -36,8 +38,14 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
     for done, outcome in enumerate(outcomes, 1):
         failures.extend(outcome.failures)
         pages += outcome.pages
+        if not outcome.failures:
+            document = SlowDocument(source=sources[outcome.doc_id], pages=outcome.pages, seconds=round(outcome.seconds, 3))
+            took = slowest([*took, document])
         report(Stage.PARSE, done, len(sources))
     note = StageNote(
-        seconds=time.monotonic() - started, failures=failures, counts={"parsed": len(sources), "pages_parsed": pages}
+        seconds=time.monotonic() - started,
+        failures=failures,
+        counts={"parsed": len(sources), "pages_parsed": pages},
+        slowest=took,
     )
     return write_note(workspace.store, version, Stage.PARSE, note, shard=shard)

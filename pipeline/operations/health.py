@@ -101,7 +101,6 @@ class CorpusHealth(Frozen):
     corpus: str
     file: str
     schedule: str | None
-    runs: str
     state: State
     problems: list[str]
     runs: str = "by hand"
@@ -319,12 +318,6 @@ def _stale(one: CorpusSchedule, succeeded: datetime | None, now: datetime) -> st
     if allowed is None or succeeded is None or now - succeeded <= timedelta(hours=allowed):
         return ""
     return f"no successful refresh since {succeeded:%Y-%m-%d %H:%M} UTC; operations.stale_h allows {allowed:g} h"
-
-
-def _runs(one: CorpusSchedule) -> str:
-    options = one.operations
-    asset = f"when {options.after_asset} is updated" if options.after_asset else None
-    return one.schedule or asset or ("when the source changes" if options.watch_s else "by hand")
 
 
 def _late(one: CorpusSchedule, last_run: datetime | None, now: datetime) -> str:

@@ -2,29 +2,16 @@
 
 from urllib.parse import parse_qs, urlsplit
 
-from schemas.evidence import CitedRegion, Hit, Modality
+from schemas.evidence import CitedRegion, Hit
 from tasks.answering.cite import MOST_BOXES, citation
+from tests.tasks.answering.hits import made_hit
 
 DOC = "d" * 64
 
 
 def _hit(*regions: CitedRegion) -> Hit:
-    return Hit(
-        evidence_id="e",
-        score=1.0,
-        modality=Modality.TEXT,
-        doc_id=DOC,
-        title="Lathe manual",
-        source="a/manual.pdf",
-        page=6,
-        bbox=(10, 20, 30, 40),
-        regions=list(regions),
-        caption="",
-        section_path=["Turning", "Touch off"],
-        text="",
-        tagged_text="",
-        figure_refs=[],
-    )
+    changes = {"source": "a/manual.pdf", "page": 6, "bbox": (10, 20, 30, 40), "section_path": ["Turning", "Touch off"]}
+    return made_hit("e", "", title="Lathe manual", regions=list(regions), **changes)
 
 
 def test_links_show_the_regions_of_the_cited_page_in_the_cited_version() -> None:

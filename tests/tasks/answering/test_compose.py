@@ -11,6 +11,7 @@ from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.compose import ModelInput, answer_prompt, answer_prompts, compose, read_answer_prompt
 from tasks.enriching.prompts import PromptError
 from tests.conftest import CheckGolden
+from tests.tasks.answering.hits import made_hit
 
 VALVE = CitedFigure(figure_id="a1" * 32, number="12345671", caption="Figure 1: The valve", page=4, bbox=(0, 0, 9, 9))
 GAUGE = CitedFigure(figure_id="b2" * 32, number="12345672", caption="Figure 2: The gauge", page=9, bbox=(0, 0, 9, 9))
@@ -18,19 +19,15 @@ ICON = CitedFigure(figure_id="c3" * 32, number="12345673", caption="", page=5, b
 
 
 def hit(tagged: str, *figures: CitedFigure, modality: Modality = Modality.TEXT, label: str | None = None) -> Hit:
-    return Hit(
-        evidence_id=f"e{abs(hash(tagged))}",
-        score=1.0,
+    return made_hit(
+        f"e{abs(hash(tagged))}",
+        tagged,
         modality=modality,
-        doc_id="d" * 64,
         title="Pump WP-200",
         source="manuals/pump.pdf",
         page=4,
-        bbox=(0, 0, 1, 1),
         regions=[CitedRegion(page=4, bbox=(0, 0, 1, 1), label=label)],
         section_path=["Service", "Valves"],
-        text=TagTemplate().without(tagged),
-        tagged_text=tagged,
         figure_refs=[figure.figure_id for figure in figures],
         figures=list(figures),
         figure_id=figures[0].figure_id if modality is Modality.FIGURE else None,

@@ -11,6 +11,7 @@ from schemas.tags import TagTemplate, escape, is_disarmed
 from tasks.answering.extract import candidates, extract, scores
 from tasks.answering.passages import RowPosition, around, read_passage
 from tasks.tables.mark_up import markdown
+from tests.tasks.answering.hits import made_hit
 
 TEMPLATE = TagTemplate()
 FIGURES = [
@@ -22,22 +23,8 @@ TAGS = [f"<image:{figure.number}.png>" for figure in FIGURES]
 
 
 def _hit(name: str, tagged: str, *, section: str = "Service", modality: Modality = Modality.TEXT) -> Hit:
-    return Hit(
-        evidence_id=name,
-        score=1.0,
-        modality=modality,
-        doc_id="d" * 64,
-        source="manual.pdf",
-        page=3,
-        bbox=(0, 0, 1, 1),
-        regions=[],
-        caption="",
-        section_path=["Manual", section],
-        text=TEMPLATE.without(tagged),
-        tagged_text=tagged,
-        figure_refs=[],
-        figures=FIGURES,
-    )
+    path = ["Manual", section]
+    return made_hit(name, tagged, modality=modality, page=3, section_path=path, figures=FIGURES)
 
 
 def _table(caption: str, *rows: list[str]) -> Hit:

@@ -8,10 +8,11 @@ import re
 import pytest
 
 from schemas.answers import FigurePart, TextPart
-from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
+from schemas.evidence import CitedFigure, CitedRegion, Hit
 from schemas.tags import TagTemplate, escape
 from tasks.answering.compose import ModelInput, answer_prompt, answer_prompts, compose
 from tasks.answering.read_reply import ReplyReader
+from tests.tasks.answering.hits import made_hit
 
 TEMPLATE = TagTemplate()
 FIGURES = [
@@ -22,19 +23,15 @@ FIGURES = [
 
 def hit(number: int, text: str = "It opens at 3 bar.", caption: str = "", title: str = "Pump") -> Hit:
     figure = FIGURES[number - 1].model_copy(update={"caption": caption or f"Panel {number}"})
-    return Hit(
-        evidence_id=f"e{number}",
-        score=1.0,
-        modality=Modality.TEXT,
-        doc_id="d" * 64,
+    return made_hit(
+        f"e{number}",
+        f"{escape(text)} <image:1234567{number}.png>",
         title=title,
         source="pump.pdf",
         page=number,
-        bbox=(0, 0, 1, 1),
         regions=[CitedRegion(page=number, bbox=(0, 0, 1, 1))],
         section_path=[title],
         text=text,
-        tagged_text=f"{escape(text)} <image:1234567{number}.png>",
         figure_refs=[figure.figure_id],
         figures=[figure],
         caption=caption,

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
-from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
+from schemas.evidence import CitedFigure, CitedRegion, Hit
 from schemas.tags import TagTemplate
 from tasks.answering.compose import ModelInput, answer_prompt, compose
 from tasks.answering.read_reply import MOST_HELD, ReplyReader
+from tests.tasks.answering.hits import made_hit
 
 STEPS = 5
 
@@ -22,23 +23,17 @@ def step(number: int) -> Hit:
     figure = CitedFigure(
         figure_id=f"{number}" * 64, number=f"1234567{number}", caption=f"Figure {number}", page=number, bbox=(0, 0, 9, 9)
     )
-    text = f"{number}. Turn screw {number}."
-    return Hit(
-        evidence_id=f"e{number}",
-        score=1.0,
-        modality=Modality.TEXT,
-        doc_id="d" * 64,
+    return made_hit(
+        f"e{number}",
+        f"{number}. Turn screw {number}. <image:1234567{number}.png>",
         title="Pump",
         source="pump.pdf",
         page=number,
-        bbox=(0, 0, 1, 1),
         regions=[CitedRegion(page=number, bbox=(0, 0, 1, 1))],
         section_path=["Service"],
-        text=text,
-        tagged_text=f"{text} <image:1234567{number}.png>",
+        text=f"{number}. Turn screw {number}.",
         figure_refs=[figure.figure_id],
         figures=[figure],
-        caption="",
     )
 
 

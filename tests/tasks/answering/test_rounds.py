@@ -4,29 +4,16 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from schemas.evidence import Hit, Modality
+from schemas.evidence import Hit
 from schemas.versions import Spent
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
+from tests.tasks.answering.hits import made_hit
 
 QUESTION = "Which valve leaks, and which torque does its screw take?"
 
 
 def hit(name: str) -> Hit:
-    return Hit(
-        evidence_id=name,
-        score=1.0,
-        modality=Modality.TEXT,
-        doc_id="d" * 64,
-        source="manual.pdf",
-        page=1,
-        bbox=(0, 0, 1, 1),
-        regions=[],
-        section_path=[],
-        text=name,
-        tagged_text=name,
-        figure_refs=[],
-        caption="",
-    )
+    return made_hit(name, name)
 
 
 class Agent:

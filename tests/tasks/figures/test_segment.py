@@ -12,8 +12,6 @@ from schemas.documents import (
     Kind,
     LayoutRegion,
     Line,
-    Page,
-    ParsedDocument,
     Placement,
     RecognisedLine,
     RegionKind,
@@ -24,8 +22,8 @@ from schemas.geometry import BBox
 from schemas.tags import placeholders
 from tasks.figures.segment import cut, pictures_to_segment, with_segments
 from tasks.reading.structure import structure
+from tests.tasks.reading.pages import SCAN, scanned
 
-SCAN = "a" * 64
 RED, WHITE = (200, 0, 0), (255, 255, 255)
 
 
@@ -40,20 +38,6 @@ def _png(boxes: list[tuple[int, int, int, int]], size: tuple[int, int] = (800, 1
 
 def _region(*box: float, score: float = 0.9, kind: RegionKind = RegionKind.FIGURE) -> LayoutRegion:
     return LayoutRegion(BBox(*box), kind, score)
-
-
-def _scanned(rotation: int = 0, **more: object) -> ParsedDocument:
-    """Return a page of 400 x 600 pt that is one picture of twice as many pixels, as its reader sees it."""
-    width, height = (800, 1200) if rotation in (0, 180) else (1200, 800)
-    parts: dict[str, object] = {
-        "doc_id": "d",
-        "title": "Scan",
-        "pages": (Page(1, 400, 600, rotation, 0),),
-        "lines": (),
-        "figures": (Figure(SCAN, "0" * 40, width, height, "png"),),
-        "placements": (Placement(1, 0, BBox(0, 0, 400, 600), SCAN, Kind.SCAN, Role.PAGE_SCAN, "covers the page"),),
-    }
-    return ParsedDocument(**(parts | more))  # type: ignore[arg-type]
 
 
 def _segment(*box: float) -> Segment:
@@ -140,9 +124,9 @@ def test_what_is_unlikely_or_words_is_no_figure_by_itself() -> None:
 
 @pytest.mark.parametrize(("role", "figures"), [(Role.PAGE_SCAN, 1), (Role.BACKGROUND, 0)])
 def test_a_slide_is_a_figure_and_keeps_its_text_and_the_background_of_text_is_none(role: Role, figures: int) -> None:
-    (scan,) = _scanned().placements
+    (scan,) = scanned().placements
     lines = (Line(1, 0, BBox(60, 150, 240, 160), "Sales by region", 10, bold=False),)
-    document = _scanned(lines=lines, placements=(replace(scan, role=role),))
+    document = replace(scanned(), lines=lines, placements=(replace(scan, role=role),))
     found = structure(document, {}, {SCAN: [_segment(5, 5, 790, 1195)]})
     assert len(found.figures) == figures
     assert [block.text for block in found.blocks if block.kind is not BlockKind.FIGURE] == ["Sales by region"]
@@ -154,7 +138,7 @@ def test_specks_are_no_figures(box: tuple[int, ...]) -> None:
 
 
 def test_scans_and_pictures_behind_text_are_examined() -> None:
-    document = _scanned()
+    document = scanned()
     (scan,) = document.placements
     behind = Placement(2, 1, scan.bbox, "c" * 64, Kind.SCAN, Role.BACKGROUND, "covers the page, which has 99 words")
     unkept = Placement(3, 2, scan.bbox, None, Kind.SCAN, Role.BACKGROUND, "covers the page, which has 99 words")
@@ -172,16 +156,16 @@ def test_scans_and_pictures_behind_text_are_examined() -> None:
     ],
 )
 def test_a_segment_is_placed_on_the_unrotated_page(rotation: int, bbox: BBox) -> None:
-    made = with_segments(_scanned(rotation), {SCAN: [_segment(100, 200, 500, 600)]})
+    made = with_segments(scanned(rotation), {SCAN: [_segment(100, 200, 500, 600)]})
     place = made.placements[1]
     assert (place.bbox, place.order, place.role, place.kind) == (bbox, 1, Role.CONTENT, Kind.SCAN)
     assert place.figure_id in {figure.figure_id for figure in made.figures}
 
 
 def test_what_the_parse_found_itself_goes_first() -> None:
-    (scan,) = _scanned().placements
+    (scan,) = scanned().placements
     own = Placement(1, 1, BBox(60, 110, 240, 290), "d" * 64, Kind.VECTOR, Role.CONTENT, "has a caption")
-    document = _scanned(placements=(scan, own))
+    document = replace(scanned(), placements=(scan, own))
     assert with_segments(document, {SCAN: [_segment(100, 200, 500, 600)]}).placements == document.placements
 
 
@@ -192,7 +176,7 @@ def test_a_figure_of_a_scan_has_its_caption_its_words_and_its_place_in_the_text(
         RecognisedLine(BBox(100, 620, 400, 650), "Figure 4: The pump from above", 0.9),
         RecognisedLine(BBox(100, 800, 700, 830), "As Figure 4 shows, it has two valves.", 0.9),
     ]
-    found = structure(_scanned(), {SCAN: lines}, {SCAN: [_segment(100, 200, 500, 600)]})
+    found = structure(scanned(), {SCAN: lines}, {SCAN: [_segment(100, 200, 500, 600)]})
     assert [block.kind for block in found.blocks] == [
         BlockKind.TEXT,
         BlockKind.FIGURE,
@@ -211,7 +195,7 @@ def test_hidden_words_behind_a_figure_of_a_scan_are_its_words_and_a_paragraph_ha
         return Line(1, block, BBox(60, top, 240, top + 10), text, 10, bold=False)
 
     lines = (line(0, 150, "Outlet"), line(1, 290, "The pump is stopped"), line(1, 305, "before it is opened."))
-    found = structure(_scanned(lines=lines), {}, {SCAN: [_segment(100, 200, 500, 600)]})
+    found = structure(replace(scanned(), lines=lines), {}, {SCAN: [_segment(100, 200, 500, 600)]})
     assert [figure.inner_text for figure in found.figures] == ["Outlet"]
     assert [block.text for block in found.blocks if block.kind is BlockKind.TEXT] == [
         "The pump is stopped before it is opened."
@@ -225,6 +209,6 @@ def test_a_segment_of_running_text_is_text() -> None:
         )
         for row in range(12)
     ]
-    found = structure(_scanned(), {SCAN: lines}, {SCAN: [_segment(100, 190, 500, 610)]})
+    found = structure(scanned(), {SCAN: lines}, {SCAN: [_segment(100, 190, 500, 610)]})
     assert [block.kind for block in found.blocks] == [BlockKind.TEXT]
     assert found.figures == ()

@@ -7,7 +7,20 @@ import pymupdf
 
 from backends.pdf.document import open_document
 from schemas.corpus.parse import ParseOptions
-from schemas.documents import Block, BlockKind, OutlineEntry, ParsedDocument, PlacedFigure, StructuredDocument
+from schemas.documents import (
+    Block,
+    BlockKind,
+    Figure,
+    Kind,
+    OutlineEntry,
+    Page,
+    ParsedDocument,
+    PlacedFigure,
+    Placement,
+    Role,
+    StructuredDocument,
+)
+from schemas.geometry import BBox
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 
@@ -15,6 +28,22 @@ from tasks.reading.structure import structure
 def parsed(document: pymupdf.Document, outline: Sequence[OutlineEntry] = ()) -> ParsedDocument:
     found = parse(open_document(document.tobytes(no_new_id=True)), "d", ParseOptions(), keep_figure=lambda name, data: None)
     return replace(found, outline=tuple(outline))
+
+
+SCAN = "ab" * 32
+
+
+def scanned(rotation: int = 0, role: Role = Role.PAGE_SCAN) -> ParsedDocument:
+    """Return a page of 400 x 600 pt that is one picture of twice as many pixels, as its reader sees it."""
+    width, height = (800, 1200) if rotation in (0, 180) else (1200, 800)
+    return ParsedDocument(
+        doc_id="d",
+        title="Scan",
+        pages=(Page(1, 400, 600, rotation, 0),),
+        lines=(),
+        figures=(Figure(SCAN, "0" * 40, width, height, "png"),),
+        placements=(Placement(1, 0, BBox(0, 0, 400, 600), SCAN, Kind.SCAN, role, "covers the page"),),
+    )
 
 
 def structured(document: pymupdf.Document, outline: Sequence[OutlineEntry] = ()) -> StructuredDocument:

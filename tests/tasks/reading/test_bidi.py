@@ -37,12 +37,6 @@ def test_a_line_is_read_as_it_is_spoken(spoken: str, shown: str, seed: int) -> N
     assert len(boxes) == len(text)
 
 
-def test_brackets_written_as_they_look_are_rotated_around() -> None:
-    shown = "ןאכ (3 רויא) ואר"
-    text, _ = logical_order(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(len(shown))])
-    assert text == "ראו (איור 3) כאן"
-
-
 def test_marks_stay_on_their_letters() -> None:
     text, boxes = logical_order("שָׁלוֹם", [(80 - 10.0 * place, 0, 90 - 10.0 * place, 12) for place in (0, 0, 0, 1, 2, 2, 3)])
     assert text == "שָׁלוֹם"
@@ -56,12 +50,6 @@ def test_words_that_are_separate_are_two() -> None:
     assert text == "בורג 4"
 
 
-def test_letters_spread_out_are_one_word() -> None:
-    shown = "םולש"
-    text, _ = logical_order(shown, [(9.0 * place, 0, 9.0 * place + 5, 12) for place in range(4)])
-    assert text == "שלום"
-
-
 def test_a_mark_in_a_form_of_its_own_stays_on_its_letter() -> None:
     text, _ = logical_order("\ufeb3\ufe76\ufee0", [(20, 0, 30, 12), (20, 0, 30, 12), (10, 0, 20, 12)])
     assert text == "س\u064eل"
@@ -72,10 +60,14 @@ def test_letters_of_a_ligature_keep_their_order() -> None:
     assert text == "سلا"
 
 
-def test_forms_of_letters_become_the_letters_one_types() -> None:
-    shown = "ﻞﻜﺷ"  # final, medial and initial forms
-    text, _ = logical_order(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(3)])
-    assert text == "شكل"
+@pytest.mark.parametrize(
+    ("shown", "width", "step", "spoken"),
+    [("ןאכ (3 רויא) ואר", 10.0, 10.0, "ראו (איור 3) כאן"), ("םולש", 5.0, 9.0, "שלום"), ("ﻞﻜﺷ", 10.0, 10.0, "شكل")],
+    ids=["brackets written as they look", "letters spread out", "final, medial and initial forms"],
+)
+def test_letters_side_by_side_are_the_words_one_types(shown: str, width: float, step: float, spoken: str) -> None:
+    text, _ = logical_order(shown, [(step * place, 0, step * place + width, 12) for place in range(len(shown))])
+    assert text == spoken
 
 
 @pytest.mark.parametrize(

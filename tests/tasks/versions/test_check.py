@@ -228,26 +228,29 @@ class TestContentConserved:
         gates = content_conserved([pictured], pa.concat_tables([self.rows(), alone]), placements(), NAMES)
         assert self.messages(gates) == ["pages conserved: a page has a picture and no row of its own (page 4)"]
 
-    def test_fails_where_a_placement_is_missing(self) -> None:
-        document = self.document()
-        gates = content_conserved([document], self.rows(), self.placed(document).slice(1), NAMES)
-        assert self.messages(gates) == ["figures conserved: a figure has no placement (page 1)"]
-
-    def test_fails_where_content_has_a_tag_but_no_row(self) -> None:
-        document = self.document()
-        gates = content_conserved([document], self.rows(figure=BLUE), self.placed(document), NAMES)
-        assert self.messages(gates) == ["figures conserved: a figure has no row (page 1)"]
-
-    @pytest.mark.parametrize("changes", [{"number": None}, {"number": None, "role": "decorative", "reason": ""}])
-    def test_fails_where_a_figure_is_left_out_for_no_reason(self, changes: dict[str, Any]) -> None:
-        document = self.document()
-        gates = content_conserved([document], self.rows(), self.placed(document, **changes), NAMES)
-        assert self.messages(gates) == ["figures conserved: a figure has no tag, and nothing says why (page 1)"]
-
-    def test_fails_where_pixels_are_missing_and_nothing_failed(self) -> None:
-        document = self.document(failed=set(), pages=())
-        gates = content_conserved([document], self.rows(), self.placed(document), NAMES)
-        assert self.messages(gates) == ["figures conserved: a figure has no tag, and nothing says why (page 2)"]
+    @pytest.mark.parametrize(
+        ("facts", "first", "changes", "figure", "said"),
+        [
+            ({}, 1, {}, RED, "a figure has no placement (page 1)"),
+            ({}, 0, {}, BLUE, "a figure has no row (page 1)"),
+            ({}, 0, {"number": None}, RED, "a figure has no tag, and nothing says why (page 1)"),
+            (
+                {},
+                0,
+                {"number": None, "role": "decorative", "reason": ""},
+                RED,
+                "a figure has no tag, and nothing says why (page 1)",
+            ),
+            ({"failed": set(), "pages": ()}, 0, {}, RED, "a figure has no tag, and nothing says why (page 2)"),
+        ],
+    )
+    def test_fails_where_a_figure_is_lost(
+        self, facts: dict[str, Any], first: int, changes: dict[str, Any], figure: str, said: str
+    ) -> None:
+        document = self.document(**facts)
+        placed = self.placed(document, **changes).slice(first)
+        gates = content_conserved([document], self.rows(figure=figure), placed, NAMES)
+        assert self.messages(gates) == [f"figures conserved: {said}"]
 
 
 class TestTakenOver:

@@ -1,22 +1,14 @@
 """The pages in a real Airflow, under a path prefix, in a real browser."""
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.airflow_server import Airflow, fetch, running
 from tests.browser import CHROMIUM, Browser
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 
@@ -26,29 +18,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome on PATH"),
 ]
 
-ROOT = Path(__file__).parents[3]
 FRAME = "document.querySelector('iframe').contentDocument"
-
-
-@dataclass
-class Airflow:
-    """A running API server; ``address`` ends in its path prefix."""
-
-    address: str
-    passwords: dict[str, str]
-
-    def log_in(self, browser: Browser, user: str) -> None:
-        """Log a user in."""
-        login = json.dumps({"username": user, "password": self.passwords[user]}).encode()
-        token = _fetch(f"{self.address}/auth/token", login)["access_token"]
-        browser("Network.setCookie", name="_token", value=token, url=self.address)
-
-
-def _fetch(address: str, data: bytes | None = None) -> Any:
-    request = urllib.request.Request(address, data=data, headers={"Content-Type": "application/json"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=30) as reply:
-        return json.load(reply)
 
 
 @pytest.fixture(scope="module")
@@ -59,51 +29,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     store = write_corpus(folder, "pumps", versions=3)
     write_version(store, "pumps", 3, gates=[REFUSES])
     write_corpus(folder, "winches", versions=1)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}/team/airflow"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "INSET"))}
-    path = os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH")]))
-    env = kept | {
-        "AIRFLOW_HOME": str(folder),
-        "AIRFLOW__API__BASE_URL": address,
-        "AIRFLOW__API__PORT": str(port),
-        "AIRFLOW__API__HOST": "127.0.0.1",
-        "AIRFLOW__API__WORKERS": "1",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "ada:admin,vera:viewer",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
-        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-        "INSET_CORPORA": str(folder / "corpora"),
-        "PYTHONPATH": path,
-    }
-    command = str(Path(sys.executable).parent / "airflow")
-    for arguments in (["db", "migrate"], ["dags", "reserialize"]):
-        done = subprocess.run([command, *arguments], env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen([command, "api-server"], env=env, stdout=log, stderr=log, start_new_session=True)
-        try:
-            _wait(server, f"{address}/api/v2/version", folder / "log")
-            yield Airflow(address, json.loads((folder / "passwords.json").read_text()))
-        finally:
-            os.killpg(server.pid, signal.SIGTERM)
-            server.wait()
-
-
-def _wait(server: "subprocess.Popen[bytes]", address: str, log: Path) -> None:
-    for _ in range(600):
-        assert server.poll() is None, log.read_text()
-        try:
-            _fetch(address)
-        except (OSError, ValueError):
-            time.sleep(0.2)
-        else:
-            return
-    raise AssertionError(log.read_text())
+    with running(folder, prefix="/team/airflow") as made:
+        yield made
 
 
 @pytest.fixture
@@ -117,7 +44,7 @@ def browser(airflow: Airflow, tmp_path: Path) -> Iterator[Browser]:
 
 def test_a_page_needs_a_login(airflow: Airflow) -> None:
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        _fetch(f"{airflow.address}/inset/")
+        fetch(f"{airflow.address}/inset/")
 
 
 def test_the_home_page_has_a_line_a_corpus_which_leads_to_its_tab(airflow: Airflow, browser: Browser) -> None:
@@ -167,9 +94,10 @@ def test_an_action_by_keyboard_asks_for_a_reason_and_says_how_it_ended(airflow: 
     browser.until(opened)
     browser.run(f"{opened}.querySelector('[type=submit]').click()")
     assert browser.run(f"{opened}.querySelector('.outcome').hidden"), "nothing starts without a reason"
+    airflow.call("dags/inset_prune", {"is_paused": True}, "PATCH")
     browser.run(f"{opened}.querySelector('textarea').value = 'The disk is full.'")
     browser.run(f"{opened}.querySelector('[type=submit]').click()")
-    # A new DAG is paused, so that a run would wait for ever: the page says so instead.
+    # A run of a paused DAG would wait for ever: the page says so instead.
     assert "inset_prune is paused" in browser.until(f"{opened}.querySelector('.outcome.error').textContent")
     browser.complaints.clear()  # of the reply's status
 

@@ -1,0 +1,105 @@
+"""Scheduled refreshes as operators see them: on a real Airflow, with its UI in a real browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.audit import read_events
+from pipeline.records.lease import LEASE
+from pipeline.records.publication import read_pointer
+from schemas.retrieval import Query
+from schemas.versions import Lease
+from tests.airflow_server import EVERY_PART, Airflow, running, wait_for
+from tests.browser import CHROMIUM, Browser
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome on PATH"),
+]
+
+DAG = "dags/refresh_manuals"
+FRAME = "document.querySelector('iframe').contentDocument"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    """A corpus of two manuals that is refreshed once it is unpaused."""
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    return open_workspace(str(write_corpus(tmp_path, 'schedule: "@once"\n')))
+
+
+@pytest.fixture
+def airflow(workspace: Workspace, tmp_path: Path) -> Iterator[Airflow]:
+    """Airflow with all its parts."""
+    with running(tmp_path, parts=EVERY_PART) as made:
+        yield made
+
+
+def _live(workspace: Workspace) -> str | None:
+    pointer = read_pointer(workspace.store)
+    return pointer.version if pointer else None
+
+
+def _ended(airflow: Airflow, run: str) -> str:
+    """Return the state of a run that has ended."""
+
+    def ended() -> str:
+        state = str(airflow.call(f"{DAG}/dagRuns/{run}")["state"])
+        return state if state in ("success", "failed") else ""
+
+    return wait_for(ended, within_s=600)
+
+
+def test_schedule_refusal_approval_and_rollback_by_the_button(
+    airflow: Airflow, workspace: Workspace, tmp_path: Path
+) -> None:
+    airflow.call(DAG, {"is_paused": False}, "PATCH")
+    (scheduled,) = wait_for(lambda: airflow.call(f"{DAG}/dagRuns")["dag_runs"])
+    assert _ended(airflow, scheduled["dag_run_id"]) == "success"
+    first = _live(workspace)
+    assert first is not None
+
+    (tmp_path / "pdfs" / "page.pdf").write_text("<html>moved</html>")
+    run = airflow.call(f"{DAG}/dagRuns", {"logical_date": None})["dag_run_id"]
+    waiting = f"{DAG}/dagRuns/{run}/taskInstances/approve"
+    wait_for(lambda: airflow.call(waiting)["state"] == "awaiting_input", within_s=600)
+    question = airflow.call(f"{waiting}/-1/hitlDetails")
+    assert "a gate refuses it" in question["subject"].lower()
+    assert "quarantine ceiling" in question["body"]
+    lease = Lease.model_validate_json((workspace.store.read_mutable(LEASE) or (b"",))[0])
+    assert lease.run_id == "", "nobody else waits for the person"
+    assert _live(workspace) == first
+    answer = {"chosen_options": ["Approve"], "params_input": {"reason": "that page is known"}}
+    airflow.call(f"{waiting}/-1/hitlDetails", answer, "PATCH")
+    assert _ended(airflow, run) == "success"
+    second = _live(workspace)
+    assert second != first
+    (event,) = read_events(workspace.store, 1)
+    assert (event.reason, event.by, event.to_version) == ("that page is known", "ada", second)
+    published = PublishedCorpus(workspace)
+    try:
+        assert published.search(Query("steel winch screws")).version == second
+    finally:
+        published.close()
+
+    with Browser(tmp_path / "profile") as browser:
+        airflow.log_in(browser, "ada")
+        browser.open(f"{airflow.address}/{DAG}/plugin/inset_corpus")
+        button = browser.until(f"{FRAME}.querySelector('[data-open=roll_back]') && 'there'")
+        assert button == "there"
+        browser.run(f"{FRAME}.querySelector('[data-open=roll_back]').click()")
+        opened = f"{FRAME}.querySelector('dialog[open]')"
+        browser.run(f"{opened}.querySelector('textarea').value = 'wrong screws'")
+        browser.run(f"{opened}.querySelector('[type=submit]').click()")
+        wait_for(lambda: _live(workspace) == first)
+    (event,) = read_events(workspace.store, 1)
+    assert (event.action, event.reason, event.by) == ("rollback", "wrong screws", "ada")
+    (last, *_) = airflow.call("assets/events?order_by=-timestamp")["asset_events"]
+    assert last["extra"]["version"] == first

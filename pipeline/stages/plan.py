@@ -18,12 +18,14 @@ from pipeline.records.publication import manifests, read_override, read_pointer,
 from pipeline.records.quarantine import read_failures
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import UNFINISHED, TransientError, UserError
+from schemas.gates import COUNTED
 from schemas.ids import key, version_name, version_time
 from schemas.ports import DocumentSource
 from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, SourceFile, Spent, Status
 from tasks.answering.presets import steps_of
 from tasks.enriching.spaces import query_settings
 from tasks.enriching.spending import Budget
+from tasks.versions.check import documents_gone
 from tasks.versions.plan import compare, cut_shards, listing_digest, summarise, was_disturbed
 
 MEBIBYTE = 1 << 20
@@ -126,9 +128,25 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
             return manifest.version, "refused"
         if _is_unfinished(workspace, manifest):
             continue
+        if live is not None and not is_live and _lost_too_much(workspace, manifest, live.version):
+            continue
         if holds(workspace, manifest):
             return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
     return None
+
+
+def _lost_too_much(workspace: Workspace, manifest: Manifest, live: str) -> bool:
+    """Return whether a version lacks too much of the live one, which wasn't live when gates judged it.
+
+    Such a version is built again from finished work, so that all gates compare it with the live one.
+    """
+    store, bounds = workspace.store, workspace.corpus.gates
+    now = readable_manifest(store, live)
+    if now is None or manifest.parent == live:
+        return False
+    gone = documents_gone(readable_ledger(store, manifest.version), readable_ledger(store, live), bounds)
+    counted = (gate.judge_counts(manifest.counts, now.counts, bounds, compare="") for gate in COUNTED)
+    return not all(gate.passed for gate in (gone, *counted))
 
 
 def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:

@@ -169,3 +169,21 @@ def test_a_corpus_whose_store_would_be_listed_is_refused(corpus_file: Path) -> N
     write_corpus(corpus_file.parent.parent, "store: ../pdfs\n")
     with pytest.raises(UserError, match=r"manuals\.yaml: source .* and store .* overlap"):
         open_workspace(str(corpus_file))
+
+
+def test_a_source_that_falls_back_to_an_earlier_version_is_compared_with_the_live_one(
+    published: Workspace, pdfs: Path, tmp_path: Path
+) -> None:
+    added = [write_manual(pdfs / f"crane{number}.pdf", "tower crane", seed=10 + number) for number in range(3)]
+    live = refresh(published)
+    assert live.published
+    for path in added:
+        path.rename(tmp_path / path.name)
+    fallen = refresh(published)
+    assert is_refused(published, fallen), "though a version of the same documents was published before"
+    (message,) = [gate.message for gate in fallen.gates if gate.gate == "documents not gone"]
+    assert "crane0.pdf, crane1.pdf, crane2.pdf" in message
+    pointer = read_pointer(published.store)
+    assert pointer is not None
+    assert pointer.version == live.version
+    assert refresh(published).version == fallen.version, "refused once, and not built again"

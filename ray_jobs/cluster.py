@@ -5,6 +5,7 @@ import importlib
 import logging
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,9 @@ def connected(options: RayOptions) -> Iterator[int]:
     # Workers share this process's environment; under uv, Ray would build another.
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if options.address is None and _IN_A_JOB not in os.environ and "ray" not in sys.modules:
+        # Ray does this for a cluster of its own anyway, with a warning. It reads the variable when it is imported.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
     except ImportError as error:

@@ -40,3 +40,14 @@ def test_a_ray_of_this_machine_is_started_without_a_home_folder(tmp_path: Path) 
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+    assert "Token authentication" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_process_that_imported_ray_before_starts_one(tmp_path: Path) -> None:
+    started = (
+        "import ray; from ray_jobs.cluster import connected; from schemas.corpus.cluster import RayOptions\n"
+        "with connected(RayOptions(num_cpus=1)): pass"
+    )
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
+    subprocess.run([sys.executable, "-c", started], env=mine | {"HOME": str(tmp_path)}, check=True, timeout=300)

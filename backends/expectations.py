@@ -17,15 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from schemas.evidence import EVIDENCE, Modality
-from schemas.gates import DUPLICATES, LONG_TEXTS, PICTURES_BY_TEXT, Bounds, Gate
+from schemas.gates import DUPLICATES, LONG_TEXTS, OF_ROWS, PICTURES_BY_TEXT, Bounds, Gate
 from schemas.tags import is_disarmed
 from schemas.versions import GateResult
 from schemas.violations import FEWEST_PICTURES, OUR_FAULT, GateVerdict, Violation, in_words
 
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
-_ROWS = "rows: "
-"""Prefix of the gates' names."""
 _DERIVED = (
     *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens"),
     *("named", "worded", "tag_free", "shares_id", "repeated"),
@@ -309,7 +307,7 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
         for space in spaces:
             rules[f"a vector {space} has length 1"] = between(column=_norm(space), **unit)
             rules[f"a vector {space} is made of numbers"] = expect.ExpectColumnValuesToNotBeNull(column=_norm(space))
-        long, repeated = (gate.name.format(tokens=max_tokens).removeprefix(_ROWS) for gate in (LONG_TEXTS, DUPLICATES))
+        long, repeated = (gate.name.format(tokens=max_tokens).removeprefix(OF_ROWS) for gate in (LONG_TEXTS, DUPLICATES))
         shares = {long: LONG_TEXTS, repeated: DUPLICATES}
         rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.of(LONG_TEXTS))
         rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.of(DUPLICATES))
@@ -331,7 +329,7 @@ def _verdict(rule: _Rule, result: Any, violations: Sequence[Violation], names: M
         remedy = rule.gate.remedy.format(ease=rule.gate.ease) if rule.gate else OUR_FAULT
         message = f"{message}: {in_words(violations, names)}; {remedy}"
     gate = GateResult(
-        gate=f"{_ROWS}{rule.description}",
+        gate=f"{OF_ROWS}{rule.description}",
         passed=bool(result.success),
         value=None if rows is None else (broken or 0) / max(rows, 1),
         bound=None if rows is None else rule.share,

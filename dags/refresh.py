@@ -26,7 +26,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, A
 from pydantic import JsonValue
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from plugins.airflow_run import RETRIES, approved_by, parse_groups, person, planned, refresh_run, run_options
+from plugins.airflow_run import RETRIES, approved_by, parse_groups, person, plan_summary, planned, refresh_run, run_options
 from plugins.enrich import Enrich
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
@@ -99,6 +99,7 @@ def plan(corpus: str) -> list[list[int]]:
     log_plan(made)
     for name in ("version", "outcome"):
         context["ti"].xcom_push(key=name, value=getattr(made, name))
+    context["ti"].xcom_push(key="summary", value=plan_summary(made))
     skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
     if options.dry_run or made.outcome == "unchanged":
         skip(context["ti"], [context["dag"].get_task(name) for name in ("parse", "enrich", "publish")])

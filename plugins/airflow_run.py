@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MOST_GROUPS = 500
 """Most mapped parse tasks: the scheduler is slow with thousands, and Airflow refuses 1,025."""
 
+MOST_SOURCES = 20
+"""Most new, changed and gone sources of a plan that its run names."""
+
 RETRIES: dict[str, Any] = {
     # 30 s, doubled up to half an hour: three and a half hours in all.
     "retries": 12,
@@ -96,6 +99,12 @@ def parse_groups(plan: "Plan") -> list[list[int]]:
     """Return the numbers of the shards that each parse task gets."""
     shards = range(len(plan.shards))
     return [list(shards[first::MOST_GROUPS]) for first in range(min(MOST_GROUPS, len(shards)))]
+
+
+def plan_summary(plan: "Plan") -> dict[str, Any]:
+    """Return what a plan would do and cost, for the page of its run, with some of the sources behind its numbers."""
+    sources = {kind: names[:MOST_SOURCES] for kind, names in plan.summary.sources.items()}
+    return plan.summary.model_copy(update={"sources": sources}).model_dump(mode="json")
 
 
 def planned(name: str) -> Any:

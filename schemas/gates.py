@@ -177,15 +177,17 @@ PICTURES_BY_TEXT = Gate(
     means="Share of the pictures without a caption that must be read with text next to them on the page.",
     remedy="most others: {most}; to look at them: inset parse FILE.pdf --out FOLDER --view; if they are right, {ease}",
 )
+OF_ROWS = "rows: "
+"""Begins the names of gates that are expectations on rows."""
 DUPLICATES = Gate(
-    name="rows: a row says what no other says",
+    name=f"{OF_ROWS}a row says what no other says",
     key="max_duplicates",
     default=0.5,
     means="Share of rows that may say, under the same titles, what another says.",
     remedy="if that is right, {ease}",
 )
 LONG_TEXTS = Gate(
-    name="rows: a text has at most {tokens} tokens",
+    name=f"{OF_ROWS}a text has at most {{tokens}} tokens",
     key="max_long_texts",
     default=0.1,
     means="Share of rows whose text may be longer than chunks.tokens.",

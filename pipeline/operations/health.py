@@ -295,7 +295,7 @@ def _margin(result: GateResult) -> float | None:
         return None
     if gate.at_least:
         return 1 - result.bound / result.value if result.value else -1.0
-    return 1 - result.value / result.bound
+    return min(1.0, 1 - result.value / result.bound)
 
 
 def _due(schedule: str | None, now: datetime) -> datetime | None:

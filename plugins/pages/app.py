@@ -4,11 +4,14 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
-from plugins.pages import corpus, figures, overview, pictures, quarantine, search
+from plugins.pages import corpus, figures, overview, pictures, quarantine, runs, search
 from plugins.pages.rendering import WEB, render
 from schemas.errors import BadInputError, InsetError, RequestError, UserError
 
-ROUTERS = (overview.router, corpus.router, quarantine.router, figures.router, search.router, pictures.router)
+ROUTERS = (
+    *(overview.router, corpus.router, runs.router),
+    *(quarantine.router, figures.router, search.router, pictures.router),
+)
 
 
 def create_app() -> FastAPI:

@@ -9,7 +9,7 @@ _ICON_DARK = "inset/static/icon_dark.svg"
 
 
 class InsetPlugin(AirflowPlugin):
-    """Adds Inset to the navigation, a tab to DAGs, and a card to the home page. Addresses are relative to Airflow's."""
+    """Adds Inset to the navigation, a tab to DAGs and to runs, and a card to the home page. Addresses are relative."""
 
     name = "inset"
     fastapi_apps = [{"app": create_app(), "url_prefix": "/inset", "name": "inset"}]  # noqa: RUF012  as Airflow reads it
@@ -28,6 +28,14 @@ class InsetPlugin(AirflowPlugin):
             "href": "inset/dags/{DAG_ID}",
             "destination": "dag",
             "url_route": "inset_corpus",
+            "icon": _ICON,
+            "icon_dark_mode": _ICON_DARK,
+        },
+        {
+            "name": "Inset",
+            "href": "inset/dags/{DAG_ID}/runs/{RUN_ID}",
+            "destination": "dag_run",
+            "url_route": "inset_run",
             "icon": _ICON,
             "icon_dark_mode": _ICON_DARK,
         },

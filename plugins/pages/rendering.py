@@ -87,6 +87,18 @@ def _event(event: AuditEvent) -> Markup:
     return Markup("Live by {} ({}), {}{}").format(event.by, event.action, _time(event.at), reason)
 
 
+def _seconds(value: float) -> str:
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def _money(value: float) -> str:
+    return f"{value:,.2f}"
+
+
 def _time(moment: datetime | None) -> Markup:
     """Return a moment as an element that the script shows in the reader's time zone."""
     if moment is None:
@@ -108,7 +120,10 @@ _environment.filters |= {
     "given": lambda values: {name: value for name, value in values.items() if value},
     "margin": _margin,
     "markdown": markdown,
+    "money": _money,
     "number": _number,
+    "rate": _rate,
+    "seconds": _seconds,
     "sparkline": sparkline,
     "time": _time,
 }

@@ -194,7 +194,62 @@ async function lastRuns(places) {
   }
 }
 
+// ---- A run that built no version: what its task "plan" found ----
+
+const SUBJECTS = { figure: "figures", page: "pages", text: "texts" };
+
+/** Show a plan's summary in the sections that the page has for it. */
+function showPlan(summary) {
+  const plan = document.getElementById("plan");
+  plan.hidden = false;
+  for (const place of plan.querySelectorAll("[data-plan]")) place.textContent = summary[place.dataset.plan].toLocaleString();
+  for (const place of plan.querySelectorAll("[data-plan-sources]")) {
+    const names = summary.sources[place.dataset.planSources] ?? [];
+    const more = summary[place.dataset.planSources] - names.length;
+    const lines = more > 0 ? [...names, `… and ${more.toLocaleString()} more`] : names;
+    place.hidden = !names.length;
+    place.querySelector("ul").replaceChildren(...lines.map((name) => Object.assign(document.createElement("li"), { textContent: name })));
+  }
+  const costs = Object.entries(summary.captions);
+  const captioners = document.getElementById("captioners");
+  captioners.hidden = !costs.length;
+  for (const [name, { subject, items, affordable, spent }] of costs) {
+    const row = captioners.querySelector("tbody").insertRow();
+    const numbers = [items, affordable, spent.calls].map((number) => number.toLocaleString());
+    const cells = [name, SUBJECTS[subject] ?? subject, ...numbers, spent.money.toFixed(2), "–", "–"];
+    for (const [index, text] of cells.entries()) row.append(Object.assign(document.createElement(index ? "td" : "th"), { textContent: text, className: index > 1 ? "number" : "" }));
+  }
+}
+
+async function askAirflow(place) {
+  const { run, of: dag } = place.dataset;
+  const found = (key) => call(`${runPath(dag, run)}/taskInstances/plan/xcomEntries/${key}`).then(
+    ({ value }) => value,
+    (error) => { if (error.status === 404) return null; throw error; },
+  );
+  const [{ state, conf }, version, outcome, summary] = await Promise.all([call(runPath(dag, run)), found("version"), found("outcome"), found("summary")]);
+  const dry = Boolean(conf?.dry_run);
+  const told = outcome ? (dry && outcome === "build" ? "dry_run" : outcome) : state === "failed" || state === "success" ? "failed" : "running";
+  const shown = place.querySelector(`[data-outcome="${told}"]`);
+  for (const link of shown.querySelectorAll("[data-version]")) {
+    link.textContent = version;
+    if (link.matches("a")) link.href = place.dataset.versions + version;
+  }
+  place.querySelector("[data-outcome=asking]").hidden = true;
+  shown.hidden = false;
+  if (summary && (dry || outcome === "build")) showPlan(summary);
+  if (told === "failed") await tellReason(shown, dag, run);
+}
+
+async function tellReason(place, dag, run) {
+  place.querySelector("[data-reason]").textContent = await reason(dag, run);
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  const asked = document.querySelector("[data-run]");
+  if (asked) askAirflow(asked).catch((error) => { asked.textContent = error.message; });
+  const failed = document.querySelector("[data-run-failed]");
+  if (failed) tellReason(failed, failed.dataset.of, failed.dataset.runFailed).catch(() => {}); // the page says where to look
   for (const time of document.querySelectorAll("time")) {
     time.title = time.textContent;
     time.textContent = new Date(time.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });

@@ -21,7 +21,13 @@ def version_name(number: int) -> str:
 
 
 def write_version(
-    store: ObjectStore, corpus: str, number: int, *, rows: int = 100, gates: Sequence[GateResult] = (HOLDS,)
+    store: ObjectStore,
+    corpus: str,
+    number: int,
+    *,
+    rows: int = 100,
+    gates: Sequence[GateResult] = (HOLDS,),
+    run_id: str | None = None,
 ) -> str:
     """Write the manifest of a finished version."""
     version = version_name(number)
@@ -31,7 +37,7 @@ def write_version(
         fingerprint=f"{number:016x}",
         parent=version_name(number - 1) if number else None,
         created=START + timedelta(days=number, minutes=7),
-        run_id=f"run-{number}",
+        run_id=run_id or f"run-{number}",
         code_version="0.1.0",
         keys={},
         models={},

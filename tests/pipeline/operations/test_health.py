@@ -177,6 +177,7 @@ def test_fifty_corpora_of_a_hundred_versions_cost_few_small_reads(folder: Path, 
     [
         ("quarantine ceiling", 0.05, 0.2, 0.75),
         ("quarantine ceiling", 0.4, 0.2, -1.0),
+        ("hybrid against single modes", -0.03, 0.1, 1.0),
         ("recall at 10", 0.8, 0.6, 0.25),
         ("recall at 10", 0.0, 0.6, -1.0),
         ("rows: a text has at most 220 tokens", 0.05, 0.1, 0.5),

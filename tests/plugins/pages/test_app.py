@@ -34,9 +34,9 @@ def test_templates_hold_no_script_and_no_style_that_the_policy_forbids() -> None
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?! src=)", text), file.name
 
 
-def test_the_plugin_adds_a_page_a_tab_and_a_card_at_relative_addresses(visitor: TestClient, app: FastAPI) -> None:
+def test_the_plugin_adds_a_page_tabs_and_a_card_at_relative_addresses(visitor: TestClient, app: FastAPI) -> None:
     views = InsetPlugin.external_views
-    assert [view["destination"] for view in views] == ["nav", "dag"]
+    assert [view["destination"] for view in views] == ["nav", "dag", "dag_run"]
     addresses = [view[key] for view in views for key in ("href", "icon", "icon_dark_mode")]
     addresses += [card["bundle_url"] for card in InsetPlugin.react_apps]
     for address in addresses:

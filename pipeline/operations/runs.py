@@ -1,0 +1,471 @@
+"""A run of a refresh as an operator sees it: its plan, what each stage did, and how its version was judged."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel, Field
+
+from backends.stores.objects import read_model
+from evaluation.golden import ModeReport, QuestionScore
+from evaluation.questions import Question, load_questions
+from pipeline.corpus.corpora import load_corpus
+from pipeline.corpus.schedules import CorpusSchedule
+from pipeline.operations.health import TREND, GateMargin
+from pipeline.operations.history import VersionEntry, history
+from pipeline.records.differences import JUDGED
+from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
+from pipeline.records.publication import readable_manifest
+from schemas.errors import DamagedError, UserError
+from schemas.frozen import Frozen
+from schemas.gates import OF_ROWS
+from schemas.ids import version_file
+from schemas.ports import ObjectStore
+from schemas.stages import ON_A_VERSION, Stage
+from schemas.versions import Counts, ExpectedCalls, Manifest, Plan, PlanSummary, RunOptions, SlowDocument, Spent
+
+MOST_SHARDS = 50
+"""Shards of an unfinished version whose notes are read; of more, only those that are done are counted."""
+MOST_QUESTIONS = 50
+"""Questions that are named among those won, and among those lost."""
+
+_ENRICHED = {
+    "recognised": "pictures read",
+    "segmented": "pages segmented",
+    "structured": "documents structured",
+    "drawn": "pages drawn",
+    "described": "descriptions written",
+    "embedded": "vectors computed",
+    "over_budget": "pictures not read: budget spent",
+    "undescribed": "descriptions missing",
+}
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class WorkItem(Frozen):
+    """Work of one kind in a stage.
+
+    Attributes:
+        what: Its kind, such as ``pages parsed``.
+        done: How many were done.
+        reused: How many were there already, and not done again; None where that isn't known.
+        rate: How many were done a second of the whole stage; None where nothing was done, or the stage isn't.
+    """
+
+    what: str
+    done: int
+    reused: int | None = None
+    rate: float | None = None
+
+
+class StageWork(Frozen):
+    """What a stage did.
+
+    Attributes:
+        stage: Its name.
+        seconds: How long it took, all shards together; None where it isn't done.
+        share: Its seconds as a share of the longest stage's.
+        items: Its work.
+        money: What generative models cost; None where none was asked.
+        shards: Shards done, and all of them, where it has several and isn't done.
+    """
+
+    stage: Stage
+    seconds: float | None = None
+    share: float = 0.0
+    items: list[WorkItem] = Field([])
+    money: float | None = None
+    shards: tuple[int, int] | None = None
+
+
+class CaptionerCost(Frozen):
+    """What a captioner was expected to do, and what it cost; None where that isn't known."""
+
+    name: str
+    expected: ExpectedCalls | None
+    spent: Spent | None
+
+
+class GateTrend(Frozen):
+    """A verdict, and what the gate measured in the last versions, oldest first."""
+
+    verdict: GateMargin
+    values: list[float]
+
+
+class QuestionChange(Frozen):
+    """A golden question whose page is found in only one of a version and its parent.
+
+    Attributes:
+        id: Its id.
+        text: The question; None where the API server can't read the file of questions.
+        doc: The file name of the document that answers.
+        pages: The pages that answer.
+        before: Rank of the first right page among ten hits of the parent.
+        now: The same of the version.
+    """
+
+    id: str
+    text: str | None
+    doc: str | None
+    pages: list[int]
+    before: int | None
+    now: int | None
+
+
+class ChangedRanks(Frozen):
+    """The golden questions that a version won and lost against its parent; both name the first ``MOST_QUESTIONS``."""
+
+    asked: int
+    won: list[QuestionChange]
+    lost: list[QuestionChange]
+    more_won: int
+    more_lost: int
+
+
+class RunReport(Frozen):
+    """A run that built a version, or is about to.
+
+    Attributes:
+        version: The version.
+        parent: The version that was live when it was planned.
+        run_id: The run.
+        options: Its parameters.
+        plan: What was planned; None where the plan is gone.
+        stages: All stages from ``parse`` on.
+        captioners: Expected and real cost of generative models.
+        slowest: The documents whose parse took longest, the slowest first.
+        gates: The verdicts that have a bound, and those that refuse, these first.
+        questions: What changed for golden questions; None without a parent to compare with.
+        note: The release note, as Markdown; "" where there is none yet.
+    """
+
+    version: VersionEntry
+    parent: str | None
+    run_id: str
+    options: RunOptions
+    plan: PlanSummary | None
+    stages: list[StageWork]
+    captioners: list[CaptionerCost]
+    slowest: list[SlowDocument]
+    gates: list[GateTrend]
+    questions: ChangedRanks | None
+    note: str
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all stages that are done."""
+        return sum(stage.seconds or 0.0 for stage in self.stages)
+
+    @property
+    def money(self) -> float | None:
+        """What generative models cost; None where none was asked."""
+        spent = [one.spent.money for one in self.captioners if one.spent is not None]
+        return sum(spent) if spent else None
+
+
+class Expectation(Frozen):
+    """An expectation on the rows of a version; ``broken`` and ``allowed`` are None where it is not about single rows.
+
+    Attributes:
+        rule: What is expected.
+        passed: Whether it holds.
+        broken: Rows that break it.
+        allowed: Share of rows that may.
+        message: The finding.
+    """
+
+    rule: str
+    passed: bool
+    broken: int | None
+    allowed: float | None
+    message: str
+
+
+class Quality(Frozen):
+    """How ``check`` judged a version.
+
+    Attributes:
+        version: The version.
+        rows: How many rows were checked.
+        expectations: Those on rows, broken ones first.
+        invariants: Other verdicts without a bound, such as laws of conservation, broken ones first.
+        docs: Address of the Data Docs in the store; None where there are none.
+    """
+
+    version: str
+    rows: int
+    expectations: list[Expectation]
+    invariants: list[GateMargin]
+    docs: str | None
+
+
+_runs: dict[tuple[str, str], str] = {}
+
+
+def version_of_run(store: ObjectStore, run_id: str) -> str | None:
+    """Return the newest version that a run planned or built; None where it built none, or the version is gone."""
+    for version in reversed(store.folders("versions")):
+        # The run of a version never changes, so that it is read once a process.
+        known = _runs.get((store.root, version))
+        if known is None and (known := _run_of(store, version)) is not None:
+            _runs[store.root, version] = known
+        if known == run_id:
+            return version
+    return None
+
+
+def _run_of(store: ObjectStore, version: str) -> str | None:
+    manifest = readable_manifest(store, version)
+    if manifest is not None:
+        return manifest.run_id
+    plan = _readable_plan(store, version)
+    return plan.run_id if plan is not None else None
+
+
+def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunReport:
+    """Return what a run did to make a version, finished or not.
+
+    Raises:
+        UserError: There is no such version.
+    """
+    manifest, plan = readable_manifest(store, version), _readable_plan(store, version)
+    made = manifest or plan
+    if made is None:
+        raise UserError(f"corpus {one.name}: there is no version {version}, or it can't be read")
+    (entry,) = history(store, [version])
+    notes = read_notes(store, version, ON_A_VERSION)
+    judged = _readable(store, version_file(version, f"evaluation/{JUDGED}.json"), ModeReport)
+    parse, shards = _parse_note(store, version, manifest, plan)
+    if parse is not None:
+        notes = {Stage.PARSE: parse, **notes}
+    spent = {name: cost for note in notes.values() for name, cost in note.spent.items()} or (
+        manifest.spent if manifest else {}
+    )
+    expected = plan.summary.captions if plan else {}
+    return RunReport(
+        version=entry,
+        parent=made.parent,
+        run_id=made.run_id,
+        options=plan.options if plan else RunOptions(),
+        plan=plan.summary if plan else None,
+        stages=_with_shares(_stages(manifest, plan, notes, shards, judged)),
+        captioners=[
+            CaptionerCost(name=name, expected=expected.get(name), spent=spent.get(name))
+            for name in dict.fromkeys((*expected, *spent))
+        ],
+        slowest=manifest.slowest if manifest else parse.slowest if parse else [],
+        gates=_gates(store, entry),
+        questions=_changed_ranks(one, store, made.parent, judged),
+        note=_note(store, version),
+    )
+
+
+def _readable_plan(store: ObjectStore, version: str) -> Plan | None:
+    try:
+        return read_plan_summary(store, version)
+    except DamagedError:
+        return None
+
+
+def _readable(store: ObjectStore, name: str, model: type[Model]) -> Model | None:
+    try:
+        return read_model(store, name, model)
+    except DamagedError:
+        return None
+
+
+def _note(store: ObjectStore, version: str) -> str:
+    try:
+        return store.get(version_file(version, "release_note.md")).decode()
+    except DamagedError:
+        return ""
+
+
+def _parse_note(
+    store: ObjectStore, version: str, manifest: Manifest | None, plan: Plan | None
+) -> tuple[StageNote | None, tuple[int, int] | None]:
+    """Return the note of ``parse``; where not all shards are done, None or that of some, with their number and that of all.
+
+    A finished version has it in its manifest, so that the notes of its shards needn't be read.
+    """
+    if manifest is not None:
+        seconds = manifest.timings_s.get(Stage.PARSE)
+        return (StageNote(seconds=seconds, counts=manifest.work) if seconds is not None else None), None
+    names = [name for name in store.names(version_file(version, "stages")) if f"/{Stage.PARSE}" in name]
+    total = len(plan.shards) if plan else 0
+    whole = any(name.endswith(f"/{Stage.PARSE}.json") for name in names)
+    shards = None if whole or len(names) >= total else (len(names), total)
+    if not names or len(names) > MOST_SHARDS:
+        return None, shards
+    return join_notes([read_model(store, name, StageNote) for name in names]), shards
+
+
+def _stages(
+    manifest: Manifest | None,
+    plan: Plan | None,
+    notes: Mapping[Stage, StageNote],
+    shards: tuple[int, int] | None,
+    judged: ModeReport | None,
+) -> Iterator[StageWork]:
+    for stage in (Stage.PARSE, *ON_A_VERSION):
+        note = notes.get(stage)
+        seconds = note.seconds if note else (manifest.timings_s.get(stage) if manifest else None)
+        done = note.counts if note else {}
+        found = _items(stage, done, plan, manifest, judged) if seconds is not None else ()
+        items = [item.model_copy(update={"rate": item.done / seconds}) if item.done and seconds else item for item in found]
+        cost = sum(note.spent.values(), Spent()) if note and note.spent else None
+        yield StageWork(
+            stage=stage,
+            seconds=seconds,
+            items=items,
+            money=cost.money if cost else None,
+            shards=shards if stage is Stage.PARSE else None,
+        )
+
+
+def _items(
+    stage: Stage,
+    done: Mapping[str, int],
+    plan: Plan | None,
+    manifest: Manifest | None,
+    judged: ModeReport | None,
+) -> Iterator[WorkItem]:
+    totals = manifest.counts if manifest else Counts()
+    match stage:
+        case Stage.PARSE:
+            planned = plan.summary if plan else None
+            parsed = planned.new + planned.changed + planned.kept - planned.to_parse if planned else None
+            yield WorkItem(what="documents parsed", done=done.get("parsed", 0), reused=parsed)
+            yield WorkItem(what="pages parsed", done=done.get("pages_parsed", 0))
+        case Stage.ENRICH:
+            spaces = len(manifest.spaces) if manifest else 0
+            all_of = {"structured": totals.documents, "embedded": totals.rows * spaces} if manifest else {}
+            for name, count in done.items():
+                reused = max(0, all_of[name] - count) if name in all_of else None
+                if count or reused:
+                    yield WorkItem(what=_ENRICHED.get(name, name.replace("_", " ")), done=count, reused=reused)
+        case Stage.ASSEMBLE:
+            yield WorkItem(what="rows written", done=done.get("rows", totals.rows))
+        case Stage.CHECK if manifest is not None:
+            yield WorkItem(what="rows checked", done=totals.rows)
+        case Stage.BUILD:
+            written = done.get("rows_written", 0)
+            yield WorkItem(what="rows indexed", done=written, reused=max(0, done.get("rows_built", 0) - written))
+        case Stage.EVALUATE if judged is not None:
+            yield WorkItem(what="golden questions asked", done=judged.questions)
+
+
+def _with_shares(stages: Iterator[StageWork]) -> list[StageWork]:
+    found = list(stages)
+    longest = max((stage.seconds or 0.0 for stage in found), default=0.0)
+    return [
+        stage.model_copy(update={"share": stage.seconds / longest}) if stage.seconds and longest else stage
+        for stage in found
+    ]
+
+
+def _gates(store: ObjectStore, entry: VersionEntry) -> list[GateTrend]:
+    shown = [gate for gate in entry.gates if gate.margin is not None or not gate.passed]
+    shown.sort(key=lambda gate: (gate.passed, gate.margin if gate.margin is not None else -1.0))
+    if not shown:
+        return []
+    names = [name for name in store.folders("versions") if name <= entry.version][-TREND:]
+    measured = [_measured(store, name) for name in names]
+    return [
+        GateTrend(verdict=gate, values=[values[gate.gate] for values in measured if gate.gate in values]) for gate in shown
+    ]
+
+
+_values: dict[tuple[str, str], dict[str, float]] = {}
+
+
+def _measured(store: ObjectStore, version: str) -> dict[str, float]:
+    """Return what the gates of a finished version measured; it never changes, so that it is read once a process."""
+    known = _values.get((store.root, version))
+    if known is None:
+        manifest = readable_manifest(store, version)
+        if manifest is None:
+            return {}
+        known = {gate.gate: gate.value for gate in manifest.gates if gate.value is not None}
+        _values[store.root, version] = known
+    return known
+
+
+def _changed_ranks(
+    one: CorpusSchedule, store: ObjectStore, parent: str | None, judged: ModeReport | None
+) -> ChangedRanks | None:
+    """Compare the reports of two versions, as the release note does."""
+    if parent is None or judged is None:
+        return None
+    earlier = _readable(store, version_file(parent, f"evaluation/{JUDGED}.json"), ModeReport)
+    if earlier is None:
+        return None
+    before = {score.id: score.page_rank for score in earlier.scores}
+    common = [score for score in judged.scores if score.id in before]
+    won = [score for score in common if score.page_rank is not None and before[score.id] is None]
+    lost = [score for score in common if score.page_rank is None and before[score.id] is not None]
+    texts = _questions(one) if won or lost else {}
+
+    def named(found: Sequence[QuestionScore]) -> list[QuestionChange]:
+        return [
+            QuestionChange(
+                id=score.id,
+                text=texts[score.id].question if score.id in texts else None,
+                doc=texts[score.id].doc if score.id in texts else None,
+                pages=texts[score.id].pages if score.id in texts else [],
+                before=before[score.id],
+                now=score.page_rank,
+            )
+            for score in found[:MOST_QUESTIONS]
+        ]
+
+    return ChangedRanks(
+        asked=len(common),
+        won=named(won),
+        lost=named(lost),
+        more_won=max(0, len(won) - MOST_QUESTIONS),
+        more_lost=max(0, len(lost) - MOST_QUESTIONS),
+    )
+
+
+def _questions(one: CorpusSchedule) -> dict[str, Question]:
+    """Return the golden questions by id; {} where the API server can't read their file."""
+    try:
+        path = load_corpus(str(one.file)).questions
+        return {question.id: question for question in load_questions(path)} if path else {}
+    except UserError:
+        return {}
+
+
+def quality(one: CorpusSchedule, store: ObjectStore, version: str) -> Quality:
+    """Return how ``check`` judged a finished version.
+
+    Raises:
+        UserError: There is no such version, or it isn't finished.
+    """
+    manifest = readable_manifest(store, version)
+    if manifest is None:
+        raise UserError(f"corpus {one.name}: {version} isn't finished, or can't be read")
+    (entry,) = history(store, [version])
+    rows = manifest.counts.rows
+    expectations = [
+        Expectation(
+            rule=gate.gate.removeprefix(OF_ROWS),
+            passed=gate.passed,
+            broken=None if gate.value is None else round(gate.value * rows),
+            allowed=gate.bound,
+            message=gate.message,
+        )
+        for gate in entry.gates
+        if gate.gate.startswith(OF_ROWS)
+    ]
+    others = [gate for gate in entry.gates if gate.margin is None and not gate.gate.startswith(OF_ROWS)]
+    docs = version_file(version, "quality/index.html")
+    return Quality(
+        version=version,
+        rows=rows,
+        expectations=sorted(expectations, key=lambda found: (found.passed, -(found.broken or 0))),
+        invariants=sorted(others, key=lambda gate: gate.passed),
+        docs=f"{store.root}/{docs}" if store.exists(docs) else None,
+    )

@@ -1,0 +1,249 @@
+"""What an operator sees of a run: plan, stages, gates, questions, at any size."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from backends.stores import object_store
+from evaluation.golden import ModeReport, QuestionScore
+from pipeline.corpus.schedules import CorpusSchedule
+from pipeline.corpus.workspace import Workspace
+from pipeline.operations.health import TREND
+from pipeline.operations.runs import MOST_QUESTIONS, MOST_SHARDS, RunReport, quality, run_report, version_of_run
+from pipeline.records.notes import SLOWEST, StageNote, join_notes, write_note, write_plan
+from pipeline.run import refresh
+from schemas.errors import UserError
+from schemas.evidence import EVIDENCE
+from schemas.gates import OF_ROWS
+from schemas.ids import version_file
+from schemas.ports import ObjectStore
+from schemas.stages import Stage
+from schemas.versions import ExpectedCalls, GateResult, Plan, PlanSummary, RunOptions, SlowDocument, Spent
+from tests.manuals import write_manual
+from tests.pipeline.operations.corpora import HOLDS, REFUSES, schedule_of, version_name, write_corpus, write_version
+
+
+def write_planned(store: ObjectStore, number: int, *, shards: int = 1, documents: int = 1) -> str:
+    """Write the plan of a version by ``run-<number>``."""
+    version = version_name(number)
+    calls = ExpectedCalls(items=20, estimated=5, affordable=15, spent=Spent(calls=20, money=2.5))
+    summary = PlanSummary(
+        new=documents,
+        changed=0,
+        gone=1,
+        kept=6,
+        to_parse=documents,
+        bytes_to_parse=1,
+        sources={"new": [f"manual_{index:05}.pdf" for index in range(documents)], "changed": [], "gone": ["old.pdf"]},
+        captions={"vlm": calls},
+    )
+    plan = Plan(
+        run_id=f"run-{number}",
+        version=version,
+        fingerprint="f",
+        parent=version_name(number - 1),
+        summary=summary,
+        carried=[],
+        shards=[[f"{shard:064x}"] * (documents // shards) for shard in range(shards)],
+        options=RunOptions(replay=True),
+    )
+    write_plan(store, plan)
+    return version
+
+
+def write_judged(store: ObjectStore, version: str, ranks: dict[str, int | None]) -> None:
+    """Write the report on golden questions with the ranks of their pages."""
+    report = ModeReport(
+        mode="pages",
+        questions=len(ranks),
+        recall_at_1=None,
+        recall_at_10=None,
+        reciprocal_rank=None,
+        ndcg_at_10=None,
+        figure_recall_at_10=None,
+        scores=[QuestionScore(id=name, page_rank=rank, figure_rank=None) for name, rank in ranks.items()],
+    )
+    store.replace(version_file(version, "evaluation/judged.json"), report.model_dump_json().encode())
+
+
+def work(report: RunReport, stage: Stage) -> dict[str, tuple[int, int | None]]:
+    """Return what a stage did: number done, and number reused, by kind."""
+    (found,) = (one for one in report.stages if one.stage is stage)
+    return {item.what: (item.done, item.reused) for item in found.items}
+
+
+@pytest.mark.slow
+def test_a_run_shows_what_each_stage_did_and_what_it_reused(published: Workspace) -> None:
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    made, store = refresh(published, run_id="airflow:nightly").version, published.store
+    assert made is not None
+    assert version_of_run(store, "airflow:nightly") == made
+    assert version_of_run(store, "airflow:another") is None
+    one = CorpusSchedule("manuals", published.file, None, store=store.root)
+    report = run_report(one, store, made)
+    assert report.plan is not None
+    assert (report.plan.new, report.plan.sources["new"]) == (1, ["crane.pdf"])
+    assert [stage.stage for stage in report.stages] == ["parse", "enrich", "assemble", "check", "build", "evaluate"]
+    assert max(stage.share for stage in report.stages) == 1
+    assert work(report, Stage.PARSE) == {"documents parsed": (1, 2), "pages parsed": (2, None)}
+    assert work(report, Stage.ENRICH)["documents structured"] == (1, 2)
+    computed, reused = work(report, Stage.ENRICH)["vectors computed"]
+    assert computed
+    assert reused
+    rows = report.version.rows
+    assert computed + reused == rows == sum(number or 0 for number in work(report, Stage.BUILD)["rows indexed"])
+    assert [(slow.source, slow.pages) for slow in report.slowest] == [("crane.pdf", 2)]
+    assert report.slowest[0].seconds > 0
+    assert "crane.pdf" in report.note
+    checked = quality(one, store, made)
+    assert checked.rows == rows
+    required = {f"{field.name} is never missing" for field in EVIDENCE if not field.nullable}
+    assert required <= {found.rule for found in checked.expectations}
+    assert {found.broken for found in checked.expectations if found.allowed == 0} == {0}
+    assert "documents conserved" in {gate.gate for gate in checked.invariants}
+    assert checked.docs is not None
+    assert Path(checked.docs).is_file()
+
+
+def test_a_run_under_way_shows_its_plan_and_the_shards_that_are_done(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    version = write_planned(store, 1, shards=3, documents=30)
+    for shard, slow in enumerate(("b.pdf", "a.pdf")):
+        document = SlowDocument(source=slow, pages=9, seconds=shard + 0.5)
+        note = StageNote(seconds=2.0, counts={"parsed": 10, "pages_parsed": 80}, slowest=[document])
+        write_note(store, version, Stage.PARSE, note, shard=shard)
+    assert version_of_run(store, "run-1") == version
+    report = run_report(schedule_of("pumps"), store, version)
+    assert (report.version.state, report.run_id, report.parent) == ("unfinished", "run-1", version_name(0))
+    assert report.options.replay
+    parse, *others = report.stages
+    assert (parse.shards, parse.seconds) == ((2, 3), 4.0)
+    assert [(item.done, item.rate) for item in parse.items] == [(20, 5.0), (160, 40.0)]
+    assert {stage.seconds for stage in others} == {None}
+    assert [slow.source for slow in report.slowest] == ["a.pdf", "b.pdf"]
+    (captioner,) = report.captioners
+    assert captioner.expected is not None
+    assert (captioner.expected.spent.money, captioner.spent) == (2.5, None)
+    assert report.gates == []
+
+
+def test_gates_have_the_values_of_the_last_versions_and_refusals_come_first(folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    for number in range(TREND + 5):
+        write_version(store, "pumps", number, gates=[HOLDS.model_copy(update={"value": number / 100})])
+    invariant = GateResult(gate="tags resolve", passed=True, value=0.0, bound=0.0, message="all tags lead to figures")
+    version = write_version(store, "pumps", TREND + 5, gates=[HOLDS, invariant, REFUSES])
+    write_version(store, "pumps", TREND + 6, gates=[HOLDS])
+    report = run_report(schedule_of("pumps"), store, version)
+    assert [row.verdict.gate for row in report.gates] == ["rows not lost", "quarantine ceiling"]
+    assert report.gates[0].values == [0.8]
+    assert report.gates[1].values == [number / 100 for number in range(6, TREND + 5)] + [0.05]
+    assert report.version.state == "refused"
+    assert "a loss of 80 %" in report.version.refusals[0]
+
+
+def test_questions_that_were_won_and_lost_name_what_answers_them(folder: Path) -> None:
+    question = {"id": "q-1", "question": "How heavy is the pump?", "doc": "pump.pdf", "pages": [3], "answer": "9 kg"}
+    (folder / "corpora" / "questions.jsonl").write_text(json.dumps(question))
+    store = write_corpus(folder, "pumps", versions=2, more="questions: questions.jsonl\n")
+    write_judged(store, version_name(0), {"q-1": 2, "q-2": None, "q-3": 1, "gone": 1})
+    write_judged(store, version_name(1), {"q-1": None, "q-2": 4, "q-3": 5, "new": None})
+    found = run_report(schedule_of("pumps"), store, version_name(1)).questions
+    assert found is not None
+    assert found.asked == 3
+    (lost,), (won,) = found.lost, found.won
+    assert (lost.text, lost.doc, lost.pages, lost.before, lost.now) == ("How heavy is the pump?", "pump.pdf", [3], 2, None)
+    assert (won.id, won.text, won.before, won.now) == ("q-2", None, None, 4)
+    (folder / "corpora" / "questions.jsonl").unlink()
+    without = run_report(schedule_of("pumps"), store, version_name(1)).questions
+    assert without is not None
+    assert [one.id for one in without.lost] == ["q-1"]
+
+
+def test_very_many_changed_questions_are_counted(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=2)
+    names = [f"q-{number}" for number in range(MOST_QUESTIONS + 3)]
+    write_judged(store, version_name(0), dict.fromkeys(names, 1))
+    write_judged(store, version_name(1), dict.fromkeys(names))
+    found = run_report(schedule_of("pumps"), store, version_name(1)).questions
+    assert found is not None
+    assert (len(found.lost), found.more_lost, found.won, found.more_won) == (MOST_QUESTIONS, 3, [], 0)
+
+
+def test_quality_counts_the_rows_that_break_an_expectation(folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    long = GateResult(gate=f"{OF_ROWS}a text is short", passed=False, value=0.25, bound=0.1, message="not so in 50 rows")
+    whole = GateResult(gate=f"{OF_ROWS}the columns are right", passed=True, value=None, bound=None, message="so")
+    version = write_version(store, "pumps", 0, rows=200, gates=[whole, long, HOLDS])
+    found = quality(schedule_of("pumps"), store, version)
+    assert [(one.rule, one.passed, one.broken, one.allowed) for one in found.expectations] == [
+        ("a text is short", False, 50, 0.1),
+        ("the columns are right", True, None, None),
+    ]
+    assert (found.invariants, found.docs) == ([], None)
+    with pytest.raises(UserError, match="isn't finished"):
+        quality(schedule_of("pumps"), store, write_planned(store, 1))
+
+
+def test_a_version_that_is_not_there_is_said(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    with pytest.raises(UserError, match="there is no version"):
+        run_report(schedule_of("pumps"), store, version_name(7))
+
+
+def test_a_run_of_ten_thousand_documents_among_a_hundred_versions_costs_few_reads(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = write_corpus(folder, "pumps", versions=100)
+    version, note = version_name(99), StageNote(seconds=1.0, counts={"rows": 5})
+    write_planned(store, 99, shards=200, documents=10_000)
+    for shard in range(200):
+        write_note(store, version, Stage.PARSE, note, shard=shard)
+    for stage in (Stage.ENRICH, Stage.ASSEMBLE, Stage.CHECK, Stage.BUILD, Stage.EVALUATE):
+        write_note(store, version, stage, note)
+    reads = Counter[str]()
+    read = object_store.FolderStore._read
+
+    def counted(self: object_store.FolderStore, name: str) -> bytes:
+        reads[name.rpartition("/")[2]] += 1
+        return read(self, name)
+
+    monkeypatch.setattr(object_store.FolderStore, "_read", counted)
+    assert version_of_run(store, "run-50") == version_name(50)
+    assert reads == {"manifest.json": 50}, "newest first, until it is found"
+    reads.clear()
+    assert version_of_run(store, "run-50") == version_name(50)
+    assert reads == {}
+    run_report(schedule_of("pumps"), store, version)
+    assert not [name for name in reads if name.startswith("parse-")]
+    assert reads["manifest.json"] <= TREND + 2
+    assert sum(reads.values()) <= TREND + 15
+    reads.clear()
+    run_report(schedule_of("pumps"), store, version)
+    assert sum(reads.values()) <= 14
+
+
+def test_the_shards_of_a_large_run_under_way_are_counted_without_reading_them(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    version = write_planned(store, 1, shards=MOST_SHARDS * 2, documents=MOST_SHARDS * 2)
+    for shard in range(MOST_SHARDS + 1):
+        store.replace(version_file(version, f"stages/parse-{shard:04}.json"), b"{}")
+    parse = run_report(schedule_of("pumps"), store, version).stages[0]
+    assert (parse.shards, parse.seconds) == ((MOST_SHARDS + 1, MOST_SHARDS * 2), None)
+
+
+def test_the_slowest_documents_of_all_shards_are_kept() -> None:
+    shards = [
+        StageNote(
+            seconds=1.0,
+            slowest=[
+                SlowDocument(source=f"{shard}-{index}.pdf", pages=1, seconds=float(shard + 2 * index))
+                for index in range(SLOWEST)
+            ],
+        )
+        for shard in range(2)
+    ]
+    kept = join_notes(shards).slowest
+    assert [slow.seconds for slow in kept] == [float(seconds) for seconds in range(19, 9, -1)]

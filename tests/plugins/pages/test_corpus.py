@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from plugins.pages import corpus
+from schemas.versions import RunOptions
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 from tests.plugins.pages.conftest import Rights
 
@@ -40,6 +41,13 @@ def test_the_tab_offers_each_version_what_can_be_done_with_it(client: TestClient
         (form,) = re.findall(rf'<dialog id="{name}".*?</dialog>', page, re.DOTALL)
         assert re.search(r'<textarea name="reason"[^>]* required', form), f"{name} needs a reason"
         assert 'name="corpus" value="pumps"' in form
+
+
+def test_the_options_of_a_refresh_are_those_that_its_run_reads(client: TestClient, folder: Path) -> None:
+    write_corpus(folder, "pumps", versions=1)
+    (form,) = re.findall(r'<dialog id="refresh".*?</dialog>', client.get(TAB).text, re.DOTALL)
+    options = set(re.findall(r'<input type="checkbox" name="(\w+)"', form))
+    assert options == {"dry_run", "force", "replay"} <= set(RunOptions.model_fields)
 
 
 def test_who_may_not_start_runs_sees_buttons_that_do_nothing(client: TestClient, folder: Path, rights: Rights) -> None:

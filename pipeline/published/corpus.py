@@ -12,7 +12,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
 from pipeline.published.files import PublishedFiles
 from pipeline.published.version import DEFAULT_K, OpenVersion
-from pipeline.published.versions import OpenVersions
+from pipeline.published.versions import VERSIONS_OPEN, OpenVersions
 from pipeline.records.picture_hashes import PictureHashes
 from pipeline.records.publication import list_versions
 from schemas.answer_presets import AnswerPreset, AnswerPresetInfo
@@ -49,11 +49,14 @@ class PublishedCorpus:
     Args:
         workspace: The corpus.
         drawer: Draws pages; a shared one is closed by whoever made it.
+        versions_open: Most versions that are open at once.
     """
 
-    def __init__(self, workspace: Workspace, drawer: PageDrawer | None = None) -> None:
+    def __init__(
+        self, workspace: Workspace, drawer: PageDrawer | None = None, *, versions_open: int = VERSIONS_OPEN
+    ) -> None:
         self._workspace = workspace
-        self._versions = OpenVersions(workspace)
+        self._versions = OpenVersions(workspace, versions_open)
         self._drawer = drawer or PageDrawer()
         self._owns_drawer = drawer is None
         self._looks = PictureHashes(workspace.store)
@@ -271,6 +274,8 @@ def _shown(preset: Preset) -> SearchPreset:
     )
 
 
-def open_published(name_or_path: str, drawer: PageDrawer | None = None) -> PublishedCorpus:
+def open_published(
+    name_or_path: str, drawer: PageDrawer | None = None, *, versions_open: int = VERSIONS_OPEN
+) -> PublishedCorpus:
     """Open a published corpus by name or file; a ``drawer`` is shared with others."""
-    return PublishedCorpus(open_workspace(name_or_path), drawer)
+    return PublishedCorpus(open_workspace(name_or_path), drawer, versions_open=versions_open)

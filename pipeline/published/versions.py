@@ -24,14 +24,15 @@ from schemas.errors import (
 )
 from schemas.versions import Pointer
 
-_VERSIONS_OPEN = 4
+VERSIONS_OPEN = 4
 
 
 class OpenVersions:
-    """The open versions of one corpus, least recently used closed first. Thread-safe."""
+    """The open versions of one corpus, at most ``most``, least recently used closed first. Thread-safe."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, most: int = VERSIONS_OPEN) -> None:
         self._workspace = workspace
+        self._most = most
         self._name = workspace.corpus.name
         self.settings = QuerySettings(workspace.file, workspace.corpus)
         self._lock = threading.Lock()
@@ -114,7 +115,7 @@ class OpenVersions:
                     raise self._no_manifest(version)
                 self._open[version] = open_version(self._workspace, version, self.settings)
             self._open.move_to_end(version)
-            while len(self._open) > _VERSIONS_OPEN:
+            while len(self._open) > self._most:
                 self._open.popitem(last=False)
             return self._open[version]
 

@@ -4,11 +4,11 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
-from plugins.pages import corpus, overview
+from plugins.pages import corpus, figures, overview, pictures, quarantine, search
 from plugins.pages.rendering import WEB, render
-from schemas.errors import InsetError, UserError
+from schemas.errors import BadInputError, InsetError, RequestError, UserError
 
-ROUTERS = (overview.router, corpus.router)
+ROUTERS = (overview.router, corpus.router, quarantine.router, figures.router, search.router, pictures.router)
 
 
 def create_app() -> FastAPI:
@@ -23,5 +23,13 @@ def create_app() -> FastAPI:
 
 def _explain(request: Request, error: InsetError) -> HTMLResponse:
     """Show a known error as a page."""
-    status, title = (404, "Not found") if isinstance(error, UserError) else (503, "This can't be read now")
+    match error:
+        case RequestError():
+            status, title = 400, "This can't be answered"
+        case UserError():
+            status, title = 404, "Not found"
+        case BadInputError():
+            status, title = 422, "This can't be shown"
+        case _:
+            status, title = 503, "This can't be read now"
     return render(request, "error.html", status, title=title, lines=error.message.splitlines())

@@ -17,7 +17,7 @@ PER_PAGE = 20
 PUBLISH, ROLL_BACK, PRUNE = "inset_publish", "inset_roll_back", "inset_prune"
 """The DAGs that the page starts."""
 
-_VERSION = r"\d{8}T\d{6}Z-[0-9a-f]+"
+VERSION = r"\d{8}T\d{6}Z-[0-9a-f]+"
 
 router = APIRouter(prefix="/dags/{dag_id}", dependencies=[ReadsDag])
 
@@ -34,14 +34,26 @@ def corpus_of(dag_id: str) -> CorpusSchedule:
     raise NotFoundError(f"{dag_id} refreshes no corpus")
 
 
+def whole_corpus_of(dag_id: str) -> CorpusSchedule:
+    """Return the corpus that a DAG refreshes.
+
+    Raises:
+        NotFoundError: It refreshes none, or the corpus file is broken.
+    """
+    one = corpus_of(dag_id)
+    if one.problem:
+        raise NotFoundError(*one.problem.splitlines())
+    return one
+
+
 @router.get("", response_class=HTMLResponse)
 def corpus(
     request: Request,
     dag_id: str,
     user: User,
     page: Annotated[int, Query(ge=1)] = 1,
-    base: Annotated[str | None, Query(pattern=_VERSION)] = None,
-    version: Annotated[str | None, Query(pattern=_VERSION)] = None,
+    base: Annotated[str | None, Query(pattern=VERSION)] = None,
+    version: Annotated[str | None, Query(pattern=VERSION)] = None,
 ) -> HTMLResponse:
     """Show a corpus with a page of its versions; with ``base`` and ``version``, what changed between them."""
     one = corpus_of(dag_id)
@@ -67,12 +79,10 @@ def corpus(
 def diff(
     request: Request,
     dag_id: str,
-    base: Annotated[str, Query(pattern=_VERSION)],
-    version: Annotated[str, Query(pattern=_VERSION)],
+    base: Annotated[str, Query(pattern=VERSION)],
+    version: Annotated[str, Query(pattern=VERSION)],
 ) -> HTMLResponse:
     """Return what changed between two versions, which the page loads into itself."""
-    one = corpus_of(dag_id)
-    if one.problem:
-        raise NotFoundError(*one.problem.splitlines())
+    one = whole_corpus_of(dag_id)
     note = changes(str(one.file), store_of(one), base, version)
     return render(request, "changes.html", note=note)

@@ -96,6 +96,7 @@ _environment = Environment(
 _environment.filters |= {
     "ago": ago,
     "combine": lambda one, other: one | other,
+    "given": lambda values: {name: value for name, value in values.items() if value},
     "margin": _margin,
     "markdown": markdown,
     "number": _number,

@@ -122,6 +122,29 @@ async function submit(form) {
   send.disabled = false;
 }
 
+// ---- Pictures ----
+
+function zoom({ dataset }) {
+  const dialog = document.getElementById("zoom");
+  const picture = dialog.querySelector("img");
+  dialog.querySelector(".unseen")?.remove();
+  dialog.querySelector("[data-caption]").textContent = picture.alt = dataset.text;
+  picture.hidden = false;
+  picture.src = dataset.zoom;
+  dialog.showModal();
+}
+
+/** Say in place of a picture why it can't be shown. */
+async function unseen(picture) {
+  const reply = await fetch(picture.src);
+  const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+  const text = page.querySelector(".error")?.textContent ?? `HTTP ${reply.status}`;
+  picture.hidden = true;
+  picture.after(Object.assign(document.createElement("small"), { className: "unseen", textContent: text }));
+}
+
+document.addEventListener("error", ({ target }) => target.matches?.("img") && unseen(target).catch(() => {}), true);
+
 // ---- The page ----
 
 /** Open a page of Airflow in place of the frame, which must not navigate the page round it. */
@@ -135,10 +158,11 @@ function leave(event, address) {
 }
 
 document.addEventListener("click", (event) => {
-  const target = event.target.closest("[data-open], [data-close], a[data-outer]");
+  const target = event.target.closest("[data-open], [data-close], [data-zoom], a[data-outer]");
   if (!target) return;
   if (target.matches("a")) leave(event, target.href);
   else if ("open" in target.dataset) open(target);
+  else if ("zoom" in target.dataset) zoom(target);
   else target.closest("dialog").close();
 });
 

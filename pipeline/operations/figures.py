@@ -1,0 +1,215 @@
+"""The figures of a version as a contact sheet, filtered and paged."""
+
+import functools
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from backends.stores.objects import read_part, read_table
+from pipeline.records.evidence import placement_parts, row_files
+from pipeline.records.ledger import first_sources, read_ledger
+from schemas.documents import Role
+from schemas.evidence import Modality
+from schemas.flags import Flag
+from schemas.frozen import Frozen
+from schemas.geometry import BBox
+from schemas.ports import ObjectStore
+
+SHEETS = 4
+"""Most versions whose placements are indexed in this process."""
+
+_ROLES = list(Role)
+_FLAGS = {Flag.SHARED: "near duplicate"}
+
+
+class SheetFigure(Frozen):
+    """A placement of a figure.
+
+    Attributes:
+        figure_id: Its pixels; None where none are stored.
+        source: The document's first source.
+        doc_id: The document.
+        page: From 1.
+        bbox: In points.
+        role: Its role.
+        reason: Why it has that role.
+        kind: Such as raster, vector or scan.
+        tag: Its tag in the text; None for roles without.
+        caption: As printed; "" without.
+        width: In pixels; None without pixels, as ``height``.
+        height: In pixels.
+        placed: How often the version places the same pixels.
+        description: By a model or person; None where its document describes it.
+        described_by: Who described it; None where it has no row.
+        flags: Short warnings.
+    """
+
+    figure_id: str | None
+    source: str
+    doc_id: str
+    page: int
+    bbox: BBox
+    role: Role
+    reason: str
+    kind: str
+    tag: str | None
+    caption: str
+    width: int | None
+    height: int | None
+    placed: int
+    description: str | None
+    described_by: str | None
+    flags: list[str]
+
+
+class FigureSheet:
+    """The placements of a version, in the order of documents and pages.
+
+    It holds ten bytes a placement. Whole rows are read from the files that hold a page's figures.
+    """
+
+    def __init__(self, store: ObjectStore, version: str) -> None:
+        self._store = store
+        files = row_files(self._store, version)
+        self._files = [name for name in files if "/placements/" in name]
+        self._evidence = [name for name in files if "/evidence/" in name]
+        self._first_document = functools.cache(self._read_first_document)
+        self._sources = first_sources(read_ledger(self._store, version))
+        documents: dict[str, int] = {}
+        roles, captioned, of_document, pixels = [], [], [], []
+        self._starts = [0]
+        for part in placement_parts(self._store, version):
+            self._starts.append(self._starts[-1] + part.num_rows)
+            roles.append(pc.index_in(part.column("role"), pa.array(_ROLES, pa.string())).to_numpy().astype(np.int8))
+            captioned.append(pc.not_equal(part.column("caption"), pa.scalar("")).to_numpy())
+            of_document.append(_numbered(part.column("doc_id"), documents))
+            # Half a digest tells figures apart.
+            pixels.append(pc.utf8_slice_codeunits(part.column("figure_id"), 0, 32))
+        self._roles = np.concatenate([np.empty(0, np.int8), *roles])
+        self._captioned = np.concatenate([np.empty(0, bool), *captioned])
+        self._of_document = np.concatenate([np.empty(0, np.int32), *of_document])
+        self._placed = _occurrences(pixels)
+        self._documents = list(documents)
+
+    @property
+    def roles(self) -> dict[Role, int]:
+        """How many placements have each role that occurs."""
+        counts = np.bincount(self._roles, minlength=len(_ROLES))
+        return {role: int(count) for role, count in zip(_ROLES, counts, strict=True) if count}
+
+    def find(self, *, role: Role | None = None, source: str = "", captioned: bool | None = None) -> NDArray[np.int64]:
+        """Return the numbers of the placements that fit.
+
+        Args:
+            role: None for all.
+            source: Part of a document's source, in any case; "" for all.
+            captioned: With or without a printed caption; None for both.
+        """
+        fits = np.ones(len(self._roles), bool)
+        if role is not None:
+            fits &= self._roles == _ROLES.index(role)
+        if captioned is not None:
+            fits &= self._captioned == captioned
+        if source:
+            named = [source.casefold() in self._source(doc_id).casefold() for doc_id in self._documents]
+            fits &= np.array(named, bool)[self._of_document] if named else False
+        return np.flatnonzero(fits)
+
+    def figures(self, numbers: Sequence[int]) -> list[SheetFigure]:
+        """Return placements by their numbers, in ascending order.
+
+        Raises:
+            DamagedError: Their rows can't be read.
+        """
+        rows: list[tuple[int, dict[str, Any]]] = []
+        for place, name in enumerate(self._files):
+            start, stop = self._starts[place : place + 2]
+            inside = numbers[bisect_left(numbers, start) : bisect_left(numbers, stop)]
+            if len(inside):
+                table = read_table(self._store, name).take(pa.array([number - start for number in inside]))
+                rows += zip(inside, table.to_pylist(), strict=True)
+        said = self._descriptions({row["doc_id"] for _, row in rows})
+        return [self._figure(number, row, said.get((row["doc_id"], row["figure_id"]))) for number, row in rows]
+
+    def _figure(self, number: int, row: dict[str, Any], said: dict[str, Any] | None) -> SheetFigure:
+        flags = [_FLAGS.get(Flag(name), name.replace("_", " ")) for name in (said or {}).get("flags") or []]
+        if row["role"] == Role.CONTENT and not row["caption"]:
+            flags.insert(0, "no caption")
+        placed = int(self._placed[number])
+        if placed > 1:
+            flags.append(f"placed {placed} times")
+        wanted = {name: value for name, value in row.items() if name in SheetFigure.model_fields}
+        return SheetFigure(
+            **wanted,
+            source=self._source(row["doc_id"]),
+            placed=placed,
+            description=said["description"] if said else None,
+            described_by=said["described_by"] if said else None,
+            flags=flags,
+        )
+
+    def _source(self, doc_id: str) -> str:
+        return self._sources.get(doc_id, doc_id)
+
+    def _descriptions(self, doc_ids: Iterable[str]) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return what the rows of figures of some documents say of each, from the files that hold them."""
+        documents = sorted(doc_ids)
+        wanted = pa.array(documents, pa.string())
+        files = dict[str, None]()
+        for doc_id in documents:
+            # The document may begin inside the file before the first that begins with it.
+            first = bisect_left(self._evidence, doc_id, key=self._first_document)
+            stop = bisect_right(self._evidence, doc_id, key=self._first_document)
+            files.update(dict.fromkeys(self._evidence[max(0, first - 1) : stop]))
+        found = dict[tuple[str, str], dict[str, Any]]()
+        for name in files:
+            part = read_table(self._store, name, columns=["doc_id", "modality", "figure_id", *_SAID])
+            of_figures = pc.equal(part.column("modality"), pa.scalar(str(Modality.FIGURE)))
+            fits = pc.and_(of_figures, pc.is_in(part.column("doc_id"), wanted))
+            for row in part.filter(fits).to_pylist():
+                found.setdefault((row["doc_id"], row["figure_id"]), row)
+        return found
+
+    def _read_first_document(self, name: str) -> str:
+        documents = read_part(self._store, name, "doc_id")
+        return str(documents[0].as_py()) if len(documents) else ""
+
+
+_SAID = ("description", "described_by", "flags")
+
+
+def figure_sheet(store: ObjectStore, version: str) -> FigureSheet:
+    """Return the sheet of a version, which never changes; the last ``SHEETS`` stay indexed.
+
+    Raises:
+        DamagedError: Its placements can't be read.
+    """
+    return _figure_sheet(cast(Hashable, store), version)
+
+
+@functools.lru_cache(maxsize=SHEETS)
+def _figure_sheet(store: ObjectStore, version: str) -> FigureSheet:
+    return FigureSheet(store, version)
+
+
+def _numbered(documents: "pa.ChunkedArray[Any]", known: dict[str, int]) -> NDArray[np.int32]:
+    """Return the number of each document, and add new ones to those known."""
+    encoded = documents.combine_chunks().dictionary_encode()
+    numbers = [known.setdefault(str(name), len(known)) for name in encoded.dictionary.to_pylist()]
+    return np.array(numbers, np.int32)[encoded.indices.to_numpy()] if numbers else np.empty(0, np.int32)
+
+
+def _occurrences(pixels: Iterable["pa.ChunkedArray[Any]"]) -> NDArray[np.int32]:
+    """Return how often each figure occurs, for each placement; 0 without pixels."""
+    chunks = [chunk for part in pixels for chunk in part.chunks]
+    every = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
+    indices = every.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    counts: NDArray[np.int32] = np.bincount(indices[indices >= 0], minlength=len(every.dictionary) + 1).astype(np.int32)
+    counts[-1] = 0  # of those without pixels
+    found: NDArray[np.int32] = counts[indices]
+    return found

@@ -1,0 +1,85 @@
+"""Small pictures for pages: thumbnails of figures, and pages of documents. Both are cached in the process."""
+
+import functools
+import io
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
+from typing import cast
+
+from backends.models.pictures import fit
+from pipeline.corpus.workspace import open_workspace
+from schemas.errors import NotFoundError, UserError
+from schemas.ids import document_file, figure_file
+from schemas.ports import ObjectStore
+from workers.draw_pages import Drawing, PageDrawer
+
+THUMBNAIL = 240
+"""Longer side of a thumbnail, in pixels."""
+
+_THUMBNAILS = 1_000  # some 8 kB each
+
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1 in PDF points from the top left."""
+
+
+def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
+    """Return a stored figure as WebP, its longer side at most ``side`` pixels.
+
+    Args:
+        store: The corpus's store.
+        figure_id: The figure.
+        side: In pixels.
+
+    Raises:
+        NotFoundError: The store has no such figure.
+        DamagedError: It isn't what was written.
+    """
+    try:
+        stored = store.get(figure_file(figure_id))
+    except FileNotFoundError as error:
+        raise NotFoundError(f"the store has no figure {figure_id}") from error
+    written = io.BytesIO()
+    fit(stored, side).save(written, "WEBP", quality=80, method=0)
+    return written.getvalue()
+
+
+def thumbnail(store: ObjectStore, figure_id: str) -> bytes:
+    """Return a stored figure as ``figure_picture`` does, in the size of a thumbnail; the last ones are cached."""
+    return _thumbnail(cast(Hashable, store), figure_id)
+
+
+@functools.lru_cache(maxsize=_THUMBNAILS)
+def _thumbnail(store: ObjectStore, figure_id: str) -> bytes:
+    return figure_picture(store, figure_id, THUMBNAIL)
+
+
+def page_picture(file: str, doc_id: str, page: int, *, dpi: int, boxes: Sequence[Box] = ()) -> "Future[bytes]":
+    """Return the future PNG of a page of a stored document, drawn in a child process; ``boxes`` are highlighted.
+
+    The document may be in quarantine. Errors are those of ``PageDrawer.draw``.
+
+    Args:
+        file: The corpus file.
+        doc_id: The document.
+        page: From 1.
+        dpi: Resolution.
+        boxes: In points.
+
+    Raises:
+        NotFoundError: The store has no such document.
+        TransientError: Too many pages are waiting.
+    """
+    workspace = open_workspace(file)
+    name = document_file(doc_id)
+    if not workspace.store.exists(name):
+        raise NotFoundError(f"the store has no document {doc_id}")
+    try:
+        passwords = tuple(workspace.passwords())
+    except UserError:  # not set here: pages of encrypted documents then say so
+        passwords = ()
+    return _drawer().draw(Drawing(workspace.store.root, name, page, dpi, tuple(boxes), passwords=passwords))
+
+
+@functools.cache
+def _drawer() -> PageDrawer:
+    return PageDrawer()

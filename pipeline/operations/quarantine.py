@@ -1,0 +1,133 @@
+"""What the last refresh left out, by document and by code, with what to do about it."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from pipeline.records.ledger import each_fate, read_fates
+from pipeline.records.publication import readable_manifest
+from pipeline.records.quarantine import read_failures
+from schemas.errors import Failure, FailureCode
+from schemas.frozen import Frozen
+from schemas.ports import ObjectStore
+from schemas.stages import Step
+from schemas.versions import Status
+
+_BY_ITSELF = "the next refresh tries it again by itself"
+
+REMEDIES = {
+    FailureCode.NEEDS_PASSWORD: "Add its password to the variable that parse.passwords_env names, then replay.",
+    FailureCode.NOT_A_PDF: f"Replace the file in the source by a PDF ({_BY_ITSELF}), or remove it.",
+    FailureCode.EMPTY_FILE: f"Put the file into the source again ({_BY_ITSELF}), or remove it.",
+    FailureCode.NO_PAGES: f"Replace the file by a whole copy ({_BY_ITSELF}), or remove it.",
+    FailureCode.UNREADABLE: f"Replace the file by a whole copy ({_BY_ITSELF}); saving it anew in a PDF viewer often repairs it.",
+    FailureCode.DAMAGED: f"Replace the file by a whole copy ({_BY_ITSELF}); saving it anew in a PDF viewer often repairs it.",
+    FailureCode.TIME_LIMIT: f"Raise parse.timeout_s in the corpus file; {_BY_ITSELF}.",
+    FailureCode.MEMORY_LIMIT: "Raise parse.memory_mb in the corpus file, or give the machine more memory, then replay.",
+    FailureCode.PAGE_LIMIT: f"Raise parse.max_pages in the corpus file, or split the document; {_BY_ITSELF}.",
+    FailureCode.CRASHED: "Report the document; saving it anew in a PDF viewer often helps. Replay after an upgrade.",
+    FailureCode.SOURCE_CHANGED: f"Nothing to do: {_BY_ITSELF}.",
+    FailureCode.SOURCE_UNREADABLE: f"Let the user of refreshes read the file; {_BY_ITSELF}.",
+    FailureCode.PAGE_UNREADABLE: "The other pages are indexed. Replace the file by one whose page a PDF viewer shows.",
+    FailureCode.PAGE_TOO_LARGE: "The other pages are indexed. Scale or split the page in the source.",
+    FailureCode.IMAGE_REJECTED: "The rest of the page is indexed. Replace the picture in the source if it matters.",
+    FailureCode.MODEL_FAILED: "Replay once the model is changed; the message says what it could not do.",
+    FailureCode.MODEL_CRASHED: f"Give the machine of the model more memory; {_BY_ITSELF}.",
+    FailureCode.MODEL_UNREACHABLE: f"See whether the model's server answers; {_BY_ITSELF}.",
+    FailureCode.OVER_BUDGET: f"Raise the budget in the corpus file; {_BY_ITSELF}.",
+    FailureCode.TAGGING_FAILED: "The document is indexed; only its copy with tags is missing. Report the document.",
+    FailureCode.LAW_BROKEN: "A fault of Inset: report the document with the message. Replay after an upgrade.",
+}
+"""What an operator can do about each code."""
+
+
+class QuarantinedDocument(Frozen):
+    """Failures of a document that differ in their page only.
+
+    Attributes:
+        source: Where the document is in the source.
+        doc_id: Its id; None where its bytes can't be read.
+        left_out: Whether the version lacks the document; else only parts of it.
+        step: The step that failed.
+        code: Why.
+        message: The finding.
+        remedy: What to do.
+        pages: The pages; [] for the whole document.
+    """
+
+    source: str
+    doc_id: str | None
+    left_out: bool
+    step: str
+    code: FailureCode
+    message: str
+    remedy: str
+    pages: list[int]
+
+
+class Quarantine(Frozen):
+    """The failures of the newest finished version's refresh.
+
+    Attributes:
+        version: The version.
+        created: When it was finished.
+        documents: Documents with what failed, those that are left out first; None where the store no longer has them.
+    """
+
+    version: str
+    created: datetime
+    documents: list[QuarantinedDocument] | None
+
+    @property
+    def codes(self) -> dict[FailureCode, int]:
+        """Return how many entries each code has, the most frequent first."""
+        return dict(Counter(one.code for one in self.documents or []).most_common())
+
+    def matching(self, code: FailureCode | None, source: str) -> list[QuarantinedDocument]:
+        """Return the entries of a code, where it isn't None, whose source contains a text, whatever its case."""
+        wanted = source.casefold()
+        return [
+            one
+            for one in self.documents or []
+            if (code is None or one.code is code) and (not wanted or wanted in one.source.casefold())
+        ]
+
+
+def quarantine(store: ObjectStore) -> Quarantine | None:
+    """Return what the last refresh left out; None where no version was finished yet.
+
+    Raises:
+        DamagedError: The stored failures, or the ledger, can't be read.
+    """
+    for name in reversed(store.folders("versions")):
+        manifest = readable_manifest(store, name)
+        if manifest is not None:
+            found = read_failures(store, manifest)
+            documents = None if found is None else _by_document(found, _left_out(store, name) if found else ())
+            return Quarantine(version=name, created=manifest.created, documents=documents)
+    return None
+
+
+def _left_out(store: ObjectStore, version: str) -> set[str]:
+    """Return the sources that a version lacks."""
+    return {fate.source for fate in each_fate(read_fates(store, version)) if fate.status is Status.QUARANTINED}
+
+
+def _by_document(failures: Sequence[Failure], left_out: Collection[str]) -> list[QuarantinedDocument]:
+    alike: dict[tuple[str, str, FailureCode, str], list[Failure]] = {}
+    for one in failures:
+        alike.setdefault((one.source, one.step, one.code, one.message), []).append(one)
+    found = [
+        QuarantinedDocument(
+            source=source,
+            doc_id=same[0].doc_id,
+            left_out=source in left_out and step != Step.TAG,
+            step=step,
+            code=code,
+            message=message,
+            remedy=REMEDIES[code],
+            pages=sorted({one.page for one in same if one.page is not None}),
+        )
+        for (source, step, code, message), same in alike.items()
+    ]
+    return sorted(found, key=lambda one: (not one.left_out, one.source))

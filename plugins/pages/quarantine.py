@@ -1,0 +1,43 @@
+"""What the last refresh of a corpus left out, and the form that tries it again."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from pipeline.operations.health import store_of
+from pipeline.operations.quarantine import quarantine
+from plugins.pages.access import ReadsDag, User, startable
+from plugins.pages.corpus import whole_corpus_of
+from plugins.pages.paging import Paged
+from plugins.pages.rendering import render
+from schemas.errors import FailureCode
+
+PER_PAGE = 20
+
+router = APIRouter(prefix="/dags/{dag_id}/quarantine", dependencies=[ReadsDag])
+
+
+@router.get("", response_class=HTMLResponse)
+def documents(
+    request: Request,
+    dag_id: str,
+    user: User,
+    code: FailureCode | Literal[""] = "",
+    document: Annotated[str, Query(max_length=200)] = "",
+    page: Annotated[int, Query(ge=1)] = 1,
+) -> HTMLResponse:
+    """Show a page of the documents in quarantine, of a code, or whose source contains a text."""
+    one = whole_corpus_of(dag_id)
+    found = quarantine(store_of(one))
+    return render(
+        request,
+        "quarantine.html",
+        corpus=one.name,
+        dag_id=dag_id,
+        found=found,
+        paged=Paged(found.matching(code or None, document) if found else [], page, PER_PAGE),
+        code=code,
+        document=document,
+        may_start=dag_id in startable([dag_id], user),
+    )

@@ -1,0 +1,57 @@
+"""Thumbnails of figures, and pages of stored documents, those in quarantine too."""
+
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pipeline.operations.pictures import THUMBNAIL, figure_picture, page_picture, thumbnail
+from schemas.errors import BadInputError, DamagedError, NotFoundError
+from schemas.ids import document_file, figure_file, sha256
+from tests.manuals import write_manual
+from tests.pipeline.operations.corpora import write_corpus
+from tests.pipeline.operations.sheets import write_pixels
+
+
+def test_a_figure_is_made_small_once(folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    name = write_pixels(store, width=600, height=300)
+    small = thumbnail(store, name)
+    with Image.open(io.BytesIO(small)) as picture:
+        assert (picture.format, picture.size) == ("WEBP", (THUMBNAIL, THUMBNAIL // 2))
+    with Image.open(io.BytesIO(figure_picture(store, name, 1200))) as picture:
+        assert picture.size == (600, 300), "nothing is enlarged"
+    store.delete(figure_file(name))
+    assert thumbnail(store, name) is small
+
+
+def test_a_figure_that_is_lost_or_broken_is_said(folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    with pytest.raises(NotFoundError, match="the store has no figure"):
+        thumbnail(store, "0" * 64)
+    store.replace(figure_file("1" * 64), b"no picture")
+    with pytest.raises(DamagedError, match="can't be decoded"):
+        thumbnail(store, "1" * 64)
+
+
+def test_a_page_of_a_document_that_no_version_holds_is_drawn(folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    data = write_manual(folder / "pump.pdf", "water pump", pages=1).read_bytes()
+    store.replace(document_file(sha256(data)), data)
+    file = str(folder / "corpora" / "pumps.yaml")
+    plain = page_picture(file, sha256(data), 1, dpi=36).result(60)
+    with Image.open(io.BytesIO(plain)) as picture:
+        assert picture.size == (298, 421)
+    assert page_picture(file, sha256(data), 1, dpi=36, boxes=[(10, 10, 90, 90)]).result(60) != plain
+    with pytest.raises(NotFoundError, match="there is no page 2"):
+        page_picture(file, sha256(data), 2, dpi=36).result(60)
+    with pytest.raises(NotFoundError, match="the store has no document"):
+        page_picture(file, "0" * 64, 1, dpi=36)
+
+
+def test_a_document_that_cannot_be_drawn_is_said(folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    store.replace(document_file(sha256(b"no PDF")), b"no PDF")
+    with pytest.raises(BadInputError, match="page 1 can't be drawn: the file is no PDF"):
+        page_picture(str(folder / "corpora" / "pumps.yaml"), sha256(b"no PDF"), 1, dpi=36).result(60)

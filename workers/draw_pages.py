@@ -16,8 +16,10 @@ from typing import Any
 from backends.pdf.opening import open_pdf, refusing
 from backends.pdf.page_renderer import Box, Mark, draw_page
 from backends.stores.object_store import open_store
+from backends.stores.sources import open_source
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
+from schemas.ids import sha256
 from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
@@ -44,9 +46,10 @@ _NICE = 10  # queries have priority
 
 @dataclass(frozen=True)
 class Drawing:
-    """A page to draw, of a stored PDF.
+    """A page to draw, of a stored PDF, or of one in a source.
 
     ``page`` counts from 1; boxes are in points, origin at the top left of the unrotated page; marks are drawn over the page.
+    Where there is a ``digest``, ``store_address`` and ``name`` are those of a source, whose PDF must still have that digest.
     """
 
     store_address: str
@@ -56,6 +59,7 @@ class Drawing:
     highlight: tuple[Box, ...] = ()
     marks: tuple[Mark, ...] = ()
     passwords: tuple[str, ...] = field(default=(), repr=False)
+    digest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,8 @@ class Drawn:
 
 
 _Document = tuple[str, str]
-_Attempt = tuple[str, str, int, int]
-"""Store, name, page and dpi, without boxes: they don't affect whether a page can be drawn."""
+_Attempt = tuple[str, str, int, int, str | None]
+"""Store, name, page, dpi and digest, without boxes: they don't affect whether a page can be drawn."""
 
 
 def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tuple[Drawing, bytes | InsetError]]:
@@ -283,7 +287,7 @@ def _bound(remembered: "OrderedDict[Any, Any]") -> None:
 
 
 def _attempt(drawing: Drawing) -> _Attempt:
-    return drawing.store_address, drawing.name, drawing.page, drawing.dpi
+    return drawing.store_address, drawing.name, drawing.page, drawing.dpi, drawing.digest
 
 
 def _outcome(drawing: Drawing, last: Done[Drawn] | Refused | ChildError, limits: ParseOptions) -> bytes | InsetError:
@@ -322,10 +326,24 @@ def draw_in_child(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
 def open_in_child(drawing: Drawing) -> Iterator[Any]:
     """Open a page's document; call it in a child process with limits. Errors name the page."""
     os.nice(_NICE)
-    try:
-        data = open_store(drawing.store_address).get(drawing.name)
-    except OSError as error:
-        raise TransientError(f"the store can't give {drawing.name}: {error.strerror or error}") from error
+    data = _stored(drawing) if drawing.digest is None else _in_source(drawing, drawing.digest)
     what = f"page {drawing.page} can't be drawn"
     with open_pdf(data, drawing.passwords) as pdf, refusing(what, FailureCode.PAGE_UNREADABLE, drawing.page):
         yield pdf
+
+
+def _stored(drawing: Drawing) -> bytes:
+    try:
+        return open_store(drawing.store_address).get(drawing.name)
+    except OSError as error:
+        raise TransientError(f"the store can't give {drawing.name}: {error.strerror or error}") from error
+
+
+def _in_source(drawing: Drawing, digest: str) -> bytes:
+    try:
+        data = open_source(drawing.store_address).read(drawing.name)
+    except FileNotFoundError as error:
+        raise BadInputError("the document is no longer in the source", FailureCode.SOURCE_CHANGED) from error
+    if sha256(data) != digest:
+        raise BadInputError("the source has another file in the document's place", FailureCode.SOURCE_CHANGED)
+    return data

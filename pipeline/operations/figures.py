@@ -2,15 +2,14 @@
 
 import functools
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.stores.object_store import open_store
 from backends.stores.objects import read_part, read_table
 from pipeline.records.evidence import placement_parts, row_files
 from pipeline.records.ledger import first_sources, read_ledger
@@ -19,6 +18,7 @@ from schemas.evidence import Modality
 from schemas.flags import Flag
 from schemas.frozen import Frozen
 from schemas.geometry import BBox
+from schemas.ports import ObjectStore
 
 SHEETS = 4
 """Most versions whose placements are indexed in this process."""
@@ -73,8 +73,8 @@ class FigureSheet:
     It holds ten bytes a placement. Whole rows are read from the files that hold a page's figures.
     """
 
-    def __init__(self, store: str, version: str) -> None:
-        self._store = open_store(store)
+    def __init__(self, store: ObjectStore, version: str) -> None:
+        self._store = store
         files = row_files(self._store, version)
         self._files = [name for name in files if "/placements/" in name]
         self._evidence = [name for name in files if "/evidence/" in name]
@@ -183,13 +183,17 @@ class FigureSheet:
 _SAID = ("description", "described_by", "flags")
 
 
-@functools.lru_cache(maxsize=SHEETS)
-def figure_sheet(store: str, version: str) -> FigureSheet:
-    """Return the sheet of a version, which never changes, so that it is indexed once a process.
+def figure_sheet(store: ObjectStore, version: str) -> FigureSheet:
+    """Return the sheet of a version, which never changes; the last ``SHEETS`` stay indexed.
 
     Raises:
         DamagedError: Its placements can't be read.
     """
+    return _figure_sheet(cast(Hashable, store), version)
+
+
+@functools.lru_cache(maxsize=SHEETS)
+def _figure_sheet(store: ObjectStore, version: str) -> FigureSheet:
     return FigureSheet(store, version)
 
 

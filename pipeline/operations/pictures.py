@@ -2,14 +2,21 @@
 
 import functools
 import io
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from backends.models.pictures import fit
-from backends.stores.object_store import open_store
 from pipeline.corpus.workspace import open_workspace
+from pipeline.operations.quarantine import last_manifest
+from pipeline.records.ledger import read_fates
 from schemas.errors import NotFoundError, UserError
 from schemas.ids import document_file, figure_file
+from schemas.ports import ObjectStore
 from workers.draw_pages import Drawing, PageDrawer
 
 THUMBNAIL = 240
@@ -21,11 +28,11 @@ Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in PDF points from the top left."""
 
 
-def figure_picture(store: str, figure_id: str, side: int) -> bytes:
+def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
     """Return a stored figure as WebP, its longer side at most ``side`` pixels.
 
     Args:
-        store: Address of the corpus's store.
+        store: The corpus's store.
         figure_id: The figure.
         side: In pixels.
 
@@ -34,7 +41,7 @@ def figure_picture(store: str, figure_id: str, side: int) -> bytes:
         DamagedError: It isn't what was written.
     """
     try:
-        stored = open_store(store).get(figure_file(figure_id))
+        stored = store.get(figure_file(figure_id))
     except FileNotFoundError as error:
         raise NotFoundError(f"the store has no figure {figure_id}") from error
     written = io.BytesIO()
@@ -42,16 +49,21 @@ def figure_picture(store: str, figure_id: str, side: int) -> bytes:
     return written.getvalue()
 
 
+def thumbnail(store: ObjectStore, figure_id: str) -> bytes:
+    """Return a stored figure as ``figure_picture`` does, in the size of a thumbnail; the last ones are cached."""
+    return _thumbnail(cast(Hashable, store), figure_id)
+
+
 @functools.lru_cache(maxsize=_THUMBNAILS)
-def thumbnail(store: str, figure_id: str) -> bytes:
-    """Return a stored figure as ``figure_picture`` does, in the size of a thumbnail."""
+def _thumbnail(store: ObjectStore, figure_id: str) -> bytes:
     return figure_picture(store, figure_id, THUMBNAIL)
 
 
 def page_picture(file: str, doc_id: str, page: int, *, dpi: int, boxes: Sequence[Box] = ()) -> "Future[bytes]":
-    """Return the future PNG of a page of a stored document, drawn in a child process; ``boxes`` are highlighted.
+    """Return the future PNG of a page of a document, drawn in a child process; ``boxes`` are highlighted.
 
-    The document may be in quarantine. Errors are those of ``PageDrawer.draw``.
+    The document is in the store, or in quarantine after the last refresh: then it may be in the source only. Errors are those of
+    ``PageDrawer.draw``.
 
     Args:
         file: The corpus file.
@@ -61,18 +73,30 @@ def page_picture(file: str, doc_id: str, page: int, *, dpi: int, boxes: Sequence
         boxes: In points.
 
     Raises:
-        NotFoundError: The store has no such document.
+        NotFoundError: Neither has it.
         TransientError: Too many pages are waiting.
     """
     workspace = open_workspace(file)
-    name = document_file(doc_id)
-    if not workspace.store.exists(name):
-        raise NotFoundError(f"the store has no document {doc_id}")
     try:
         passwords = tuple(workspace.passwords())
     except UserError:  # not set here: pages of encrypted documents then say so
         passwords = ()
-    return _drawer().draw(Drawing(workspace.store.root, name, page, dpi, tuple(boxes), passwords=passwords))
+    drawing = Drawing(workspace.store.root, document_file(doc_id), page, dpi, tuple(boxes), passwords=passwords)
+    if not workspace.store.exists(drawing.name):
+        source = _source_of(workspace.store, doc_id)
+        drawing = replace(drawing, store_address=workspace.corpus.source, name=source, digest=doc_id)
+    return _drawer().draw(drawing)
+
+
+def _source_of(store: ObjectStore, doc_id: str) -> str:
+    """Return where the last refresh found a document."""
+    last = last_manifest(store)
+    if last is not None:
+        fates = read_fates(store, last.version)
+        found = fates.filter(pc.equal(fates.column("doc_id"), pa.scalar(doc_id)))
+        if found.num_rows:
+            return str(found.column("source")[0].as_py())
+    raise NotFoundError(f"neither the store nor the last refresh has a document {doc_id}")
 
 
 @functools.cache

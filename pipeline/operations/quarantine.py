@@ -11,7 +11,7 @@ from schemas.errors import Failure, FailureCode
 from schemas.frozen import Frozen
 from schemas.ports import ObjectStore
 from schemas.stages import Step
-from schemas.versions import Status
+from schemas.versions import Manifest, Status
 
 _BY_ITSELF = "the next refresh tries it again by itself"
 
@@ -99,13 +99,18 @@ def quarantine(store: ObjectStore) -> Quarantine | None:
     Raises:
         DamagedError: The stored failures, or the ledger, can't be read.
     """
-    for name in reversed(store.folders("versions")):
-        manifest = readable_manifest(store, name)
-        if manifest is not None:
-            found = read_failures(store, manifest)
-            documents = None if found is None else _by_document(found, _left_out(store, name) if found else ())
-            return Quarantine(version=name, created=manifest.created, documents=documents)
-    return None
+    last = last_manifest(store)
+    if last is None:
+        return None
+    found = read_failures(store, last)
+    documents = None if found is None else _by_document(found, _left_out(store, last.version) if found else ())
+    return Quarantine(version=last.version, created=last.created, documents=documents)
+
+
+def last_manifest(store: ObjectStore) -> Manifest | None:
+    """Return the manifest of the newest finished version; None where there is none."""
+    found = (readable_manifest(store, name) for name in reversed(store.folders("versions")))
+    return next(filter(None, found), None)
 
 
 def _left_out(store: ObjectStore, version: str) -> set[str]:

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from backends.stores.object_store import open_store
 from pipeline.operations.figures import figure_sheet
+from pipeline.operations.health import store_of
 from pipeline.operations.history import version_names
 from pipeline.records.publication import named_manifest, readable_pointer
 from plugins.pages.access import ReadsDag
@@ -35,13 +35,13 @@ def sheet(
 ) -> HTMLResponse:
     """Show a page of the figures of a version, the live one by default."""
     one = whole_corpus_of(dag_id)
-    store = open_store(one.store)
+    store = store_of(one)
     names, pointer = version_names(store), readable_pointer(store)
     shown = version or (pointer.version if pointer else None)
     if shown is None:
         raise NotFoundError(f"corpus {one.name}: nothing is published yet, so there are no figures to show")
     named_manifest(store, one.name, shown)
-    figures = figure_sheet(one.store, shown)
+    figures = figure_sheet(store, shown)
     numbers = figures.find(role=role or None, source=document, captioned=_CAPTIONED.get(caption))
     paged = Paged(range(len(numbers)), page, PER_PAGE)
     return render(

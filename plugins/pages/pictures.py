@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from pipeline.operations.health import store_of
 from pipeline.operations.pictures import figure_picture, page_picture, thumbnail
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import whole_corpus_of
@@ -27,7 +28,7 @@ router = APIRouter(prefix="/dags/{dag_id}/pictures", dependencies=[ReadsDag])
 @router.get("/figures/{figure_id}.webp")
 def figure(dag_id: str, figure_id: Digest, large: bool = False) -> Response:
     """Return a figure as a thumbnail, or ``large``."""
-    store = whole_corpus_of(dag_id).store
+    store = store_of(whole_corpus_of(dag_id))
     picture = figure_picture(store, figure_id, LARGE) if large else thumbnail(store, figure_id)
     return Response(picture, media_type="image/webp", headers=_HEADERS)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from backends.stores.object_store import open_store
+from pipeline.operations.health import store_of
 from pipeline.operations.quarantine import quarantine
 from plugins.pages.access import ReadsDag, User, startable
 from plugins.pages.corpus import whole_corpus_of
@@ -29,7 +29,7 @@ def documents(
 ) -> HTMLResponse:
     """Show a page of the documents in quarantine, of a code, or whose source contains a text."""
     one = whole_corpus_of(dag_id)
-    found = quarantine(open_store(one.store))
+    found = quarantine(store_of(one))
     return render(
         request,
         "quarantine.html",

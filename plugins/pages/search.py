@@ -6,8 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from backends.stores.object_store import open_store
 from pipeline.operations.comparison import MOST_HITS, Answered, Side, ask, listed_presets
+from pipeline.operations.health import store_of
 from pipeline.operations.history import version_names
 from pipeline.records.publication import readable_pointer
 from plugins.pages.access import ReadsDag
@@ -41,7 +41,7 @@ def search(
 ) -> HTMLResponse:
     """Show the form, and a place into which the script loads the results; no version is opened for it."""
     one = whole_corpus_of(dag_id)
-    store = open_store(one.store)
+    store = store_of(one)
     names, pointer = version_names(store), readable_pointer(store)
     first = version or (pointer.version if pointer else next(iter(names), ""))
     # A version that isn't live, such as a refused one, is compared with the live one at once.

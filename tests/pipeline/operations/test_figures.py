@@ -21,7 +21,7 @@ def store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
 
 
 def sheet_of(store: ObjectStore) -> FigureSheet:
-    return FigureSheet(store.root, version_name(0))
+    return FigureSheet(store, version_name(0))
 
 
 def test_figures_are_found_by_role_caption_and_document(store: ObjectStore) -> None:
@@ -86,7 +86,7 @@ def test_a_page_of_many_documents_reads_only_its_own_files(folder: Path, monkeyp
         return read(self, name)
 
     monkeypatch.setattr(object_store.FolderStore, "_read", counted)
-    sheet = figure_sheet(store.root, version_name(0))
+    sheet = figure_sheet(store, version_name(0))
     assert reads == {"placements": 4, version_name(0): 1}
     reads.clear()
     numbers = sheet.find(role=Role.CONTENT)[20_000:20_060].tolist()
@@ -95,4 +95,4 @@ def test_a_page_of_many_documents_reads_only_its_own_files(folder: Path, monkeyp
     assert {one.described_by for one in found} == {"context"}
     assert reads["placements"] == 1
     assert reads["evidence"] <= 2
-    assert figure_sheet(store.root, version_name(0)) is sheet
+    assert figure_sheet(store, version_name(0)) is sheet

@@ -11,6 +11,7 @@ import pytest
 from tests.airflow_server import Airflow, fetch, running
 from tests.browser import CHROMIUM, Browser
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
+from tests.pipeline.operations.sheets import failure, placement, write_pixels, write_quarantine, write_sheet
 
 pytestmark = [
     pytest.mark.live,
@@ -28,7 +29,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("airflow")
     store = write_corpus(folder, "pumps", versions=3)
     write_version(store, "pumps", 3, gates=[REFUSES])
-    write_corpus(folder, "winches", versions=1)
+    winches = write_corpus(folder, "winches", versions=1)
+    write_quarantine(winches, version_name(0), [failure("winch.pdf", page=2)])
+    write_sheet(winches, version_name(0), [placement(1, 0, figure_id=write_pixels(winches))])
     with running(folder, prefix="/team/airflow") as made:
         yield made
 
@@ -107,3 +110,43 @@ def test_who_only_reads_has_no_buttons_to_press(airflow: Airflow, browser: Brows
     browser.open(f"{airflow.address}/dags/refresh_pumps/plugin/inset_corpus")
     browser.until(f"{FRAME}.querySelector('[data-open]')")
     assert browser.run(f"[...{FRAME}.querySelectorAll('[data-open]')].every((button) => button.disabled)")
+
+
+def _section(browser: Browser, title: str) -> None:
+    """Follow a link between the pages of a corpus."""
+    link = f"[...{FRAME}.querySelectorAll('.sections a')].find((link) => link.textContent === '{title}')"
+    browser.until(link)
+    browser.run(f"{link}.click()")
+    browser.until(f"{FRAME}.querySelector('.sections a[aria-current]').textContent === '{title}'")
+
+
+def test_a_figure_is_enlarged_and_a_page_that_cannot_be_drawn_says_why(airflow: Airflow, browser: Browser) -> None:
+    browser.open(f"{airflow.address}/dags/refresh_winches/plugin/inset_corpus")
+    _section(browser, "Figures")
+    assert browser.until(f"{FRAME}.querySelector('.sheet img').naturalWidth") == 240
+    browser.run(f"{FRAME}.querySelector('.sheet .picture').click()")
+    opened = f"{FRAME}.querySelector('#zoom[open]')"
+    assert browser.until(f"{opened}.querySelector('img').naturalWidth") == 600
+    browser.run(f"{opened}.querySelector('[data-close]').click()")
+    browser.until(f"!{opened}")
+    browser.run(f"{FRAME}.querySelector('.sheet .link').click()")
+    assert "no longer in the source" in browser.until(f"{opened}.querySelector('.unseen').textContent")
+    browser.complaints.clear()  # of the reply's status
+
+
+def test_documents_in_quarantine_are_tried_again(airflow: Airflow, browser: Browser) -> None:
+    browser.open(f"{airflow.address}/dags/refresh_winches/plugin/inset_corpus")
+    _section(browser, "Quarantine")
+    assert "winch.pdf is broken" in browser.until(f"{FRAME}.querySelector('tbody').textContent")
+    dag = f"{airflow.address}/api/v2/dags/refresh_winches"
+    unpause = {"method": "PATCH", "headers": {"Content-Type": "application/json"}, "body": json.dumps({"is_paused": False})}
+    assert browser.run(f"fetch('{dag}', {json.dumps(unpause)}).then((reply) => reply.status)") == 200
+    browser.run(f"{FRAME}.querySelector('[data-open=replay]').click()")
+    opened = f"{FRAME}.querySelector('dialog[open]')"
+    browser.run(f"{opened}.querySelector('textarea').value = 'The file was replaced.'")
+    browser.run(f"{opened}.querySelector('[type=submit]').click()")
+    # No scheduler runs here, so that it waits.
+    assert "queued" in browser.until(f"{opened}.querySelector('.outcome a').parentElement.textContent")
+    (run,) = browser.run(f"fetch('{dag}/dagRuns').then((reply) => reply.json())")["dag_runs"]
+    assert (run["conf"], run["note"]) == ({"replay": True, "reason": "The file was replaced."}, "The file was replaced.")
+    browser.complaints.clear()  # of the page that isn't stored

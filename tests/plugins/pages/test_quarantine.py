@@ -25,7 +25,7 @@ def test_each_document_has_its_reason_its_remedy_and_its_page(client: TestClient
     assert "&lt;b&gt;.pdf" in page
     assert "Let the user of refreshes read the file" in page
     assert page.count("left out of the version") == page.count("the rest of it is indexed") == 1
-    pictures = re.findall(r'<img class="page" src="([^"]+)"', page)
+    pictures = re.findall(r'<img src="([^"]+)"', page)
     assert pictures == [f"../../dags/refresh_pumps/pictures/pages/{broken[0].doc_id}/4.png?dpi=24"]
     assert re.findall(r'class="link" data-zoom="[^"]+/(\d+)\.png"', page) == ["4", "9"]
 

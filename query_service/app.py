@@ -53,6 +53,7 @@ from query_service.requests import (
     DocumentId,
     FigureId,
     PageNumber,
+    QuestionRoute,
     SearchRequest,
     VersionParameter,
     parse_box,
@@ -154,6 +155,7 @@ _EVENTS = {  # before OpenAPI 3.2, the schema of an event stream describes one e
 _listing = APIRouter()
 _operations = APIRouter()
 _v1 = APIRouter(prefix="/v1/corpora", responses=_ERRORS)
+_questions = APIRouter(prefix="/v1/corpora", responses=_ERRORS, route_class=QuestionRoute)
 
 
 @_listing.get("/v1/corpora", tags=["corpora"])
@@ -186,13 +188,13 @@ def versions(corpus: Corpus) -> VersionList:
     return corpus.versions()
 
 
-@_v1.post("/{corpus}/search", tags=["questions"])
+@_questions.post("/{corpus}/search", tags=["questions"])
 def search(corpus: Corpus, body: SearchRequest) -> SearchResult:
     """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox."""
     return corpus.search(body.as_query())
 
 
-@_v1.post(
+@_questions.post(
     "/{corpus}/answer",
     tags=["questions"],
     response_model=AnswerResult,
@@ -430,7 +432,7 @@ def create_app(
     errors.install(app)
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
-    for router in (_listing, _v1, _operations, _pages):
+    for router in (_listing, _v1, _questions, _operations, _pages):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=WEB), name="static")
     return app

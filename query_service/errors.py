@@ -29,7 +29,17 @@ class ErrorBody(BaseModel):
     error: Problem
 
 
-_HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 422: "invalid"}
+_SHOWN = 500
+"""Maximum characters of a mistake, which may quote what was sent."""
+
+_HTTP_CODES = {
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    422: "invalid",
+    431: "too_large",
+    503: "unavailable",
+}
 
 
 def install(app: FastAPI) -> None:
@@ -82,6 +92,7 @@ def explained(error: RequestValidationError) -> str:
         return f"the body is not JSON: {first.get('ctx', {}).get('error', 'it can not be read')}"
     where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
     what = str(first["msg"]).removeprefix("Value error, ")
+    what = what if len(what) <= _SHOWN else f"{what[:_SHOWN]}…"
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     return f"{where}: {what[:1].lower()}{what[1:]}{more}"
 

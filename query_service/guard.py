@@ -9,11 +9,19 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-BODY_LIMIT = 256 * 1024
-"""Maximum bytes of a request body without a picture."""
+from query_service.errors import error_response
+
+BODY_LIMIT = 128 * 1024
+"""Maximum bytes of a request body without its picture: a thousand ids take 70 KB."""
 
 PICTURE_LIMIT = 8 * 1024 * 1024
 """Maximum bytes of a picture in a request, before base64: enough for a photograph of a telephone."""
+
+LARGE_BODIES = 8
+"""Requests with a body beyond ``BODY_LIMIT`` at once: each takes up to 40 MB."""
+
+HEADERS_LIMIT = 100
+"""Maximum headers of a request."""
 
 BODY_TIMEOUT_S = 20.0
 """Longest time to receive a request body."""
@@ -38,13 +46,14 @@ class Guard:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._large = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = is_complete = False
+        started = is_complete = is_large = False
         received = 0
         limit = _limit(scope)
         deadline = asyncio.get_running_loop().time() + BODY_TIMEOUT_S
@@ -53,7 +62,7 @@ class Guard:
             scope = {**scope, "method": "GET"}
 
         async def limited() -> Message:
-            nonlocal received, is_complete
+            nonlocal received, is_complete, is_large
             try:
                 async with asyncio.timeout_at(None if is_complete else deadline):
                     message = await receive()
@@ -64,6 +73,12 @@ class Guard:
             received += len(message.get("body", b""))
             if received > limit or _announced(scope) > limit:
                 raise HTTPException(413, f"the request body is larger than {limit // 1024} KiB")
+            if received > BODY_LIMIT and not is_large:
+                if self._large >= LARGE_BODIES:
+                    line = "too many pictures are sent now; try again"
+                    raise HTTPException(503, line, {"retry-after": "5", "connection": "close"})
+                is_large = True
+                self._large += 1
             return message
 
         async def with_headers(message: Message) -> None:
@@ -78,6 +93,10 @@ class Guard:
             await send(message)
 
         try:
+            if len(scope["headers"]) > HEADERS_LIMIT:
+                line = f"a request has {HEADERS_LIMIT} headers at most"
+                await error_response(431, "too_large", line)(scope, receive, with_headers)
+                return
             await self._app(scope, limited, with_headers)
         except Exception:
             reference = secrets.token_hex(4)
@@ -89,6 +108,8 @@ class Guard:
             start_headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
             await with_headers({"type": "http.response.start", "status": 500, "headers": start_headers})
             await with_headers({"type": "http.response.body", "body": body})
+        finally:
+            self._large -= is_large
 
 
 def _limit(scope: Scope) -> int:

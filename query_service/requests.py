@@ -2,10 +2,15 @@
 
 import base64
 import math
-from typing import Annotated
+import re
+import unicodedata
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
 from fastapi import Path as PathParameter
 from fastapi import Query as QueryParameter
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -17,15 +22,26 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from starlette.exceptions import HTTPException
 
 from pipeline.published.files import Box
-from query_service.guard import PICTURE_LIMIT
+from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
 from schemas.answer_presets import AnswerSettings
 from schemas.evidence import Filters
 from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, Query
 
 QUERY_LIMIT = 2000
 """Maximum characters of a query or question."""
+
+_UNSEEN = "\u115f\u1160\u2800\u3164\uffa0"
+"""Fillers and the blank Braille pattern: Unicode has them as letters and symbols, and nobody sees them."""
+
+
+def _visible(text: str) -> str:
+    if text and not any(unicodedata.category(one)[0] in "LNPS" and one not in _UNSEEN for one in text):
+        raise ValueError("write words: there are only characters that can't be seen")
+    return text
+
 
 _DIGEST = r"^[0-9a-f]{64}$"
 _VERSION = r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}$"
@@ -55,7 +71,9 @@ VersionName = Annotated[str, StringConstraints(pattern=_VERSION)]
 VersionParameter = Annotated[
     str | None, QueryParameter(pattern=_VERSION, description="A version; the live one by default.")
 ]
-Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=QUERY_LIMIT)]
+Question = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=QUERY_LIMIT), AfterValidator(_visible)
+]
 BoxText = Annotated[str, StringConstraints(max_length=120), AfterValidator(_is_box)]
 
 
@@ -83,6 +101,25 @@ Picture = Annotated[
 ]
 
 
+_PICTURE_FIELD = re.compile(rb'"picture"\s*:\s*"[A-Za-z0-9+/=\\]*"')
+
+
+class QuestionRoute(APIRoute):
+    """A route that refuses a body which is large without its picture, before it is parsed."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of the route's requests."""
+        handle = super().get_route_handler()
+
+        async def checked(request: Request) -> Response:
+            body = await request.body()
+            if len(body) > BODY_LIMIT and len(_PICTURE_FIELD.sub(b"", body, 1)) > BODY_LIMIT:
+                raise HTTPException(413, f"the request body without its picture is larger than {BODY_LIMIT // 1024} KiB")
+            return await handle(request)
+
+        return checked
+
+
 class SearchRequest(BaseModel):
     """What to search for.
 
@@ -100,8 +137,8 @@ class SearchRequest(BaseModel):
         },
     )
 
-    query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=QUERY_LIMIT)] = Field(
-        "", description="In plain words; optional where there is a picture."
+    query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=QUERY_LIMIT), AfterValidator(_visible)] = (
+        Field("", description="In plain words; optional where there is a picture.")
     )
     picture: Picture | None = Field(
         None,
@@ -115,8 +152,10 @@ class SearchRequest(BaseModel):
         "earlier name.",
     )
     steps: Changes = ChangedSteps()
-    k: int | None = Field(None, ge=1, le=100, description="Maximum hits; null for the preset's number, or else 10.")
-    offset: int = Field(0, ge=0, le=100, description="Hits to skip.")
+    k: int | None = Field(
+        None, strict=True, ge=1, le=100, description="Maximum hits; null for the preset's number, or else 10."
+    )
+    offset: int = Field(0, strict=True, ge=0, le=100, description="Hits to skip.")
     filters: Filters = Filters()
     version: VersionName | None = None
     group: GroupBy | None = Field(
@@ -125,9 +164,10 @@ class SearchRequest(BaseModel):
     )
     highlight: bool = Field(
         False,
+        strict=True,
         description="Mark the sentence of each hit that is nearest to the query in meaning, which takes time for each.",
     )
-    trace: bool = Field(False, description="Report what each step did.")
+    trace: bool = Field(False, strict=True, description="Report what each step did.")
 
     @model_validator(mode="after")
     def _has_query(self) -> "SearchRequest":
@@ -174,8 +214,8 @@ class AnswerRequest(BaseModel):
     )
     filters: Filters = Filters()
     version: VersionName | None = None
-    stream: bool = Field(False, description="Send the answer as server-sent events while it is written.")
-    trace: bool = Field(False, description="Report what each step did.")
+    stream: bool = Field(False, strict=True, description="Send the answer as server-sent events while it is written.")
+    trace: bool = Field(False, strict=True, description="Report what each step did.")
 
     def as_query(self) -> AnswerQuery:
         """Return the request as the corpus takes it."""

@@ -30,13 +30,13 @@ class AnswerSettings(Section):
 
     retrieval: Name | None = None
     context: Literal["retrieved", "given", "none"] = "retrieved"
-    modalities: list[Modality] = Field([])
+    modalities: list[Modality] = Field([], max_length=len(Modality))
     model: Name | None = None
-    prompt: Text = "ilt"
-    passages: Annotated[int, Field(ge=1, le=MOST_PASSAGES)] = 4
-    max_images: Annotated[int, Field(ge=0, le=MOST_IMAGES)] = 0
+    prompt: Annotated[Text, Field(max_length=1_000)] = "ilt"
+    passages: Annotated[int, Field(ge=1, le=MOST_PASSAGES, strict=True)] = 4
+    max_images: Annotated[int, Field(ge=0, le=MOST_IMAGES, strict=True)] = 0
     figures: Literal["in_place", "after", "none"] = "in_place"
-    rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] = 1
+    rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS, strict=True)] = 1
 
 
 class AnswerPreset(NamedPreset, AnswerSettings):

@@ -1,6 +1,7 @@
 """Rows of the index, and results of a search."""
 
 import datetime
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +9,7 @@ from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from schemas.documents import BBOX
 from schemas.frozen import Frozen
@@ -131,7 +132,21 @@ MAX_PAGE = 2**31 - 1
 """The largest page number of an index."""
 
 
-PageNumber = Annotated[int, Field(ge=1, le=MAX_PAGE)]
+PageNumber = Annotated[int, Field(strict=True, ge=1, le=MAX_PAGE)]
+
+
+def _day(given: object) -> object:
+    """Refuse numbers, which pydantic reads as seconds since 1970."""
+    if isinstance(given, str) and not _DAY.fullmatch(given):
+        raise ValueError("input should be a valid date, such as 2024-03-31")
+    if isinstance(given, int | float):
+        raise ValueError("input should be a valid date in quotes, such as 2024-03-31")
+    return given
+
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+Day = Annotated[datetime.date, BeforeValidator(_day)]
 
 
 class PageRange(Frozen):
@@ -141,44 +156,76 @@ class PageRange(Frozen):
     last: PageNumber | None = Field(None, description="null: to the end of the document.")
 
 
+MOST_NAMED = 1_000
+"""Maximum documents, pages or rows that a filter lists, as many as engines compare in some 40 ms."""
+
+MOST_WORDED = 50
+"""Maximum sections, languages or page ranges of a filter."""
+
+MOST_GLOBS = 20
+"""Maximum globs or phrases of a filter: each is compared with every source, or with thousands of texts."""
+
+_Name = Annotated[str, AfterValidator(str)]
+"""A string that may have a lone surrogate, as names of files that are not UTF-8 have: pydantic's own check refuses them."""
+
+SourceName = Annotated[_Name, Field(max_length=1024)]
+Glob = Annotated[_Name, Field(max_length=256)]
+SectionName = Annotated[_Name, Field(max_length=500)]
+LanguageCode = Annotated[_Name, Field(max_length=35)]
+Phrase = Annotated[_Name, Field(max_length=500)]
+EvidenceId = Annotated[_Name, Field(max_length=64)]
+
+
 class Filters(Frozen):
     """Filters of a search, combined by AND. Empty and null ones are ignored."""
 
-    documents: list[str] = Field([], description="Document ids, sources, or file names of sources.")
-    sources: list[str] = Field(
+    documents: list[SourceName] = Field(
+        [], max_length=MOST_NAMED, description="Document ids, sources, or file names of sources."
+    )
+    sources: list[Glob] = Field(
         [],
+        max_length=MOST_GLOBS,
         description="Globs of sources, such as phones/**: * is any characters, / among them, ? one, [ab] one of those; "
         "upper and lower case differ.",
     )
     pages: list[PageNumber] = Field(
-        [], description="Pages of those documents, counted from 1, whatever is printed on them."
-    )
-    page_ranges: list[PageRange] = Field([], description="More pages of those documents.")
-    sections: list[str] = Field(
         [],
+        max_length=MOST_NAMED,
+        description="Pages of those documents, counted from 1, whatever is printed on them.",
+    )
+    page_ranges: list[PageRange] = Field([], max_length=MOST_WORDED, description="More pages of those documents.")
+    sections: list[SectionName] = Field(
+        [],
+        max_length=MOST_WORDED,
         description="Sections with all below them, by title (Maintenance) or by their path from the top (Service > Filters); "
         "case and a title's number don't matter.",
     )
     modalities: list[Modality] = Field(
         [],
+        max_length=len(Modality),
         description="text, table, figure, page. Rows of pages repeat what others say: where none is named, modes that look "
         "at words leave them out.",
     )
     has_figure: bool | None = Field(
-        None, description="true: rows that are a figure, or show or mention one; false: rows that don't."
+        None,
+        strict=True,
+        description="true: rows that are a figure, or show or mention one; false: rows that don't.",
     )
-    since: datetime.date | None = Field(
+    since: Day | None = Field(
         None,
         description="Documents of that day or later, by the date in the PDF: when it was changed last, or else made. Those "
         "without a date are left out.",
     )
-    until: datetime.date | None = Field(None, description="Documents of that day or earlier, in the same way.")
-    languages: list[str] = Field([], description="Documents in these languages, in ISO 639-1: en, de.")
-    phrases: list[str] = Field(
+    until: Day | None = Field(None, description="Documents of that day or earlier, in the same way.")
+    languages: list[LanguageCode] = Field(
+        [], max_length=MOST_WORDED, description="Documents in these languages, in ISO 639-1: en, de."
+    )
+    phrases: list[Phrase] = Field(
         [],
+        max_length=MOST_GLOBS,
         description="Rows whose text has each of these phrases, word for word; case, punctuation and white space don't matter.",
     )
-    evidence_ids: list[str] = Field([], description="Rows, by id.")
+    evidence_ids: list[EvidenceId] = Field([], max_length=MOST_NAMED, description="Rows, by id.")
 
 
 NO_FILTERS = Filters()

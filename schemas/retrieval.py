@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from schemas.corpus.fields import Section, Share, Text, Weight
 from schemas.corpus.retrieval import FieldWeights
@@ -18,9 +18,16 @@ MOST_ROWS = 1000
 
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Name = Annotated[Text, Field(min_length=1, max_length=60)]
+StopWord = Annotated[Text, Field(max_length=100)]
 
 
-class _Step(Section):
+class _Part(Section):
+    """A part of a plan, which takes numbers and truth values as they are, and never reads them from text."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Step(_Part):
     """A step, with the models and spaces that it needs."""
 
     @property
@@ -77,7 +84,7 @@ class Words(_Retriever):
     weights: FieldWeights | None = Field(
         None, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
     )
-    stop_words: Literal["english"] | list[Text] | None = Field(
+    stop_words: Literal["english"] | Annotated[list[StopWord], Field(max_length=1_000)] | None = Field(
         None, description="Words left out of the question; none: ranking.stop_words of the corpus file."
     )
 
@@ -139,13 +146,13 @@ class Rewrite(_Step):
     model: Name = Field("llm", description="One of retrieval.models.")
 
 
-class Expand(Section):
+class Expand(_Part):
     """Add the parts of the question's terms: documents may hold the parts of a measure and not its name."""
 
     glossary: Literal["finance"] = Field(description="Which terms: finance has the measures of annual reports.")
 
 
-class ChangedDocumentStep(Section):
+class ChangedDocumentStep(_Part):
     """An overridden step of documents; keys that are omitted keep their values."""
 
     by: Retriever | None = Field(None, description="What ranks rows; required if the preset has no such step.")
@@ -171,7 +178,7 @@ class DocumentStep(ChangedDocumentStep, _Step):
         return self.by.spaces
 
 
-class Fuse(Section):
+class Fuse(_Part):
     """How rankings are merged. Omitted keys are those of ``ranking`` of the corpus file."""
 
     method: Literal["rrf", "weighted", "shares", "in_turn"] | None = Field(
@@ -180,7 +187,7 @@ class Fuse(Section):
         "(shares), or one ranking behind the other (in_turn).",
     )
     rrf_k: int | None = Field(None, gt=0, le=1_000_000, description="Rank offset of reciprocal rank fusion.")
-    weights: list[Weight] | None = Field(None, description="What each retriever counts, in their order.")
+    weights: list[Weight] | None = Field(None, max_length=10, description="What each retriever counts, in their order.")
 
 
 class Nearness(_Step):
@@ -231,11 +238,11 @@ class Pages(_Step):
 Reranker = Annotated[Nearness | Judged | Scored | Pages, Field(discriminator="by")]
 
 
-class Select(Section):
+class Select(_Part):
     """Which of the ranked rows are returned."""
 
     k: Rows | None = Field(None, description="Maximum number of rows if the request has none.")
-    quota: dict[Modality, Annotated[int, Field(ge=0, le=MOST_ROWS)]] = Field(
+    quota: dict[Annotated[Modality, Field(strict=False)], Annotated[int, Field(ge=0, le=MOST_ROWS)]] = Field(
         {}, description="Maximum rows of a modality; if any is set, the others are excluded."
     )
     floor: float | None = Field(None, description="Minimum score of a row.")
@@ -245,7 +252,7 @@ class Select(Section):
     pool: Rows = Field(200, description="Rows that diverse ones are chosen from.")
 
 
-class Steps(Section):
+class Steps(_Part):
     """The steps of a plan, in the order in which they run; omitted ones are skipped."""
 
     describe: Describe | None = Field(None, description="Add a description of the picture to the words.")
@@ -292,7 +299,7 @@ class Steps(Section):
         yield from self.rerank
 
 
-class ChangedSteps(Section):
+class ChangedSteps(_Part):
     """Overridden steps of a preset for one request: omitted keys keep their values; lists are replaced."""
 
     describe: Describe | None = None

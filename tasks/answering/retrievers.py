@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import assert_never
 
-from schemas.evidence import Filters, Modality
+from schemas.evidence import MOST_NAMED, Filters, Modality
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
@@ -67,7 +67,9 @@ def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -
     if not filters.documents:
         return []
     found: list[str] = []
-    if (pages := pages_named(query.words)) and (there := both(Filters(pages=sorted(pages)), filters)) is not None:
+    if (pages := pages_named(query.words)) and (
+        there := both(Filters(pages=sorted(pages)[:MOST_NAMED]), filters)
+    ) is not None:
         found += ids(search.nearest(query, k, there))
     if (labels := labels_named(query.words)) and (pictured := both(filters, _PICTURED)) is not None:
         found += _labelled(search, labels, pictured)

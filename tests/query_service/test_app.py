@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
+from query_service import guard
 from query_service.app import create_app
 from query_service.guard import PICTURE_LIMIT
 from query_service.hosts import trusted
@@ -136,6 +137,20 @@ class TestQuestions:
                 {"query": "x", "filters": {"page_ranges": [{"first": 0}]}},
                 "filters.page_ranges.0.first: input should be greater",
             ),
+            ({"query": "x", "k": True}, "k: input should be a valid integer"),
+            ({"query": "x", "k": "5"}, "k: input should be a valid integer"),
+            ({"query": "x", "offset": "0"}, "offset: input should be a valid integer"),
+            ({"query": "x", "highlight": "yes"}, "highlight: input should be a valid boolean"),
+            ({"query": "x", "filters": {"pages": [True]}}, "filters.pages.0: input should be a valid integer"),
+            ({"query": "x", "filters": {"has_figure": 1}}, "filters.has_figure: input should be a valid boolean"),
+            ({"query": "x", "filters": {"since": "5"}}, "filters.since: input should be a valid date"),
+            ({"query": "x", "filters": {"since": 5}}, "filters.since: input should be a valid date"),
+            (
+                {"query": "x", "steps": {"rerank": [{"by": "nearness", "pool": "5"}]}},
+                "steps.rerank.0.nearness.pool: input should be a valid integer",
+            ),
+            ({"query": "\u200b\u2060\ufeff"}, "query: write words"),
+            ({"query": "\u3164 \u0301"}, "query: write words"),
             ({"query": "x", "filters": {"since": "yesterday"}}, "filters.since: input should be a valid date"),
             ({"query": "x", "group": "chapter"}, "group: input should be 'page' or 'document'"),
             ({"query": "x", "version": "../LIVE"}, "version: string should match pattern"),
@@ -146,6 +161,68 @@ class TestQuestions:
         status, code, message = error_of(client.post(f"{BASE}/search", json=body))
         assert (status, code) == (422, "invalid")
         assert message.startswith(line)
+
+    @pytest.mark.parametrize(
+        ("name", "value", "most", "longest"),
+        [
+            ("documents", "a", 1_000, 1_024),
+            ("sources", "*", 20, 256),
+            ("pages", 1, 1_000, 0),
+            ("page_ranges", {"first": 1}, 50, 0),
+            ("sections", "Service", 50, 500),
+            ("modalities", "text", 4, 0),
+            ("languages", "en", 50, 35),
+            ("phrases", "oil", 20, 500),
+            ("evidence_ids", "e", 1_000, 64),
+        ],
+    )
+    def test_a_filter_has_limits(
+        self, client: TestClient, corpus: FakeCorpus, name: str, value: Any, most: int, longest: int
+    ) -> None:
+        def ask(values: list[Any]) -> Any:
+            return client.post(f"{BASE}/search", json={"query": "x", "filters": {name: values}})
+
+        assert ask([value] * most).status_code == 200
+        assert error_of(ask([value] * (most + 1))) == (
+            422,
+            "invalid",
+            f"filters.{name}: list should have at most {most} items after validation, not {most + 1}",
+        )
+        assert len(corpus.queries) == 1
+        if longest:
+            assert ask(["x" * longest]).status_code == 200
+            message = error_of(ask(["x" * (longest + 1)]))[2]
+            assert message.startswith(f"filters.{name}.0: value should have at most {longest} ")
+
+    def test_a_mistake_quotes_little_of_what_was_sent(self, client: TestClient) -> None:
+        steps = {"retrieve": [{"by": "bm25", "weights": {"x" * 50_000: 1}}]}
+        assert len(error_of(client.post(f"{BASE}/search", json={"query": "x", "steps": steps}))[2]) < 1_000
+
+    def test_only_a_picture_makes_a_body_large(self, client: TestClient) -> None:
+        picture = base64.b64encode(b"?" * PICTURE_LIMIT).decode()
+        assert client.post(f"{BASE}/search", json={"query": "x", "picture": picture}).status_code == 200
+        large = {"query": "x", "filters": {"languages": ["en"] * 100_000}}
+        for body in (large, {**large, "picture": picture[: 1024**2]}):
+            for path in ("search", "answer"):
+                assert error_of(client.post(f"{BASE}/{path}", json=body)) == (
+                    413,
+                    "too_large",
+                    "the request body without its picture is larger than 128 KiB",
+                )
+
+    def test_large_bodies_at_once_are_few(self, corpus: FakeCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(guard, "LARGE_BODIES", 0)
+        picture = base64.b64encode(b"?" * PICTURE_LIMIT).decode()
+        client = client_of(create_app({"pumps": corpus}))
+        response = client.post(f"{BASE}/search", json={"picture": picture})
+        assert error_of(response)[:2] == (503, "unavailable")
+        assert response.headers["retry-after"] == "5"
+        monkeypatch.setattr(guard, "LARGE_BODIES", 1)
+        assert [client.post(f"{BASE}/search", json={"picture": picture}).status_code for _ in range(2)] == [200, 200]
+
+    def test_headers_are_counted(self, client: TestClient) -> None:
+        response = client.get(BASE, headers={f"x-{place}": "1" for place in range(200)})
+        assert error_of(response) == (431, "too_large", "a request has 100 headers at most")
 
     def test_a_lone_surrogate_is_the_callers_mistake(self, client: TestClient) -> None:
         headers = {"content-type": "application/json"}

@@ -85,6 +85,15 @@ def _serving(client: Callable[[Connect], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
+def test_headers_without_end_are_not_read() -> None:
+    async def client(connect: Connect) -> None:
+        header = b"x-filler: " + b"x" * 40 + b"\r\n"
+        reply = await (await connect(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n" + header * 20_000)).readline()
+        assert reply.startswith(b"HTTP/1.1 400 ")
+
+    _serving(client)
+
+
 @pytest.mark.parametrize("sent", [POST, POST + b"half"], ids=["no body", "half a body"])
 def test_a_body_that_is_late_is_refused_and_the_connection_closed(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 0.1)

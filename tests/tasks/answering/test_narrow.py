@@ -51,7 +51,7 @@ def test_what_is_left_of_a_glob_may_be_nothing_which_is_not_everything() -> None
         (Filters(page_ranges=[PageRange(last=2), PageRange(first=2, last=2**31 - 1)]), list(range(1, 11))),
         (Filters(pages=[7], page_ranges=[PageRange(first=1, last=1)]), [1, 7]),
         (Filters(pages=[7], page_ranges=[PageRange(first=11)]), [7]),
-        (Filters(pages=[3, *range(1, 100_000)]), [3, 1, 2, *range(4, 11)]),  # an engine takes its time for each
+        (Filters(pages=[3, *range(1, 1_000)]), [3, 1, 2, *range(4, 11)]),  # an engine takes its time for each
     ],
 )
 def test_ranges_become_pages_that_there_are(filters: Filters, pages: list[int]) -> None:

@@ -206,5 +206,21 @@ GATES: tuple[Gate, ...] = (
     LONG_TEXTS,
 )
 
+
+def gate_of(name: str) -> Gate | None:
+    """Return the gate with a bound that a verdict is of; None for others."""
+    return next((gate for gate in GATES if name.startswith(gate.name.partition("{")[0])), None)
+
+
+def judge_anew(result: "GateResult", bounds: Bounds) -> "GateResult":
+    """Judge a refusal by its value where its bound changed since. What passed stays passed, and what no bound decides stays."""
+    gate = gate_of(result.gate)
+    if gate is None or result.passed or result.value is None or result.bound in (None, bounds.of(gate)):
+        return result
+    bound = bounds.of(gate)
+    message = f"{result.message}; judged anew: {gate.option} is {bound:g} now"
+    return result.model_copy(update={"passed": gate.holds(result.value, bounds), "bound": bound, "message": message})
+
+
 NO_QUESTIONS = "golden questions"
 """The gate that passes without golden questions; it has no bound."""

@@ -233,7 +233,7 @@ class Lease(Frozen):
 
 
 class GateResult(Frozen):
-    """A gate's verdict, with its value and bound."""
+    """A gate's verdict, with its value and the bound that decided; None where none did."""
 
     gate: str
     passed: bool
@@ -368,6 +368,12 @@ _ONCE_THE_ONLY_SPACE = "text"
 
 UNDONE = {"over_budget": "pictures not read", "undescribed": "figures, pages or texts not described"}
 """Work that a budget or a silent model left undone, by its count in ``Manifest.work``."""
+
+
+class Verdicts(Frozen):
+    """The verdicts on a refused version since its gates were judged anew; its manifest keeps the first ones."""
+
+    gates: list[GateResult]
 
 
 class Override(Frozen):

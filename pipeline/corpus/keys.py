@@ -30,6 +30,8 @@ from workers.parse_shard import attempt_key, parse_key
 class Keys:
     """The key of each kind of finished work of a corpus; ``settings`` digests everything that shapes a version.
 
+    Bounds of gates shape none: a finished version is judged anew.
+
     ``drawn`` is None where pages have no rows.
     """
 
@@ -81,7 +83,6 @@ def keys_of(
         vectors={name: space.key for name, space in spaces.items()},
         index=corpus.index.shape(),
         terms=ANALYSIS_VERSION,
-        gates=corpus.gates.model_dump(),
         questions=questions_digest(corpus.questions),
     )
     return Keys(parse, attempt, recognised, segmented, structured, assembled, settings, drawn)

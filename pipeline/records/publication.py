@@ -7,9 +7,21 @@ from backends.stores.checksums import damage
 from backends.stores.objects import read_model, reading
 from pipeline.records.audit import read_events, this_person, write_event
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, UserError
+from schemas.gates import Bounds, judge_anew
 from schemas.ids import version_time
 from schemas.ports import ObjectStore
-from schemas.versions import Action, AuditEvent, Lease, Manifest, Override, Pointer, VersionList, VersionRow
+from schemas.versions import (
+    Action,
+    AuditEvent,
+    GateResult,
+    Lease,
+    Manifest,
+    Override,
+    Pointer,
+    Verdicts,
+    VersionList,
+    VersionRow,
+)
 
 LIVE = "LIVE"
 COPY = "LIVE.copy"
@@ -114,15 +126,40 @@ def manifest_name(version: str) -> str:
 
 
 def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
-    """Return a finished version's manifest; None where the version is unknown or unfinished.
+    """Return a finished version's manifest, with its latest verdicts; None where the version is unknown or unfinished.
 
     Raises:
         DamagedError: It can't be read.
     """
     try:
-        return read_model(store, manifest_name(version), Manifest)
+        manifest = read_model(store, manifest_name(version), Manifest)
     except FileNotFoundError:
         return None
+    if not refusals_of(manifest):
+        return manifest
+    try:
+        return manifest.model_copy(update={"gates": read_model(store, _verdicts_name(version), Verdicts).gates})
+    except DamagedError:  # missing, or written again by the next refresh
+        return manifest
+
+
+def _verdicts_name(version: str) -> str:
+    return f"versions/{version}/gates.json"
+
+
+def judge_gates_anew(store: ObjectStore, version: str, bounds: Bounds) -> list[GateResult]:
+    """Return the verdicts on a finished version by the present bounds: of refusals whose bound changed, from their value."""
+    return [judge_anew(gate, bounds) for gate in read_model(store, manifest_name(version), Manifest).gates]
+
+
+def keep_verdicts(store: ObjectStore, version: str, bounds: Bounds) -> None:
+    """Keep the verdicts by the present bounds, unless an operator let the version pass. Call it under the lease."""
+    manifest = read_manifest(store, version)
+    if manifest is None or read_override(store, version) is not None:
+        return
+    gates = judge_gates_anew(store, version, bounds)
+    if gates != manifest.gates:
+        store.replace(_verdicts_name(version), Verdicts(gates=gates).model_dump_json(indent=1).encode())
 
 
 def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | None:

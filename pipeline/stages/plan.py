@@ -14,7 +14,7 @@ from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls
 from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import indexed_pages, readable_ledger
-from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
+from pipeline.records.publication import judge_gates_anew, manifests, read_override, read_pointer, readable_manifest
 from pipeline.records.quarantine import read_failures
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import UNFINISHED, TransientError, UserError
@@ -34,7 +34,8 @@ MEBIBYTE = 1 << 20
 def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset(), rebuild: bool = False) -> Plan:
     """Compare the source with the live version and return the plan of the next one; nothing is written.
 
-    A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``.
+    A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``. A refused
+    one is judged anew by the present bounds of gates.
     ``retry`` are quarantined documents to try again. ``rebuild`` builds even if the inputs are unchanged, because the live
     version is damaged.
 
@@ -121,8 +122,9 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
         is_live = live is not None and manifest.version == live.version
         if was_disturbed(readable_ledger(workspace.store, manifest.version)):
             continue
-        if refusals_of(manifest) and not is_live and read_override(workspace.store, manifest.version) is None:
-            failed = {gate.gate for gate in manifest.gates if not gate.passed}
+        verdicts = judge_gates_anew(workspace.store, manifest.version, workspace.corpus.gates)
+        failed = {gate.gate for gate in verdicts if not gate.passed}
+        if failed and not is_live and read_override(workspace.store, manifest.version) is None:
             if failed.intersection(ENGINE_GATES) or (failed & OF_RETRIEVAL and _ranking_changed(workspace, manifest)):
                 continue
             return manifest.version, "refused"

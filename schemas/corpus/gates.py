@@ -9,7 +9,7 @@ from schemas.gates import GATES, Gate
 
 
 class _GateOptions(Section):
-    """What a version must hold to be published."""
+    """What a version must hold to be published. Where a bound changes, refused versions are judged anew; nothing is built."""
 
     def of(self, gate: Gate) -> float:
         return float(getattr(self, gate.key))

@@ -384,7 +384,7 @@ def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str)
     passed = QUARANTINE.holds(share, bounds) and bool(documents)
     if not total:
         found, todo = "there is no document in it: the source is empty", "fill it, or correct 'source' in the corpus file"
-        return QUARANTINE.judge(share, bounds, found, passed=False, remedy=todo)
+        return QUARANTINE.judge(share, bounds, found, passed=False, remedy=todo).model_copy(update={"bound": None})
     found = f"{len(quarantined)} of {total} documents are in quarantine ({share:.0%})"
     found = f"{found}; the ceiling is {bounds.of(QUARANTINE):.0%}"
     if not passed:
@@ -393,7 +393,9 @@ def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str)
         rest = f" and {len(rows) - EXAMPLES} more" if len(rows) > EXAMPLES else ""
         found = f"{found}: {named}{rest}"
     remedy = None if documents else "to see why: inset quarantine {corpus}; correct them"
-    return QUARANTINE.judge(share, bounds, found, passed=passed, remedy=remedy, corpus=corpus)
+    judged = QUARANTINE.judge(share, bounds, found, passed=passed, remedy=remedy, corpus=corpus)
+    # No ceiling lets a version without a document pass.
+    return judged if documents else judged.model_copy(update={"bound": None})
 
 
 def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bounds: Bounds) -> GateResult:

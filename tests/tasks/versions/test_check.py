@@ -10,6 +10,7 @@ from schemas.corpus.gates import GateOptions
 from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.gates import judge_anew
 from schemas.geometry import BBox
 from schemas.ids import figure_id
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
@@ -402,6 +403,11 @@ class TestQuarantineCeiling:
         assert f"the ceiling is {ceiling:.0%}: bad0.pdf (damaged)" in gate.message
         assert "to see why: inset quarantine m" in gate.message
         assert ("and 2 more" in gate.message) == (quarantined == 5)
+
+    @pytest.mark.parametrize("rows", [ledger(0, 5), []], ids=["quarantined", "empty"])
+    def test_no_ceiling_lets_a_version_without_documents_pass(self, rows: list[LedgerRow]) -> None:
+        gate = judge_anew(quarantine_ceiling(rows, GateOptions(), "m"), GateOptions(max_quarantined=1))
+        assert not gate.passed
 
     def test_documents_count_and_not_their_sources(self) -> None:
         twice = [replace(row, source=f"copy/{row.source}") for row in ledger(1, 1)]

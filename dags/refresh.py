@@ -26,7 +26,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, A
 from pydantic import JsonValue
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from plugins.airflow_run import RETRIES, approved_by, parse_groups, person, plan_summary, planned, refresh_run, run_options
+from plugins.airflow_run import RETRIES, parse_groups, plan_summary, planned, refresh_run, run_options
 from plugins.enrich import Enrich
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
@@ -156,26 +156,20 @@ def review(corpus: str) -> None:
 @task
 def publish(corpus: str) -> None:
     """Publish the version if it passes every gate, or if a person approved it."""
-    from pipeline.approval import publish_approved
     from pipeline.records.publication import override_hint, read_manifest, refusals_of
     from schemas.errors import GateError
 
     version = planned("version")
     with refresh_run(corpus) as run:
-        live = run.publish(version)
+        if run.publish(version, approval()):
+            return
         manifest = read_manifest(run.workspace.store, version)
-        refusals = refusals_of(manifest) if manifest is not None and not live else []
-        reason = get_current_context()["params"].get("override")
-        approval = approved_by() or ((reason, person()) if reason else None)
-        if refusals and approval is not None and manifest is not None:
-            publish_approved(run.workspace, manifest, reason=approval[0], by=approval[1])
-        elif refusals:
+        if manifest is not None and (refusals := refusals_of(manifest)):
             raise GateError(
                 f"{version} was refused: {'; '.join(refusals)}", override_hint(run.workspace.corpus.name, version)
             )
-        elif not live:
-            held = f"{version} is ready, and held back since a rollback"
-            raise AirflowSkipException(held if manifest is not None else "every document tried again failed again")
+    held = f"{version} is ready, and held back since a rollback"
+    raise AirflowSkipException(held if manifest is not None else "every document tried again failed again")
 
 
 @task

@@ -4,10 +4,8 @@ from typing import NamedTuple
 
 from backends.stores.objects import read_model
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.publication import read_pointer, refusals_of
-from pipeline.stages.publish import make_live
+from pipeline.records.publication import refusals_of
 from schemas.differences import VersionDiff
-from schemas.errors import ContractError
 from schemas.ids import version_file
 from schemas.printing import markdown_line
 from schemas.versions import UNDONE, Manifest
@@ -41,17 +39,3 @@ def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
         subject=f"Publish {manifest.version} of {workspace.corpus.name}? {why[0].upper()}{why[1:]}",
         body="\n".join([*parts, release_note(diff)]),
     )
-
-
-def publish_approved(workspace: Workspace, manifest: Manifest, *, reason: str, by: str) -> None:
-    """Publish a version that a person approved.
-
-    Raises:
-        ContractError: Another version went live since the question was asked.
-    """
-    live = read_pointer(workspace.store)
-    if live is not None and live.version not in (manifest.parent, manifest.version):
-        raise ContractError(
-            f"{manifest.version} was approved, but {live.version} went live meanwhile; compare them, then publish by hand"
-        )
-    make_live(workspace, manifest.version, override=reason if refusals_of(manifest) else None, reason=reason, by=by)

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_incrementing
 
@@ -67,6 +68,13 @@ _STATES: dict[Outcome, RefreshState] = {
 
 _LEASE_TRIES = 10
 _DEFAULTS = RunOptions()
+
+
+class Approved(NamedTuple):
+    """A person's approval of a version that wouldn't go live by itself."""
+
+    reason: str
+    by: str
 
 
 def refresh(
@@ -188,10 +196,10 @@ class RefreshRun:
         with self.holding_lease() as held:
             return publishing.finish(self.workspace, version, held)
 
-    def publish(self, version: str) -> bool:
+    def publish(self, version: str, approved: Approved | None = None) -> bool:
         """Publish a version that this run built, or an existing one; return whether it is live now.
 
-        A version that a gate refused isn't published, nor is any while the corpus is held.
+        A version that a gate refused isn't published, nor is any while the corpus is held, unless a person approved it.
 
         Raises:
             ContractError: Another version was published meanwhile, or the lease was lost.
@@ -204,7 +212,9 @@ class RefreshRun:
                 sweep(workspace)
                 self._record("unchanged", plan.parent or version)
                 return False
-            if manifest is None or manifest.run_id == self.run_id:
+            if approved is not None:
+                live = self._publish_approved(version, approved)
+            elif manifest is None or manifest.run_id == self.run_id:
                 live = publishing.publish(workspace, version, held)
             else:
                 live = self._publish_existing(manifest, held)
@@ -213,6 +223,17 @@ class RefreshRun:
             refused = not live and refusals_of(self.finish(version))
             self._record("published" if live else "refused" if refused else "held", version)
         return live
+
+    def _publish_approved(self, version: str, approved: Approved) -> bool:
+        workspace, manifest = self.workspace, self.finish(version)
+        live = read_pointer(workspace.store)
+        if live is not None and live.version not in (manifest.parent, version):
+            raise ContractError(
+                f"{version} was approved, but {live.version} went live meanwhile; compare them, then publish by hand"
+            )
+        override = approved.reason if refusals_of(manifest) else None
+        publishing.make_live(workspace, version, override=override, reason=approved.reason, by=approved.by)
+        return True
 
     def _publish_existing(self, manifest: Manifest, held: Lease) -> bool:
         store, version = self.workspace.store, manifest.version

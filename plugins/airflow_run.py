@@ -12,7 +12,7 @@ from airflow.sdk.definitions.retry_policy import RetryAction
 from schemas.errors import InsetError, TransientError, UserError
 
 if TYPE_CHECKING:
-    from pipeline.run import RefreshRun
+    from pipeline.run import Approved, RefreshRun
     from schemas.versions import Plan, RunOptions
 
 MOST_GROUPS = 500
@@ -112,10 +112,14 @@ def planned(name: str) -> Any:
     return get_current_context()["ti"].xcom_pull(task_ids="plan", key=name)
 
 
-def approved_by() -> tuple[str, str] | None:
-    """Return the reason and the person of the current run's approval; None where nobody was asked."""
-    answer = get_current_context()["ti"].xcom_pull(task_ids="approve")
-    if not answer:
-        return None
-    user = answer["responded_by_user"] or {}
-    return answer["params_input"].get("reason") or "approved in Airflow", user.get("name") or "airflow"
+def approval() -> "Approved | None":
+    """Return a person's approval: the answer to the task ``approve``, or the run's override reason; None without either."""
+    from pipeline.run import Approved
+
+    context = get_current_context()
+    answer = context["ti"].xcom_pull(task_ids="approve")
+    if answer:
+        user = answer["responded_by_user"] or {}
+        return Approved(answer["params_input"].get("reason") or "approved in Airflow", user.get("name") or "airflow")
+    reason = context["params"].get("override")
+    return Approved(reason, person()) if reason else None

@@ -89,6 +89,18 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
     finally:
         published.close()
 
+    (tmp_path / "pdfs" / "more.pdf").write_text("<html>moved</html>")
+    run = airflow.call(f"{DAG}/dagRuns", {"logical_date": None})["dag_run_id"]
+    waiting = f"{DAG}/dagRuns/{run}/taskInstances"
+    wait_for(lambda: airflow.call(f"{waiting}/approve")["state"] == "awaiting_input", within_s=600)
+    answer = {"chosen_options": ["Reject"], "params_input": {"reason": ""}}
+    airflow.call(f"{waiting}/approve/-1/hitlDetails", answer, "PATCH")
+    assert _ended(airflow, run) == "failed"
+    airflow.call(f"{waiting}/publish", {"new_state": "success"}, "PATCH")
+    wait_for(lambda: airflow.call(f"{waiting}/confirm")["state"] == "failed")
+    assert _ended(airflow, run) == "failed", "marked as success, but not live"
+    assert _live(workspace) == second
+
     with Browser(tmp_path / "profile") as browser:
         airflow.log_in(browser, "ada")
         browser.open(f"{airflow.address}/{DAG}/plugin/inset_corpus")

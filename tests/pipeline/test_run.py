@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from pipeline.approval import approval_of, publish_approved
+from pipeline.approval import approval_of
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.last_refresh import read_last_refresh
 from pipeline.records.publication import list_versions, read_manifest, read_pointer
-from pipeline.run import RefreshRun, refresh
+from pipeline.run import Approved, RefreshRun, refresh
 from pipeline.run_log import log_note, log_plan
 from pipeline.stages.publish import make_live
 from schemas.errors import ContractError
@@ -111,7 +111,7 @@ def test_an_approved_version_goes_live_unless_another_did_meanwhile(published: W
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
     assert refresh(published).published
     with pytest.raises(ContractError, match="went live meanwhile"):
-        publish_approved(published, refused, reason="fine", by="ann")
+        RefreshRun(published, "run-2").publish(refused.version, Approved("fine", "ann"))
 
 
 def test_the_steps_of_a_container_pipeline_publish_a_version(corpus_file: Path) -> None:

@@ -23,6 +23,7 @@ from pipeline.records.last_refresh import LastRefresh, RefreshState, read_last_r
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan, write_plan
 from pipeline.records.publication import (
+    keep_verdicts,
     manifests,
     move_pointer,
     read_manifest,
@@ -150,6 +151,8 @@ class RefreshRun:
                 workspace.reach_engine()
                 write_plan(workspace.store, plan)
                 sweep(workspace, except_version=plan.version)
+            elif not options.dry_run:
+                keep_verdicts(workspace.store, plan.version, workspace.corpus.gates)
             if not options.dry_run:
                 self._record(_STATES[plan.outcome], plan.version, plan.listing)
         return plan

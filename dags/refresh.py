@@ -26,7 +26,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, A
 from pydantic import JsonValue
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from plugins.airflow_run import RETRIES, parse_groups, plan_summary, planned, refresh_run, run_options
+from plugins.airflow_run import RETRIES, approval, parse_groups, plan_summary, planned, refresh_run, run_options
 from plugins.enrich import Enrich
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line

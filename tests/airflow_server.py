@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,9 +40,15 @@ class Airflow:
         browser("Network.setCookie", name="_token", value=self.token(user), url=self.address)
 
     def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
-        """Call the REST API as ada."""
+        """Call the REST API as ada; SQLite is locked now and then, which is an error 500."""
         data = None if body is None else json.dumps(body).encode()
-        return fetch(f"{self.address}/api/v2/{path}", data, method=method, token=self.token("ada"))
+        for attempt in range(5):
+            try:
+                return fetch(f"{self.address}/api/v2/{path}", data, method=method, token=self.token("ada"))
+            except urllib.error.HTTPError as error:
+                if error.code != 500 or attempt == 4:
+                    raise
+        raise AssertionError
 
 
 def fetch(address: str, data: bytes | None = None, *, method: str | None = None, token: str | None = None) -> Any:

@@ -90,6 +90,7 @@ def test_a_page_of_many_figures_takes_less_than_a_second(client: TestClient, fol
 )
 def test_what_cannot_be_shown_is_said(client: TestClient, folder: Path, address: str, status: int, says: str) -> None:
     store = write_corpus(folder, "pumps", versions=1)
+    write_sheet(store, version_name(0), [])
     store.replace(document_file(sha256(b"no PDF")), b"no PDF")
     write_corpus(folder, "empty")
     (folder / "corpora" / "broken.yaml").write_text("name: broken\nsourc: x\n")

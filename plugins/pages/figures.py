@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse
 from pipeline.operations.figures import figure_sheet
 from pipeline.operations.health import store_of
 from pipeline.operations.history import version_names
+from pipeline.operations.quarantine import last_manifest
 from pipeline.records.publication import named_manifest, readable_pointer
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import VERSION, whole_corpus_of
@@ -33,15 +34,15 @@ def sheet(
     document: Annotated[str, Query(max_length=200)] = "",
     page: Annotated[int, Query(ge=1)] = 1,
 ) -> HTMLResponse:
-    """Show a page of the figures of a version, the live one by default."""
+    """Show a page of the figures of a version, by default the live one, or else the newest finished one."""
     one = whole_corpus_of(dag_id)
     store = store_of(one)
     names, pointer = version_names(store), readable_pointer(store)
-    shown = version or (pointer.version if pointer else None)
-    if shown is None:
-        raise NotFoundError(f"corpus {one.name}: nothing is published yet, so there are no figures to show")
-    named_manifest(store, one.name, shown)
-    figures = figure_sheet(store, shown)
+    chosen = version or (pointer.version if pointer else None)
+    manifest = last_manifest(store) if chosen is None else named_manifest(store, one.name, chosen)
+    if manifest is None:
+        raise NotFoundError(f"corpus {one.name}: no refresh has finished yet, so there are no figures to show")
+    figures = figure_sheet(store, manifest.version)
     numbers = figures.find(role=role or None, source=document, captioned=_CAPTIONED.get(caption))
     paged = Paged(range(len(numbers)), page, PER_PAGE)
     return render(
@@ -51,7 +52,7 @@ def sheet(
         dag_id=dag_id,
         versions=names,
         pointer=pointer,
-        version=shown,
+        version=manifest.version,
         roles=figures.roles,
         role=role,
         caption=caption,

@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse
 from pipeline.operations.comparison import MOST_HITS, Answered, Side, ask, listed_presets
 from pipeline.operations.health import store_of
 from pipeline.operations.history import version_names
+from pipeline.operations.quarantine import last_manifest
 from pipeline.records.publication import readable_pointer
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import VERSION, whole_corpus_of
@@ -43,9 +44,10 @@ def search(
     one = whole_corpus_of(dag_id)
     store = store_of(one)
     names, pointer = version_names(store), readable_pointer(store)
-    first = version or (pointer.version if pointer else next(iter(names), ""))
+    last = last_manifest(store)
+    newest = last.version if last else ""
+    first = version or (pointer.version if pointer else newest)
     # A version that isn't live, such as a refused one, is compared with the live one at once.
-    newest = next(iter(names), "")
     proposed = newest if newest != first else (pointer and pointer.previous) or ""
     return render(
         request,

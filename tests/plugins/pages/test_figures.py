@@ -64,6 +64,13 @@ def test_any_version_is_shown_a_refused_one_too(client: TestClient, folder: Path
     assert f"{version_name(0)} (live)" in page
 
 
+def test_a_first_version_that_was_refused_is_shown(client: TestClient, folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    write_sheet(store, write_version(store, "pumps", 0, gates=[REFUSES]), [placement(1, 0)])
+    store.replace(f"versions/{version_name(1)}/plan.json", b"{}")
+    assert client.get(PAGE).text.count("<li>") == 1
+
+
 def test_a_page_of_many_figures_takes_less_than_a_second(client: TestClient, folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=1)
     placed = [placement(document, order) for document in range(500) for order in range(20)]
@@ -79,7 +86,7 @@ def test_a_page_of_many_figures_takes_less_than_a_second(client: TestClient, fol
     [
         (f"{PAGE}?version={version_name(7)}", 404, "there is no version"),
         (f"{PAGE}?role=portrait", 422, "role"),
-        ("/inset/dags/refresh_empty/figures", 404, "nothing is published yet"),
+        ("/inset/dags/refresh_empty/figures", 404, "no refresh has finished yet"),
         ("/inset/dags/refresh_broken/figures", 404, "did you mean"),
         (f"{DAG}/pictures/figures/{'0' * 64}.webp", 404, "the store has no figure"),
         (f"{DAG}/pictures/figures/..%2F..%2FLIVE.webp", 404, ""),

@@ -101,7 +101,7 @@ class QuestionChange(Frozen):
         id: Its id.
         text: The question; None where the API server can't read the file of questions.
         doc: The file name of the document that answers.
-        doc_id: That document; None where the version doesn't hold it.
+        doc_id: That document; None where neither version holds it.
         pages: The pages that answer, each with the box of the figure that does, in points; None where text answers.
         before: Rank of the first right page among ten hits of the parent.
         now: The same of the version.
@@ -409,7 +409,7 @@ def _changed_ranks(
     won = [score for score in common if score.page_rank is not None and before[score.id] is None]
     lost = [score for score in common if score.page_rank is None and before[score.id] is not None]
     questions = _questions(one) if won or lost else {}
-    doc_ids = _by_file_name(store, version) if questions else {}
+    doc_ids = _by_file_name(store, parent) | _by_file_name(store, version) if questions else {}
 
     def named(found: Sequence[QuestionScore]) -> Iterator[QuestionChange]:
         for score in found[:MOST_QUESTIONS]:

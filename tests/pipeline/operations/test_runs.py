@@ -164,7 +164,8 @@ def test_questions_that_were_won_and_lost_name_what_answers_them(folder: Path) -
     write_judged(store, version_name(0), {"q-1": 2, "q-2": None, "q-3": 1, "gone": 1})
     write_judged(store, version_name(1), {"q-1": None, "q-2": 4, "q-3": 5, "new": None})
     row = LedgerRow(source="old/pump.pdf", doc_id="d" * 64, size=1, stamp="1", status=Status.INDEXED, attempt="a")
-    write_ledger(store, version_name(1), Rows.of(LedgerRow, [row]))
+    write_ledger(store, version_name(0), Rows.of(LedgerRow, [row]))
+    write_ledger(store, version_name(1), Rows.of(LedgerRow, []))
     found = run_report(schedule_of("pumps"), store, version_name(1)).questions
     assert found is not None
     assert found.asked == 3

@@ -29,7 +29,7 @@ def words(page: str) -> str:
 
 
 def test_the_tab_shows_the_version_that_the_run_built(client: TestClient, folder: Path) -> None:
-    question = {"id": "<b>q</b>", "question": "How <i>heavy</i>?", "doc": "pump.pdf", "pages": [3]}
+    question = {"id": "<b>q</b>", "question": "How <i>heavy</i>?", "doc": "pump.pdf", "pages": [3, 5]}
     (folder / "corpora" / "questions.jsonl").write_text(json.dumps(question))
     store = write_corpus(folder, "pumps", versions=2, more="questions: questions.jsonl\n")
     version = write_version(store, "pumps", 2, run_id="airflow:manual__2026-03-01T05:00:00+00:00")
@@ -60,6 +60,7 @@ def test_the_tab_shows_the_version_that_the_run_built(client: TestClient, folder
     assert "&lt;b&gt;q&lt;/b&gt;" in page
     assert "How &lt;i&gt;heavy&lt;/i&gt;?" in page
     assert f'data-zoom="../../../dags/refresh_pumps/pictures/pages/{"d" * 64}/3.png"' in page
+    assert "pump.pdf page 3 , page 5 1 not in ten" in told
     (asked,) = re.findall(r'href="../../../dags/refresh_pumps/search\?(.*?)"', page)
     assert parse_qs(unescape(asked)) == {
         "version": [version_name(1)],

@@ -13,6 +13,7 @@ from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import TREND, GateMargin
 from pipeline.operations.history import VersionEntry, history
 from pipeline.records.differences import JUDGED
+from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
 from pipeline.records.publication import readable_manifest
 from schemas.errors import DamagedError, UserError
@@ -21,7 +22,7 @@ from schemas.gates import OF_ROWS
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION, Stage
-from schemas.versions import Counts, ExpectedCalls, Manifest, Plan, PlanSummary, RunOptions, SlowDocument, Spent
+from schemas.versions import Counts, ExpectedCalls, Manifest, Plan, PlanSummary, RunOptions, SlowDocument, Spent, Status
 
 MOST_SHARDS = 50
 """Shards of an unfinished version whose notes are read; of more, only those that are done are counted."""
@@ -100,7 +101,8 @@ class QuestionChange(Frozen):
         id: Its id.
         text: The question; None where the API server can't read the file of questions.
         doc: The file name of the document that answers.
-        pages: The pages that answer.
+        doc_id: That document; None where neither version holds it.
+        pages: The pages that answer, each with the box of the figure that does, in points; None where text answers.
         before: Rank of the first right page among ten hits of the parent.
         now: The same of the version.
     """
@@ -108,7 +110,8 @@ class QuestionChange(Frozen):
     id: str
     text: str | None
     doc: str | None
-    pages: list[int]
+    doc_id: str | None
+    pages: list[tuple[int, tuple[float, float, float, float] | None]]
     before: int | None
     now: int | None
 
@@ -256,7 +259,7 @@ def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunRepo
         ],
         slowest=manifest.slowest if manifest else parse.slowest if parse else [],
         gates=_gates(store, entry),
-        questions=_changed_ranks(one, store, made.parent, judged),
+        questions=_changed_ranks(one, store, version, made.parent, judged),
         note=_note(store, version),
     )
 
@@ -393,7 +396,7 @@ def _measured(store: ObjectStore, version: str) -> dict[str, float]:
 
 
 def _changed_ranks(
-    one: CorpusSchedule, store: ObjectStore, parent: str | None, judged: ModeReport | None
+    one: CorpusSchedule, store: ObjectStore, version: str, parent: str | None, judged: ModeReport | None
 ) -> ChangedRanks | None:
     """Compare the reports of two versions, as the release note does."""
     if parent is None or judged is None:
@@ -405,25 +408,27 @@ def _changed_ranks(
     common = [score for score in judged.scores if score.id in before]
     won = [score for score in common if score.page_rank is not None and before[score.id] is None]
     lost = [score for score in common if score.page_rank is None and before[score.id] is not None]
-    texts = _questions(one) if won or lost else {}
+    questions = _questions(one) if won or lost else {}
+    doc_ids = _by_file_name(store, parent) | _by_file_name(store, version) if questions else {}
 
-    def named(found: Sequence[QuestionScore]) -> list[QuestionChange]:
-        return [
-            QuestionChange(
+    def named(found: Sequence[QuestionScore]) -> Iterator[QuestionChange]:
+        for score in found[:MOST_QUESTIONS]:
+            question = questions.get(score.id)
+            boxes = {figure.page: figure.bbox for figure in reversed(question.figures)} if question else {}
+            yield QuestionChange(
                 id=score.id,
-                text=texts[score.id].question if score.id in texts else None,
-                doc=texts[score.id].doc if score.id in texts else None,
-                pages=texts[score.id].pages if score.id in texts else [],
+                text=question.question if question else None,
+                doc=question.doc if question else None,
+                doc_id=doc_ids.get(question.doc or "") if question else None,
+                pages=[(page, boxes.get(page)) for page in question.pages] if question else [],
                 before=before[score.id],
                 now=score.page_rank,
             )
-            for score in found[:MOST_QUESTIONS]
-        ]
 
     return ChangedRanks(
         asked=len(common),
-        won=named(won),
-        lost=named(lost),
+        won=list(named(won)),
+        lost=list(named(lost)),
         more_won=max(0, len(won) - MOST_QUESTIONS),
         more_lost=max(0, len(lost) - MOST_QUESTIONS),
     )
@@ -436,6 +441,15 @@ def _questions(one: CorpusSchedule) -> dict[str, Question]:
         return {question.id: question for question in load_questions(path)} if path else {}
     except UserError:
         return {}
+
+
+def _by_file_name(store: ObjectStore, version: str) -> dict[str, str]:
+    """Return the documents of a version by the file names of their sources, as questions name them."""
+    try:
+        fates = read_fates(store, version)
+    except DamagedError:
+        return {}
+    return {fate.source.rpartition("/")[2]: fate.doc_id for fate in each_fate(fates) if fate.status is Status.INDEXED}
 
 
 def quality(one: CorpusSchedule, store: ObjectStore, version: str) -> Quality:

@@ -12,15 +12,27 @@ from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import Workspace
 from pipeline.operations.health import TREND
 from pipeline.operations.runs import MOST_QUESTIONS, MOST_SHARDS, RunReport, quality, run_report, version_of_run
+from pipeline.records.ledger import write_ledger
 from pipeline.records.notes import SLOWEST, StageNote, join_notes, write_note, write_plan
 from pipeline.run import refresh
 from schemas.errors import UserError
 from schemas.evidence import EVIDENCE
 from schemas.gates import OF_ROWS
 from schemas.ids import version_file
+from schemas.parquet import Rows
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import ExpectedCalls, GateResult, Plan, PlanSummary, RunOptions, SlowDocument, Spent
+from schemas.versions import (
+    ExpectedCalls,
+    GateResult,
+    LedgerRow,
+    Plan,
+    PlanSummary,
+    RunOptions,
+    SlowDocument,
+    Spent,
+    Status,
+)
 from tests.manuals import write_manual
 from tests.pipeline.operations.corpora import HOLDS, REFUSES, schedule_of, version_name, write_corpus, write_version
 
@@ -145,16 +157,21 @@ def test_gates_have_the_values_of_the_last_versions_and_refusals_come_first(fold
 
 
 def test_questions_that_were_won_and_lost_name_what_answers_them(folder: Path) -> None:
-    question = {"id": "q-1", "question": "How heavy is the pump?", "doc": "pump.pdf", "pages": [3], "answer": "9 kg"}
+    figure = {"page": 4, "bbox": [10, 20, 30, 40]}
+    question = {"id": "q-1", "question": "How heavy is it?", "doc": "pump.pdf", "pages": [3, 4], "figures": [figure]}
     (folder / "corpora" / "questions.jsonl").write_text(json.dumps(question))
     store = write_corpus(folder, "pumps", versions=2, more="questions: questions.jsonl\n")
     write_judged(store, version_name(0), {"q-1": 2, "q-2": None, "q-3": 1, "gone": 1})
     write_judged(store, version_name(1), {"q-1": None, "q-2": 4, "q-3": 5, "new": None})
+    row = LedgerRow(source="old/pump.pdf", doc_id="d" * 64, size=1, stamp="1", status=Status.INDEXED, attempt="a")
+    write_ledger(store, version_name(0), Rows.of(LedgerRow, [row]))
+    write_ledger(store, version_name(1), Rows.of(LedgerRow, []))
     found = run_report(schedule_of("pumps"), store, version_name(1)).questions
     assert found is not None
     assert found.asked == 3
     (lost,), (won,) = found.lost, found.won
-    assert (lost.text, lost.doc, lost.pages, lost.before, lost.now) == ("How heavy is the pump?", "pump.pdf", [3], 2, None)
+    assert (lost.text, lost.doc, lost.doc_id, lost.before, lost.now) == ("How heavy is it?", "pump.pdf", "d" * 64, 2, None)
+    assert lost.pages == [(3, None), (4, (10, 20, 30, 40))]
     assert (won.id, won.text, won.before, won.now) == ("q-2", None, None, 4)
     (folder / "corpora" / "questions.jsonl").unlink()
     without = run_report(schedule_of("pumps"), store, version_name(1)).questions

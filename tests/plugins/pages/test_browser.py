@@ -28,7 +28,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     assert entry_points(group="airflow.plugins", name="inset"), "Inset is installed without its plugin: make setup"
     folder = tmp_path_factory.mktemp("airflow")
     store = write_corpus(folder, "pumps", versions=3)
-    write_version(store, "pumps", 3, gates=[REFUSES])
+    write_version(store, "pumps", 3, gates=[REFUSES], run_id="airflow:nightly")
     winches = write_corpus(folder, "winches", versions=1)
     write_quarantine(winches, version_name(0), [failure("winch.pdf", page=2)])
     write_sheet(winches, version_name(0), [placement(1, 0, figure_id=write_pixels(winches))])
@@ -82,6 +82,51 @@ def test_two_versions_are_compared_in_the_tab(airflow: Airflow, browser: Browser
     # These versions have no rows, so that there is nothing to compare, and the page says so.
     assert browser.until(f"{FRAME}.querySelector('[data-load] .error').textContent")
     browser.complaints.clear()  # of the reply's status
+
+
+def _post(browser: Browser, address: str, body: object) -> None:
+    """Call Airflow's REST API as the user who is logged in; a page of Airflow must be open."""
+    sent = f"{{method: 'POST', headers: {{'Content-Type': 'application/json'}}, body: {json.dumps(json.dumps(body))}}}"
+    assert (
+        browser.run(f"fetch({json.dumps(address)}, {sent}).then((reply) => reply.text().then((text) => reply.ok || text))")
+        is True
+    )
+
+
+def test_the_tab_of_a_run_shows_why_its_version_was_refused(airflow: Airflow, browser: Browser) -> None:
+    browser.open(airflow.address)
+    runs = f"{airflow.address}/api/v2/dags/refresh_pumps/dagRuns"
+    _post(browser, runs, {"logical_date": None, "dag_run_id": "nightly"})
+    browser.open(f"{airflow.address}/dags/refresh_pumps/runs/nightly/plugin/inset_run")
+    assert version_name(3) in browser.until(f"{FRAME}.querySelector('h1').textContent")
+    assert "a loss of 80 %" in browser.run(f"{FRAME}.querySelector('ul.problems').textContent")
+    browser.run(f"[...{FRAME}.querySelectorAll('a')].find((link) => link.href.endsWith('/quality')).click()")
+    assert browser.until(f"{FRAME}.querySelector('#rows-title').textContent")
+
+
+def test_the_tab_of_a_dry_run_shows_its_plan(airflow: Airflow, browser: Browser) -> None:
+    browser.open(airflow.address)
+    run = f"{airflow.address}/api/v2/dags/refresh_pumps/dagRuns"
+    _post(browser, run, {"logical_date": None, "dag_run_id": "dry", "conf": {"dry_run": True}})
+    captions = {"vlm": {"subject": "figure", "items": 20, "affordable": 15, "spent": {"calls": 20, "money": 2.5}}}
+    summary = {
+        **{"new": 30, "changed": 0, "gone": 1, "kept": 4000, "to_parse": 30},
+        "sources": {"new": ["<b>crane</b>.pdf"], "changed": [], "gone": ["old.pdf"]},
+        "captions": captions,
+    }
+    for key, value in (("version", version_name(9)), ("outcome", "build"), ("summary", summary)):
+        _post(browser, f"{run}/dry/taskInstances/plan/xcomEntries", {"key": key, "value": value, "map_index": -1})
+    browser.open(f"{airflow.address}/dags/refresh_pumps/runs/dry/plugin/inset_run")
+    shown = (
+        "[...%s.querySelectorAll('[data-outcome]')].filter((one) => !one.hidden).map((one) => one.dataset.outcome).join()"
+    )
+    browser.until(f"({shown % FRAME}) === 'dry_run'")
+    plan = browser.run(f"[...{FRAME}.querySelectorAll('[data-plan]')].map((place) => place.textContent)")
+    assert plan == ["30", "0", "1", "4,000", "30"]
+    names = browser.run(f"[...{FRAME}.querySelectorAll('details:not([hidden]) li')].map((name) => name.textContent)")
+    assert names == ["<b>crane</b>.pdf", "… and 29 more", "old.pdf"]
+    costs = browser.run(f"[...{FRAME}.querySelectorAll('#captioners tbody td')].map((cell) => cell.textContent)")
+    assert costs == ["figures", "20", "15", "20", "2.50", "–", "–"]
 
 
 def test_an_action_by_keyboard_asks_for_a_reason_and_says_how_it_ended(airflow: Airflow, browser: Browser) -> None:

@@ -1,16 +1,22 @@
 """The tab of a run."""
 
+import json
 import re
+from html import unescape
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from fastapi.testclient import TestClient
 
 from pipeline.records import lease
-from pipeline.records.notes import StageNote, write_note
+from pipeline.records.ledger import write_ledger
+from pipeline.records.notes import StageNote, read_plan_summary, write_note
+from plugins.airflow_run import plan_summary
 from schemas.ids import version_file
+from schemas.parquet import Rows
 from schemas.stages import Stage
-from schemas.versions import GateResult
+from schemas.versions import GateResult, LedgerRow, Status
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 from tests.pipeline.operations.test_runs import write_judged, write_planned
 
@@ -23,13 +29,17 @@ def words(page: str) -> str:
 
 
 def test_the_tab_shows_the_version_that_the_run_built(client: TestClient, folder: Path) -> None:
-    store = write_corpus(folder, "pumps", versions=2)
+    question = {"id": "<b>q</b>", "question": "How <i>heavy</i>?", "doc": "pump.pdf", "pages": [3, 5]}
+    (folder / "corpora" / "questions.jsonl").write_text(json.dumps(question))
+    store = write_corpus(folder, "pumps", versions=2, more="questions: questions.jsonl\n")
     version = write_version(store, "pumps", 2, run_id="airflow:manual__2026-03-01T05:00:00+00:00")
     write_planned(store, 2, documents=25)
     write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=4.0, counts={"rows": 100}))
     write_note(store, version, Stage.BUILD, StageNote(seconds=1.0, counts={"rows_written": 30, "rows_built": 100}))
     write_judged(store, version_name(1), {"<b>q</b>": 1})
     write_judged(store, version, {"<b>q</b>": None})
+    row = LedgerRow(source="pump.pdf", doc_id="d" * 64, size=1, stamp="1", status=Status.INDEXED, attempt="a")
+    write_ledger(store, version, Rows.of(LedgerRow, [row]))
     store.replace(version_file(version, "release_note.md"), b"# pumps\n\n## Documents added: 1\n\n- <i>a</i>.pdf\n")
     page = client.get(f"{DAG}/runs/manual__2026-03-01T05%3A00%3A00%2B00%3A00").text
     told = words(page)
@@ -48,6 +58,15 @@ def test_the_tab_shows_the_version_that_the_run_built(client: TestClient, folder
     assert page.count("<polyline") == 1
     assert "1 lost of 1" in told
     assert "&lt;b&gt;q&lt;/b&gt;" in page
+    assert "How &lt;i&gt;heavy&lt;/i&gt;?" in page
+    assert f'data-zoom="../../../dags/refresh_pumps/pictures/pages/{"d" * 64}/3.png"' in page
+    assert "pump.pdf page 3 , page 5 1 not in ten" in told
+    (asked,) = re.findall(r'href="../../../dags/refresh_pumps/search\?(.*?)"', page)
+    assert parse_qs(unescape(asked)) == {
+        "version": [version_name(1)],
+        "other_version": [version],
+        "question": ["How <i>heavy</i>?"],
+    }
     assert "&lt;i&gt;a&lt;/i&gt;.pdf" in page
     assert f'href="../../../dags/refresh_pumps/versions/{version}/quality"' in page
     assert not re.findall(r'(?:href|src)="/', page), "absolute addresses break under a path prefix"
@@ -118,3 +137,13 @@ def test_the_run_of_a_broken_corpus_says_what_is_broken(client: TestClient, fold
     reply = client.get(f"{DAG}/runs/nightly")
     assert reply.status_code == 404
     assert "did you mean &#39;source&#39;?" in reply.text
+
+
+def test_the_summary_of_a_plan_that_airflow_keeps_names_few_sources(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    plan = read_plan_summary(store, write_planned(store, 1, documents=10_000))
+    summary = plan_summary(plan)
+    assert (summary["new"], len(summary["sources"]["new"]), summary["sources"]["gone"]) == (10_000, 20, ["old.pdf"])
+    assert summary["captions"]["vlm"]["spent"]["money"] == 2.5
+    assert json.loads(json.dumps(summary)) == summary
+    assert len(json.dumps(summary)) < 2_000

@@ -442,7 +442,7 @@ def search(
         filters=filters,
         version=version,
         group_by=GroupBy(group) if group else None,
-        highlight=highlight,
+        highlight=highlight or None,
         trace=trace,
     )
     published = open_published(corpus)

@@ -49,6 +49,10 @@ DEFAULT_K = 10
 _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
 
+def _unmarked(_text: str, _language: str | None) -> list[Span]:
+    return []
+
+
 @dataclass(frozen=True)
 class OpenVersion:
     """One version, opened for reading.
@@ -109,7 +113,8 @@ class OpenVersion:
             best = self._grouped(self.ranked(question, plan, GROUPED, filters, trace, models=models), query.group_by)[:last]
             ranked = [(leader.evidence_id, leader.score) for leader in best]
             others = {leader.evidence_id: leader.others for leader in best}
-        found = self.hits(ranked[query.offset :], self._marker(query.text, query.filters.phrases))
+        marked = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
+        found = self.hits(ranked[query.offset :], marked)
         hits = [hit.model_copy(update={"more": others.get(hit.evidence_id, 0)}) for hit in found]
         if query.highlight and query.text:
             with trace.step(f"highlight: {NEARNESS.name}", query.text):
@@ -328,7 +333,7 @@ class OpenVersion:
     def hits(
         self,
         ranked: Sequence[tuple[str, float]],
-        marked: Callable[[str, str | None], list[Span]] = lambda _text, _language: [],
+        marked: Callable[[str, str | None], list[Span]] = _unmarked,
     ) -> list[Hit]:
         """Return a ranking as hits, best first; ``marked`` finds the matching spans of a text in a language."""
         scores = dict(ranked)

@@ -96,6 +96,13 @@ class TestQuestions:
         assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
         assert corpus.queries == [Query("valve")]
 
+    @pytest.mark.parametrize(("sent", "given"), [({}, None), *(({"highlight": one}, one) for one in (None, False, True))])
+    def test_highlights_are_of_words_unless_the_request_says_more_or_none(
+        self, client: TestClient, corpus: FakeCorpus, sent: dict[str, bool | None], given: bool | None
+    ) -> None:
+        assert client.post(f"{BASE}/search", json={"query": "valve", **sent}).status_code == 200
+        assert corpus.queries == [Query("valve", highlight=given)]
+
     @pytest.mark.parametrize("words", [{}, {"query": "valve"}])
     def test_a_picture_is_searched_by_alone_or_with_words(
         self, client: TestClient, corpus: FakeCorpus, words: dict[str, str]

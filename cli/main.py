@@ -461,7 +461,7 @@ def search(
         filters=filters,
         version=version,
         group_by=GroupBy(group) if group else None,
-        highlight=highlight,
+        highlight=highlight or None,
         trace=trace,
     )
     published = open_published(corpus)
@@ -814,6 +814,13 @@ def serve(
             "repeated. Loopback and --host are always allowed.",
         ),
     ] = None,
+    deadline: Annotated[
+        float, typer.Option(min=1, help="Seconds that a search may take; an answer may take five times as long.")
+    ] = 60.0,
+    max_price: Annotated[
+        float,
+        typer.Option(min=100, help="Estimated milliseconds of one core above which a request is refused as too expensive."),
+    ] = 10_000.0,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
@@ -821,7 +828,7 @@ def serve(
     from query_service.hosts import trusted
     from query_service.serve import serve as serve_app
 
-    served = open_app(corpora or [], trusted(host, allow_host or []))
+    served = open_app(corpora or [], trusted(host, allow_host or []), max_price=max_price, deadline_s=deadline)
     if as_json:
         print_json({"address": f"http://{host}:{port}/"})
     serve_app(served, host=host, port=port)

@@ -28,6 +28,8 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -43,6 +45,15 @@ from pydantic import BaseModel, Field
 
 from pipeline.published.corpus import PublishedCorpus
 from query_service import errors
+from query_service.admission import (
+    ANSWER_DEADLINES,
+    DEADLINE_S,
+    HIT,
+    MOST_PRICE,
+    RETRIEVER,
+    Admission,
+    late,
+)
 from query_service.errors import ErrorBody, one_line
 from query_service.guard import Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
@@ -102,6 +113,10 @@ def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
     return corpora[corpus]
 
 
+def _admission(request: Request) -> Admission:
+    return cast(Admission, request.app.state.admission)
+
+
 Corpus = Annotated[PublishedCorpus, Depends(_corpus)]
 Reply = TypeVar("Reply")
 
@@ -122,10 +137,29 @@ def _overview(corpus: PublishedCorpus) -> CorpusOverview:
     return CorpusOverview(name=corpus.name, problem=found) if isinstance(found, str) else found
 
 
-def _problems(corpora: Mapping[str, PublishedCorpus]) -> dict[str, str]:
-    """Search each corpus once; return why some can't be searched."""
-    found = {name: _reply_or_problem(corpus, lambda each: each.ready()) for name, corpus in corpora.items()}
-    return {name: problem for name, problem in found.items() if problem is not None}
+READY_S = 5.0
+"""Time for which the result of a readiness check is used again."""
+
+
+class _Check:
+    """The latest readiness check of every corpus; one runs at a time."""
+
+    def __init__(self, corpora: Mapping[str, PublishedCorpus]) -> None:
+        self._corpora = corpora
+        self._lock = threading.Lock()
+        self._found: dict[str, str] | None = None
+        self._until = 0.0
+
+    def problems(self) -> dict[str, str]:
+        """Search each corpus once, unless that was done just now or is being done; return why some can't be searched."""
+        if time.monotonic() >= self._until and self._lock.acquire(blocking=False):
+            try:
+                found = {name: _reply_or_problem(each, lambda one: one.ready()) for name, each in self._corpora.items()}
+                self._found = {name: problem for name, problem in found.items() if problem is not None}
+                self._until = time.monotonic() + READY_S
+            finally:
+                self._lock.release()
+        return dict.fromkeys(self._corpora, "models and index are being loaded") if self._found is None else self._found
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -188,10 +222,16 @@ def versions(corpus: Corpus) -> VersionList:
     return corpus.versions()
 
 
-@_questions.post("/{corpus}/search", tags=["questions"])
-def search(corpus: Corpus, body: SearchRequest) -> SearchResult:
-    """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox."""
-    return corpus.search(body.as_query())
+@_questions.post("/{corpus}/search", tags=["questions"], response_model=SearchResult)
+async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Response:
+    """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox.
+
+    422: the request is too expensive. 503: too many requests are waiting, or this one took too long.
+    """
+    query, admission = body.as_query(), _admission(request)
+    asked = await run_in_threadpool(admission.price_of_search, corpus, query)
+    found = await admission.reply(request, asked, lambda stopped: corpus.search(query, stopped).model_dump_json())
+    return Response(status_code=_CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
 
 @_questions.post(
@@ -208,7 +248,16 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     text of a part) and ``part`` (the whole part, which replaces its text), and last ``result`` (the whole answer, which replaces
     everything before) or ``error``. Calls of models end when the client disconnects.
     """
-    events = events_of(request, lambda stopped: corpus.answer_events(body.as_query(), stopped))
+    query, admission = body.as_query(), _admission(request)
+    asked = await run_in_threadpool(admission.price_of_answer, corpus, query)
+    deadline_s = admission.deadline_s * ANSWER_DEADLINES
+    events = events_of(
+        request,
+        lambda stopped: corpus.answer_events(query, stopped),
+        lambda work: admission.run(asked, work),
+        lambda: late(deadline_s),
+        deadline_s,
+    )
     if body.stream or "text/event-stream" in request.headers.get("accept", ""):
         first = await anext(events, None)  # errors before the first event get their own status
         if first is None:
@@ -253,8 +302,9 @@ def figure(
     return Response(body, media_type=media_type, headers=headers)
 
 
-@_v1.get("/{corpus}/figures/{figure_id}/similar", tags=["questions"])
-def similar(
+@_v1.get("/{corpus}/figures/{figure_id}/similar", tags=["questions"], response_model=SimilarFigures)
+async def similar(
+    request: Request,
     corpus: Corpus,
     figure_id: FigureId,
     by: Annotated[
@@ -266,12 +316,17 @@ def similar(
     ] = "vector",
     k: Annotated[int, Query(ge=1, le=100, description="Maximum figures.")] = 10,
     version: VersionParameter = None,
-) -> SimilarFigures:
+) -> Response:
     """The figures most like one, best first, each once.
 
     The first comparison by hash of a version takes a while; meanwhile 503 gives the progress.
     """
-    return corpus.similar(figure_id, by=by, k=k, version=version)
+    found = await _admission(request).reply(
+        request,
+        RETRIEVER + HIT * k,
+        lambda _: corpus.similar(figure_id, by=by, k=k, version=version).model_dump_json(),
+    )
+    return Response(status_code=_CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
 
 def _cache_control(version: str | None, pinned: str = f"public, max-age={_DAY_S}") -> str:
@@ -374,9 +429,9 @@ async def healthz() -> Health:
     responses={503: {"model": Readiness, "description": "Not every corpus can be searched."}},
 )
 def readyz(request: Request, response: Response) -> Readiness:
-    """Whether every corpus has a live version that can be searched; each is searched once."""
+    """Whether every corpus has a live version that can be searched; each is searched every few seconds at most."""
     corpora = _corpora(request)
-    reasons = _problems(corpora)
+    reasons = dict(request.app.state.check.problems())
     if not corpora:
         reasons["*"] = "no corpus is configured"
     if reasons:
@@ -401,23 +456,32 @@ def api_page() -> FileResponse:
 
 
 def create_app(
-    corpora: Mapping[str, PublishedCorpus], *, hosts: Sequence[str] = (), close: Callable[[], None] = lambda: None
+    corpora: Mapping[str, PublishedCorpus],
+    *,
+    hosts: Sequence[str] = (),
+    max_price: float = MOST_PRICE,
+    deadline_s: float = DEADLINE_S,
+    close: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """Return the service.
 
     Args:
         corpora: The corpora to serve, by name.
         hosts: Host names of the service besides those of loopback: ``example.org``, ``*.example.org``, or ``*`` for any.
+        max_price: Estimated milliseconds of one core above which a request is refused.
+        deadline_s: Time for a search; an answer may take ``ANSWER_DEADLINES`` times as long.
         close: Called when the service ends.
     """
+    check, admission = _Check(corpora), Admission(max_price, deadline_s)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # Load models and indexes before the first request.
-        warming_up = asyncio.create_task(run_in_threadpool(_problems, corpora))
+        warming_up = asyncio.create_task(run_in_threadpool(check.problems))
         yield
-        await warming_up
-        await run_in_threadpool(close)
+        warming_up.cancel()
+        admission.close()
+        await asyncio.to_thread(close)  # the other threads may all be at work
 
     app = FastAPI(
         title="Inset",
@@ -428,7 +492,7 @@ def create_app(
         generate_unique_id_function=_operation_id,
         lifespan=lifespan,
     )
-    app.state.corpora = corpora
+    app.state.corpora, app.state.check, app.state.admission = corpora, check, admission
     errors.install(app)
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)

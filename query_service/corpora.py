@@ -7,6 +7,7 @@ from fastapi import FastAPI
 
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.published.corpus import PublishedCorpus, open_published
+from query_service.admission import DEADLINE_S, MOST_PRICE
 from query_service.app import create_app
 from schemas.errors import UserError
 from workers.child_processes import prepare
@@ -15,13 +16,17 @@ from workers.draw_pages import PageDrawer
 _logger = logging.getLogger("inset.query_service")
 
 
-def open_app(names: Sequence[str] = (), hosts: Sequence[str] = ()) -> FastAPI:
+def open_app(
+    names: Sequence[str] = (), hosts: Sequence[str] = (), *, max_price: float = MOST_PRICE, deadline_s: float = DEADLINE_S
+) -> FastAPI:
     """Return the service for some corpora.
 
     Args:
         names: Corpora by name or file; () for every one in the corpora folder, where those with a wrong file are left out and
             logged.
         hosts: Host names of the service besides those of loopback.
+        max_price: Estimated milliseconds of one core above which a request is refused.
+        deadline_s: Time for a search, in seconds.
 
     Raises:
         UserError: A named corpus file is missing or wrong, or there is no corpus.
@@ -32,7 +37,7 @@ def open_app(names: Sequence[str] = (), hosts: Sequence[str] = ()) -> FastAPI:
         raise UserError("there is no corpus to serve; make one with: inset init")
     prepare()
     corpora = {corpus.name: corpus for corpus in sorted(opened, key=lambda corpus: corpus.name)}
-    return create_app(corpora, hosts=hosts, close=drawer.close)
+    return create_app(corpora, hosts=hosts, max_price=max_price, deadline_s=deadline_s, close=drawer.close)
 
 
 def _healthy(drawer: PageDrawer) -> Iterator[PublishedCorpus]:

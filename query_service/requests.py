@@ -162,10 +162,11 @@ class SearchRequest(BaseModel):
         None,
         description="Return the best hit of each page or document; k and offset count groups, and more counts the other hits.",
     )
-    highlight: bool = Field(
-        False,
+    highlight: bool | None = Field(
+        None,
         strict=True,
-        description="Mark the sentence of each hit that is nearest to the query in meaning, which takes time for each.",
+        description="null: mark the words of the query in each hit; true: its sentence nearest to the query in meaning too, "
+        "which takes time for each hit; false: nothing, which is fastest.",
     )
     trace: bool = Field(False, strict=True, description="Report what each step did.")
 

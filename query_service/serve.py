@@ -23,6 +23,8 @@ HOST = "127.0.0.1"
 PORT = 8750
 CONNECTIONS = 500
 """Open connections; further requests get 503."""
+GRACE_S = 5
+"""Time for open requests when the service ends, in seconds; then they are cut off."""
 HEADER_BYTES = 32 * 1024
 """Maximum bytes of a request's line and headers; beyond them the connection ends with 400."""
 
@@ -60,7 +62,7 @@ def server_of(app: FastAPI) -> uvicorn.Server:
             http="h11",  # the other parser has no limit on headers
             h11_max_incomplete_event_size=HEADER_BYTES,
             limit_concurrency=CONNECTIONS,
-            timeout_graceful_shutdown=10,
+            timeout_graceful_shutdown=GRACE_S,
         )
     )
 

@@ -3,20 +3,24 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 
 from query_service.errors import ErrorBody, Problem, one_line
 from schemas.answers import AnswerEvent
 from schemas.errors import InsetError
+from tasks.answering.trace import Stopped
 
 _logger = logging.getLogger("inset.query_service")
 
 
 async def events_of(
-    request: Request, make: Callable[[Callable[[], bool]], Iterator[AnswerEvent]]
+    request: Request,
+    make: Callable[[Callable[[], bool]], Iterator[AnswerEvent]],
+    run: Callable[[Callable[[], None]], Awaitable[None]],
+    late: Callable[[], Exception],
+    deadline_s: float,
 ) -> AsyncGenerator[AnswerEvent, None]:
     """Yield the events of an answer until the client disconnects.
 
@@ -24,9 +28,12 @@ async def events_of(
         request: The client's request.
         make: Returns the events, given a function that returns true once the client has disconnected; called in a worker
             thread, where the events are also consumed.
+        run: Runs a function in a worker thread.
+        late: Returns the error that ends the events after the deadline.
+        deadline_s: Time for all events.
 
     Raises:
-        Exception: Whatever ``make`` raises.
+        Exception: Whatever ``make`` or ``run`` raises.
     """
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[AnswerEvent | Exception | None] = asyncio.Queue()
@@ -39,6 +46,8 @@ async def events_of(
         try:
             for event in make(stopped.is_set):
                 put(event)
+        except Stopped:
+            put(None)
         except Exception as error:  # noqa: BLE001 - raised again where the events are read
             put(error)
         else:
@@ -48,7 +57,14 @@ async def events_of(
         await disconnected(request)
         queue.put_nowait(None)
 
-    working, leaving = asyncio.ensure_future(run_in_threadpool(work)), asyncio.ensure_future(until_disconnected())
+    async def running() -> None:
+        try:
+            await run(work)
+        except Exception as error:  # noqa: BLE001 - raised again where the events are read
+            queue.put_nowait(error)
+
+    working, leaving = asyncio.ensure_future(running()), asyncio.ensure_future(until_disconnected())
+    deadline = loop.call_later(deadline_s, lambda: queue.put_nowait(late()))
     try:
         while (item := await queue.get()) is not None:
             if isinstance(item, Exception):
@@ -56,8 +72,9 @@ async def events_of(
             yield item
     finally:
         stopped.set()
+        deadline.cancel()
         leaving.cancel()
-        del working
+        working.cancel()
 
 
 async def disconnected(request: Request) -> None:

@@ -291,7 +291,9 @@ class Hit(Frozen):
     tagged_pdf: HasTaggedPdf = False
     date: str | None = Field(None, description="The day in the PDF: when it was changed last, or else made.")
     highlights: list[Span] = Field(
-        [], description="Where words of the question, or its phrases, stand in text: [start, end) in characters."
+        [],
+        description="Where words of the question, or its phrases, stand in text: [start, end) in characters; none where the "
+        "request has highlight false.",
     )
     nearest_sentence: Span | None = Field(
         None, description="The sentence of text that is nearest in meaning, where the request has highlight; [start, end)."

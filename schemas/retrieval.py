@@ -379,7 +379,7 @@ class Query:
         filters: Which rows to search.
         version: None for the live version.
         group_by: Return the best hit of each group; ``k`` and ``offset`` then count groups.
-        highlight: Mark the sentence of each hit that is nearest in meaning.
+        highlight: Mark the question's words in each hit (None), its nearest sentence too (True), or nothing (False).
         trace: Report what each step did.
     """
 
@@ -392,7 +392,7 @@ class Query:
     filters: Filters = NO_FILTERS
     version: str | None = None
     group_by: GroupBy | None = None
-    highlight: bool = False
+    highlight: bool | None = None
     trace: bool = False
 
 

@@ -76,12 +76,12 @@ def answer_events(
         opened: The version.
         plan: The question and how it is answered.
         traced: Report what each step did.
-        stopped: Returns true when nobody waits for the answer any more; calls of models then end.
+        stopped: Returns true when nobody waits for the answer any more; steps and calls of models then end.
 
     Raises:
         RequestError: The version or the request lacks what the preset needs.
     """
-    trace = Trace(time.perf_counter)
+    trace = Trace(time.perf_counter, stopped)
     if plan.preset.model is None or plan.prompt is None:
         result = extractive_answer(opened, plan.question, plan.retrieval, filters=plan.filters, trace=trace)
         result = result.model_copy(update={"preset": plan.preset.name})

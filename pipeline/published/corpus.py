@@ -73,10 +73,24 @@ class PublishedCorpus:
             self._versions.live()
             return list_versions(self._workspace.store, self.name)
 
-    def search(self, query: Query) -> SearchResult:
+    def plan(self, query: Query | AnswerQuery) -> Preset:
+        """Return the plan of a request.
+
+        Raises:
+            RequestError: The preset is unknown, or its steps can't be changed so.
+        """
+        preset = query.preset
+        if preset is None and isinstance(query, AnswerQuery):
+            preset = query.settings.get(
+                "retrieval", answer_preset_of(self._versions.settings().answer, query.answer).retrieval
+            )
+        return self._plan(preset, query.steps)
+
+    def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
         """Return the best rows.
 
-        A query with a picture and no preset uses the default preset, or else the first that takes pictures.
+        A query with a picture and no preset uses the default preset, or else the first that takes pictures. Once ``stopped``
+        returns true, the next step raises ``Stopped``.
 
         Raises:
             RequestError: The version has no preset that takes a picture; the message names the settings.
@@ -87,7 +101,7 @@ class PublishedCorpus:
         with self._versions.opened(query.version) as opened:
             if query.picture is not None and query.preset is None and not takes_pictures(plan):
                 plan = self._plan(self._for_pictures(opened), query.steps)
-            return opened.search(query, plan)
+            return opened.search(query, plan, stopped=stopped)
 
     def search_each(self, shared: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
         """Yield the result of each question, all from one version; questions are embedded in batches.
@@ -143,7 +157,7 @@ class PublishedCorpus:
 
         Args:
             query: The question.
-            stopped: Returns true when nobody waits for the answer any more; calls of models then end.
+            stopped: Returns true when nobody waits for the answer any more; steps and calls of models then end.
         """
         corpus = self._versions.settings()
         preset = answer_preset_of(corpus.answer, query.answer)

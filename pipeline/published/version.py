@@ -49,6 +49,10 @@ DEFAULT_K = 10
 _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
 
+def _unmarked(_text: str, _language: str | None) -> list[Span]:
+    return []
+
+
 @dataclass(frozen=True)
 class OpenVersion:
     """One version, opened for reading.
@@ -81,28 +85,36 @@ class OpenVersion:
     has_pages: bool = False
     calibration: Calibration = DEFAULT_CALIBRATION
 
-    def search(self, query: Query, plan: Preset, question: EmbeddedQuery | None = None) -> SearchResult:
+    def search(
+        self,
+        query: Query,
+        plan: Preset,
+        question: EmbeddedQuery | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> SearchResult:
         """Return the best rows of a query; of each group the best, where the query groups.
 
         Args:
             query: The query; its version, preset and steps are not read.
             plan: The steps.
             question: The query's text and picture, where they are embedded already.
+            stopped: Returns true when nobody waits for the result any more; the next step then raises ``Stopped``.
 
         Raises:
             RequestError: The version lacks what the plan or the filters need, or no source matches a glob.
         """
-        trace = Trace(time.perf_counter)
+        trace, models = Trace(time.perf_counter, stopped), self._models(stopped)
         question = question or self.question(query.text, query.picture)
         last = query.offset + (query.k or plan.select.k or DEFAULT_K)
         filters, others = self.resolved(query.filters), dict[str, int]()
         if query.group_by is None:
-            ranked = self.ranked(question, plan, last, filters, trace)
+            ranked = self.ranked(question, plan, last, filters, trace, models=models)
         else:
-            best = self._grouped(self.ranked(question, plan, GROUPED, filters, trace), query.group_by)[:last]
+            best = self._grouped(self.ranked(question, plan, GROUPED, filters, trace, models=models), query.group_by)[:last]
             ranked = [(leader.evidence_id, leader.score) for leader in best]
             others = {leader.evidence_id: leader.others for leader in best}
-        found = self.hits(ranked[query.offset :], self._marker(query.text, query.filters.phrases))
+        marked = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
+        found = self.hits(ranked[query.offset :], marked)
         hits = [hit.model_copy(update={"more": others.get(hit.evidence_id, 0)}) for hit in found]
         if query.highlight and query.text:
             with trace.step(f"highlight: {NEARNESS.name}", query.text):
@@ -152,8 +164,8 @@ class OpenVersion:
         absent |= lacking_rows(plan, has_pages=self.has_pages)
         return [f"{what} (set {option})" for what, option in absent.items()]
 
-    def _models(self) -> QueryModels:
-        return QueryModels(self.settings().retrieval, self.embedders)
+    def _models(self, stopped: Callable[[], bool] = lambda: False) -> QueryModels:
+        return QueryModels(self.settings().retrieval, self.embedders, stopped)
 
     def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
         """Return the rows of documents for a table of contents, in the order of the documents."""
@@ -321,7 +333,7 @@ class OpenVersion:
     def hits(
         self,
         ranked: Sequence[tuple[str, float]],
-        marked: Callable[[str, str | None], list[Span]] = lambda _text, _language: [],
+        marked: Callable[[str, str | None], list[Span]] = _unmarked,
     ) -> list[Hit]:
         """Return a ranking as hits, best first; ``marked`` finds the matching spans of a text in a language."""
         scores = dict(ranked)

@@ -461,7 +461,7 @@ async function drawEvidence(version, keep = false) {
   const preset = given && !presets().some(({ name, takes_picture: takes }) => takes && name === state.preset) ? "" : state.preset;
   const request = {
     query: state.q, ...(given ? { picture: given.base64 } : {}), ...(preset ? { preset } : {}), k: state.k,
-    ...(state.group ? { group: state.group } : {}), highlight: state.sentences, filters: filters(state.modality), ...version,
+    ...(state.group ? { group: state.group } : {}), ...(state.sentences ? { highlight: true } : {}), filters: filters(state.modality), ...version,
   };
   try {
     const found = await service.search(state.corpus, request, turn.signal);

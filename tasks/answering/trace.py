@@ -10,6 +10,10 @@ ROWS_SHOWN = 20
 """Rows of a step that a trace shows."""
 
 
+class Stopped(BaseException):
+    """Nobody waits for the search any more; not an ``Exception``, so that no handler of failures catches it."""
+
+
 @dataclass
 class StepRecord:
     """A step in progress; the step fills in its results."""
@@ -29,9 +33,15 @@ class StepRecord:
 
 
 class Trace:
-    """The steps of one search, in the order in which they ended; parallel ones in the plan's order. ``clock`` returns seconds."""
+    """The steps of one search, in the order in which they ended; parallel ones in the plan's order.
 
-    def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
+    Args:
+        clock: Returns seconds.
+        stopped: Returns true when nobody waits for the search any more; the next step then raises ``Stopped``.
+    """
+
+    def __init__(self, clock: Callable[[], float] = lambda: 0.0, stopped: Callable[[], bool] = lambda: False) -> None:
+        self._stopped = stopped
         self._done: list[StepRecord] = []
         self._clock = clock
 
@@ -55,14 +65,16 @@ class Trace:
     @contextlib.contextmanager
     def step(self, name: str, asked: str = "") -> Iterator[StepRecord]:
         """Run a step and record it when it ends."""
+        if self._stopped():
+            raise Stopped
         record, started = StepRecord(name, asked), self._clock()
         yield record
         record.seconds = self._clock() - started
         self._done.append(record)
 
     def branch(self) -> "Trace":
-        """Return an empty trace with the same clock, for a step that runs in parallel."""
-        return Trace(self._clock)
+        """Return an empty trace with the same clock and stop, for a step that runs in parallel."""
+        return Trace(self._clock, self._stopped)
 
     def join(self, branches: "Iterable[Trace]") -> None:
         """Add the steps of branches, in their order."""

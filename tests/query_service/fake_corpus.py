@@ -43,10 +43,10 @@ from schemas.evidence import (
 )
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.progress import Report, silent
-from schemas.retrieval import AnswerQuery, PresetInfo, Query
+from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.versions import VersionList, VersionRow
 from tasks.answering.answer_presets import answer_preset_info, packaged_answers
-from tasks.answering.presets import packaged, preset_info
+from tasks.answering.presets import changed, packaged, preset_info
 
 LIVE = "20260301T061502Z-1a2b3c4d"
 DOC_ID = "d0" * 32
@@ -181,6 +181,7 @@ class FakeCorpus(PublishedCorpus):
         self._text = text
         self.files: FakeFiles = FakeFiles()
         self.queries: list[Query] = []
+        self.stops: list[Callable[[], bool]] = []
         self.answer_queries: list[AnswerQuery] = []
         self.similar_calls: list[dict[str, object]] = []
         self.languages: dict[str, int] = {}
@@ -204,8 +205,13 @@ class FakeCorpus(PublishedCorpus):
         )
         return VersionList(corpus=self._name, live=LIVE, held=False, versions=[row])
 
-    def search(self, query: Query) -> SearchResult:
+    def plan(self, query: Query | AnswerQuery) -> Preset:
+        known = packaged()
+        return changed(known.get(query.preset or "", known["hybrid"]), query.steps)
+
+    def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
         self.queries.append(query)
+        self.stops.append(stopped)
         match query.text:
             case "busy":
                 raise TransientError("the index does not answer")

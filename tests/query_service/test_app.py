@@ -1,6 +1,8 @@
 import base64
 import json
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
-from query_service import guard
+from query_service import app, guard
 from query_service.app import create_app
 from query_service.guard import PICTURE_LIMIT
 from query_service.hosts import trusted
@@ -66,7 +68,12 @@ class TestQuestions:
     def test_null_takes_a_step_away_and_what_is_left_out_stays(self, client: TestClient, corpus: FakeCorpus) -> None:
         steps = {"describe": None, "rewrite": None, "expand": None, "documents": None}
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": steps}).status_code == 200
-        assert client.post(f"{BASE}/search", json={"query": "valve", "steps": {"documents": {"k": 1}}}).status_code == 200
+        assert (
+            client.post(
+                f"{BASE}/search", json={"query": "valve", "preset": "omgqa-best", "steps": {"documents": {"k": 1}}}
+            ).status_code
+            == 200
+        )
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": {"fuse": None}}).status_code == 200
         assert [query.steps for query in corpus.queries] == [steps, {"documents": {"k": 1}}, {}]
 
@@ -88,6 +95,13 @@ class TestQuestions:
     def test_a_search_needs_nothing_but_a_query(self, client: TestClient, corpus: FakeCorpus) -> None:
         assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
         assert corpus.queries == [Query("valve")]
+
+    @pytest.mark.parametrize(("sent", "given"), [({}, None), *(({"highlight": one}, one) for one in (None, False, True))])
+    def test_highlights_are_of_words_unless_the_request_says_more_or_none(
+        self, client: TestClient, corpus: FakeCorpus, sent: dict[str, bool | None], given: bool | None
+    ) -> None:
+        assert client.post(f"{BASE}/search", json={"query": "valve", **sent}).status_code == 200
+        assert corpus.queries == [Query("valve", highlight=given)]
 
     @pytest.mark.parametrize("words", [{}, {"query": "valve"}])
     def test_a_picture_is_searched_by_alone_or_with_words(
@@ -540,4 +554,40 @@ def test_every_corpus_is_asked_a_question_before_a_person_asks_the_first() -> No
     corpora = {"manuals": Corpus("manuals"), "empty": Corpus("empty", live=False)}
     with client_of(create_app(corpora)) as client:
         assert client.get("/healthz").status_code == 200
+        ends = time.monotonic() + 10
+        while len(searched) < 2 and time.monotonic() < ends:
+            time.sleep(0.01)
     assert searched == ["manuals", "empty"]
+
+
+def test_readiness_is_checked_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Corpus(FakeCorpus):
+        checks = 0
+
+        def ready(self) -> None:
+            self.checks += 1
+            super().ready()
+
+    corpus = Corpus("manuals")
+    client = client_of(create_app({"manuals": corpus}))
+    assert [client.get("/readyz").status_code for _ in range(5)] == [200] * 5
+    assert corpus.checks == 1
+    monkeypatch.setattr(app, "READY_S", 0.0)
+    client = client_of(create_app({"manuals": corpus}))
+    assert [client.get("/readyz").status_code for _ in range(2)] == [200] * 2
+    assert corpus.checks == 3
+
+
+def test_a_service_that_is_loading_is_not_ready() -> None:
+    loading, loaded = threading.Event(), threading.Event()
+
+    class Corpus(FakeCorpus):
+        def ready(self) -> None:
+            loading.set()
+            loaded.wait(10)
+
+    with client_of(create_app({"manuals": Corpus("manuals")})) as client:
+        assert loading.wait(10)
+        response = client.get("/readyz")
+        assert (response.status_code, response.json()["reasons"]) == (503, {"manuals": "models and index are being loaded"})
+        loaded.set()

@@ -129,6 +129,8 @@ def test_a_hit_says_what_matched(published: Workspace, opened: Open) -> None:
     assert {hit.text[start:end].lower() for start, end in hit.highlights} >= {"winch", "screws"}
     assert hit.nearest_sentence is None
     narrowed = Filters(phrases=["winch has 1 screws"])
+    unmarked = corpus.search(Query("How many screws?", filters=narrowed, highlight=False)).hits[0]
+    assert (unmarked.highlights, unmarked.nearest_sentence) == ([], None)
     (hit, *_) = corpus.search(Query("How many screws?", filters=narrowed, highlight=True)).hits
     assert "winch has 1 screws" in [" ".join(hit.text[start:end].split()) for start, end in hit.highlights]
     assert hit.nearest_sentence is not None

@@ -1,0 +1,205 @@
+"""Admit requests by price: bounded work at once, a bounded queue, and a deadline for each request.
+
+A price is an estimate of the milliseconds of one core that a request takes. Cheap requests overtake expensive ones in the queue,
+and one request takes at most two fifths of the capacity, so two expensive ones leave room for others.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.published.version import DEFAULT_K
+from query_service.stream import disconnected
+from schemas.errors import TransientError
+from schemas.evidence import Filters
+from schemas.retrieval import AnswerQuery, Judged, Nearness, Pages, Query, Scored, Steps
+from tasks.answering.trace import Stopped
+
+MOST_PRICE = 10_000.0
+"""Default price above which a request is refused."""
+
+DEADLINE_S = 60.0
+"""Default time for a search, in seconds."""
+
+ANSWER_DEADLINES = 5
+"""Deadlines that an answer may take, since a model writes it."""
+
+CAPACITY = 4_000.0
+"""Price of the requests that work at once."""
+
+QUEUE = 64
+"""Requests that wait for capacity; further ones get 503."""
+
+THREADS = 32
+
+RETRIEVER = 20.0
+MODEL_CALL = 500.0
+SCORED_ROW = 12.0
+PAGE_ROW = 0.2
+NEAR_ROW = 0.1
+HIT = 0.1
+SENTENCES = 60.0
+PHRASES = 200.0
+GLOB = 20.0
+"""Prices of a retriever, a call of a generative model, a row of a reranker, a hit, its sentences, all phrases, and a glob.
+
+Measured on one core beside other work: bm25 over 17,125 rows 19 ms; 5,000 rows through a late-interaction model over 60 s; the
+nearest sentences of 100 hits 6 s; 5,000 texts read for phrases 100 ms.
+"""
+
+Reply = TypeVar("Reply")
+
+
+def price(plan: Steps, *, hits: int = 0, filters: Filters | None = None, sentences: bool = False) -> float:
+    """Return the price of a search.
+
+    Args:
+        plan: The steps.
+        hits: Hits returned.
+        filters: The request's filters.
+        sentences: Whether the nearest sentence of each hit is found.
+    """
+    total = sum(RETRIEVER for _ in plan.retrievers) + hits * (HIT + SENTENCES * sentences)
+    total += MODEL_CALL * sum(step is not None for step in (plan.describe, plan.rewrite))
+    total += MODEL_CALL * (plan.documents is not None and plan.documents.reranked_by is not None)
+    for step in plan.rerank:
+        match step:
+            case Scored():
+                total += SCORED_ROW * step.pool
+            case Judged():
+                total += MODEL_CALL
+            case Pages():
+                total += PAGE_ROW * step.pool
+            case Nearness():
+                total += NEAR_ROW * step.pool
+    narrowed = [filters] if filters else []
+    for each in (*narrowed, *(retriever.filters for retriever in plan.retrievers)):
+        total += PHRASES * bool(each.phrases) + GLOB * len(each.sources)
+    return total
+
+
+class Admission:
+    """Runs the work of requests in threads, as far as the capacity of this process goes.
+
+    Args:
+        most: Price above which a request is refused.
+        deadline_s: Time for a request, in the queue and in work.
+    """
+
+    def __init__(self, most: float = MOST_PRICE, deadline_s: float = DEADLINE_S) -> None:
+        self._most, self.deadline_s = most, deadline_s
+        self._threads = ThreadPoolExecutor(THREADS, "request")
+        self._working = 0.0
+        self._waiting: dict[asyncio.Future[None], None] = {}
+
+    def price_of_search(self, corpus: PublishedCorpus, query: Query) -> float:
+        """Return the price of a search.
+
+        Raises:
+            HTTPException: 422, it is too high, and higher than that of the preset as the operator has it.
+            RequestError: There is no such preset.
+        """
+        plan, own = corpus.plan(query), corpus.plan(replace(query, steps={}))
+        hits, sentences = query.k or plan.select.k or DEFAULT_K, bool(query.highlight and query.text)
+        asked = price(plan, hits=hits, filters=query.filters, sentences=sentences)
+        return self._checked(asked, price(own, hits=DEFAULT_K))
+
+    def price_of_answer(self, corpus: PublishedCorpus, query: AnswerQuery) -> float:
+        """Return the price of an answer; errors as for ``price_of_search``."""
+        plan, own = corpus.plan(query), corpus.plan(replace(query, steps={}))
+        rounds = query.settings.get("rounds", 1)
+        return self._checked(MODEL_CALL + rounds * price(plan, filters=query.filters), MODEL_CALL + price(own))
+
+    def _checked(self, asked: float, unchanged: float) -> float:
+        if asked > max(self._most, unchanged):
+            raise HTTPException(
+                422,
+                f"this request is too expensive: about {asked / 1000:.0f} s of one core, of {self._most / 1000:g} at most; ask "
+                "for fewer hits, smaller pools of rerankers, or no highlight",
+            )
+        return asked
+
+    async def run(self, asked: float, work: Callable[[], Reply]) -> Reply:
+        """Run work in a thread once there is capacity for its price, which is free again when the thread has ended.
+
+        Raises:
+            TransientError: Too many requests are waiting.
+        """
+        weight = min(asked, CAPACITY * 2 / 5)
+        if self._is_full(weight) and len(self._waiting) >= QUEUE:
+            raise TransientError("too many requests are waiting; try again")
+        loop = asyncio.get_running_loop()
+        while self._is_full(weight):
+            turn = loop.create_future()
+            self._waiting[turn] = None
+            try:
+                await turn
+            finally:
+                del self._waiting[turn]
+        self._working += weight
+        running = self._threads.submit(work)
+
+        def ended(_: Future[Reply]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the service has ended
+                loop.call_soon_threadsafe(self._release, weight)
+
+        running.add_done_callback(ended)
+        return await asyncio.wrap_future(running)
+
+    async def reply(self, request: Request, asked: float, work: Callable[[Callable[[], bool]], Reply]) -> Reply | None:
+        """Return the result of work; None where the client disconnects first.
+
+        Args:
+            request: The client's request.
+            asked: Its price.
+            work: Is given a function that returns true once nobody waits for the result.
+
+        Raises:
+            TransientError: The deadline has passed, or too many requests are waiting.
+        """
+        stopped = threading.Event()
+        working = asyncio.ensure_future(self.run(asked, lambda: _unless_stopped(work, stopped)))
+        leaving = asyncio.ensure_future(disconnected(request))
+        try:
+            async with asyncio.timeout(self.deadline_s):
+                await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else None
+        except TimeoutError:
+            raise late(self.deadline_s) from None
+        finally:
+            stopped.set()
+            leaving.cancel()
+            working.cancel()
+
+    def close(self) -> None:
+        """Start no more work."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _is_full(self, weight: float) -> bool:
+        return self._working > 0 and self._working + weight > CAPACITY
+
+    def _release(self, weight: float) -> None:
+        self._working -= weight
+        for turn in self._waiting:
+            if not turn.done():
+                turn.set_result(None)
+
+
+def late(deadline_s: float) -> TransientError:
+    """Return the error of a request that takes too long."""
+    return TransientError(f"the request took longer than {deadline_s:g} s; ask for less, or try again")
+
+
+def _unless_stopped(work: Callable[[Callable[[], bool]], Reply], stopped: threading.Event) -> Reply | None:
+    try:
+        return work(stopped.is_set)
+    except Stopped:
+        return None

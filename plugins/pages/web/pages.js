@@ -238,18 +238,26 @@ async function askAirflow(place) {
   place.querySelector("[data-outcome=asking]").hidden = true;
   shown.hidden = false;
   if (summary && (dry || outcome === "build")) showPlan(summary);
-  if (told === "failed") await tellReason(shown, dag, run);
+  if (told === "failed") await tellReason(shown, dag, run, state);
 }
 
-async function tellReason(place, dag, run) {
-  place.querySelector("[data-reason]").textContent = await reason(dag, run);
+/** Say why a run ended; one that goes on may be between two tasks, or wait for a further try. */
+async function tellReason(place, dag, run, state) {
+  const over = state === "failed" || state === "success";
+  place.querySelector("[data-reason]").textContent = over ? await reason(dag, run) : "its run is still under way";
+}
+
+async function tellEnd(place) {
+  const { runFailed: run, of: dag } = place.dataset;
+  const { state } = await call(runPath(dag, run));
+  await tellReason(place, dag, run, state);
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   const asked = document.querySelector("[data-run]");
   if (asked) askAirflow(asked).catch((error) => { asked.textContent = error.message; });
   const failed = document.querySelector("[data-run-failed]");
-  if (failed) tellReason(failed, failed.dataset.of, failed.dataset.runFailed).catch(() => {}); // the page says where to look
+  if (failed) tellEnd(failed).catch(() => {}); // the page says where to look
   for (const time of document.querySelectorAll("time")) {
     time.title = time.textContent;
     time.textContent = new Date(time.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });

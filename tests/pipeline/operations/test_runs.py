@@ -37,8 +37,10 @@ from tests.manuals import write_manual
 from tests.pipeline.operations.corpora import HOLDS, REFUSES, schedule_of, version_name, write_corpus, write_version
 
 
-def write_planned(store: ObjectStore, number: int, *, shards: int = 1, documents: int = 1) -> str:
-    """Write the plan of a version by ``run-<number>``."""
+def write_planned(
+    store: ObjectStore, number: int, *, shards: int = 1, documents: int = 1, run_id: str | None = None
+) -> str:
+    """Write the plan of a version, by ``run-<number>`` unless another run is named."""
     version = version_name(number)
     calls = ExpectedCalls(items=20, estimated=5, affordable=15, spent=Spent(calls=20, money=2.5))
     summary = PlanSummary(
@@ -52,7 +54,7 @@ def write_planned(store: ObjectStore, number: int, *, shards: int = 1, documents
         captions={"vlm": calls},
     )
     plan = Plan(
-        run_id=f"run-{number}",
+        run_id=run_id or f"run-{number}",
         version=version,
         fingerprint="f",
         parent=version_name(number - 1),

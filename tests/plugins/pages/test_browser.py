@@ -12,6 +12,7 @@ from tests.airflow_server import Airflow, fetch, running
 from tests.browser import CHROMIUM, Browser
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 from tests.pipeline.operations.sheets import failure, placement, write_pixels, write_quarantine, write_sheet
+from tests.pipeline.operations.test_runs import write_planned
 
 pytestmark = [
     pytest.mark.live,
@@ -29,6 +30,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("airflow")
     store = write_corpus(folder, "pumps", versions=3)
     write_version(store, "pumps", 3, gates=[REFUSES], run_id="airflow:nightly")
+    write_planned(store, 4, run_id="airflow:begun")
     winches = write_corpus(folder, "winches", versions=1)
     write_quarantine(winches, version_name(0), [failure("winch.pdf", page=2)])
     write_sheet(winches, version_name(0), [placement(1, 0, figure_id=write_pixels(winches))])
@@ -102,6 +104,16 @@ def test_the_tab_of_a_run_shows_why_its_version_was_refused(airflow: Airflow, br
     assert "a loss of 80 %" in browser.run(f"{FRAME}.querySelector('ul.problems').textContent")
     browser.run(f"[...{FRAME}.querySelectorAll('a')].find((link) => link.href.endsWith('/quality')).click()")
     assert browser.until(f"{FRAME}.querySelector('#rows-title').textContent")
+
+
+def test_the_tab_of_a_run_between_two_tasks_says_that_it_goes_on(airflow: Airflow, browser: Browser) -> None:
+    browser.open(airflow.address)
+    runs = f"{airflow.address}/api/v2/dags/refresh_pumps/dagRuns"
+    _post(browser, runs, {"logical_date": None, "dag_run_id": "begun"})
+    browser.open(f"{airflow.address}/dags/refresh_pumps/runs/begun/plugin/inset_run")
+    assert version_name(4) in browser.until(f"{FRAME}.querySelector('h1').textContent")
+    told = f"{FRAME}.querySelector('[data-reason]').textContent"
+    assert browser.until(f"{told}.includes('under way')")
 
 
 def test_the_tab_of_a_dry_run_shows_its_plan(airflow: Airflow, browser: Browser) -> None:

@@ -136,6 +136,13 @@ def test_both_follow_the_reader_to_the_next_page(tmp_path: Path) -> None:
     assert list(links.values()) == [f"{ORIGINAL}#page=4", f"{TAGGED}#page=4"]
 
 
+def test_no_page_beyond_the_last_is_asked_for(tmp_path: Path) -> None:
+    corpus = FakeCorpus("pumps")
+    html = _page_after(corpus, [".source", "%23viewer[open] %23next"], tmp_path)
+    assert {call["page"] for call in corpus.files.calls if "page" in call} == {3, 4}
+    assert re.search(r'<button[^>]* id="next"[^>]* disabled', html)
+
+
 def test_no_link_leads_to_a_copy_that_the_version_does_not_have(tmp_path: Path) -> None:
     links = _links_after(FakeCorpus("pumps", tagged=False), [".source"], tmp_path)
     assert links == {"Open the PDF at this page ↗": f"{ORIGINAL}#page=3"}

@@ -127,15 +127,8 @@ class SearchRequest(BaseModel):
     skipped, even if another version is published meanwhile.
     """
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "anyOf": [
-                {"required": ["query"], "properties": {"query": {"type": "string", "minLength": 1, "pattern": r"\S"}}},
-                {"required": ["picture"], "properties": {"picture": {"type": "string"}}},
-            ]
-        },
-    )
+    # That one of query and picture is required stays prose: of an anyOf, generators of clients keep the alternatives alone.
+    model_config = ConfigDict(extra="forbid")
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=QUERY_LIMIT), AfterValidator(_visible)] = (
         Field("", description="In plain words; optional where there is a picture.")

@@ -619,6 +619,19 @@ def test_the_api_is_what_it_was(client: TestClient, golden: Callable[[str, str],
     golden("openapi.json", json.dumps(client.get("/openapi.json").json(), indent=2, ensure_ascii=False) + "\n")
 
 
+def test_generators_of_clients_find_every_field_and_every_body(client: TestClient) -> None:
+    api = client.get("/openapi.json").json()
+    for name in ("SearchRequest", "AnswerRequest"):
+        schema = api["components"]["schemas"][name]
+        assert {"picture", "preset", "steps", "filters", "version"} <= set(schema["properties"])
+        assert not {"anyOf", "oneOf", "allOf"} & set(schema)
+    for path, methods in api["paths"].items():
+        if path.endswith((".pdf", ".png", "/figures/{figure_id}")):
+            (content,) = methods["get"]["responses"]["200"]["content"].items()
+            assert content[0] in {"application/pdf", "image/png"}
+            assert content[1] == {"schema": {"type": "string", "format": "binary"}}
+
+
 def test_every_corpus_is_asked_a_question_before_a_person_asks_the_first() -> None:
     searched: list[str] = []
 

@@ -130,7 +130,7 @@ function cells(part, of, mark) {
 
 function code(part, mark) {
   const points = [...part.text];
-  const block = el("pre", { tabindex: 0, role: "region", "aria-label": "Code" }, el("code", {}, ...marked(points, 0, points.length, part.marked)));
+  const block = el("pre", { tabindex: 0, role: "group", "aria-label": "Code" }, el("code", {}, ...marked(points, 0, points.length, part.marked)));
   return mark ? el("div", {}, block, el("p", {}, mark)) : block;
 }
 

@@ -524,7 +524,7 @@ function hitCard(hit, rank, version) {
       el("span", { class: "score", title: "Score; compares within this list only" }, hit.score.toPrecision(3)),
       !state.documents.includes(hit.source) && overviews.get(state.corpus).documents > 1 && el("button", {
         type: "button", class: "link quiet only", onclick: () => change({ documents: [hit.source], sources: [], group: "" }),
-        "aria-label": `More of ${fileName(hit.source)}`,
+        "aria-label": `More of this document: ${fileName(hit.source)}`,
       }, "More of this document")),
     hit.section_path.length > 0 && el("p", { class: "eyebrow" }, hit.section_path.join(" › ")),
     el("div", { class: "hit-body" }, text, thumbs.length > 0 && el("div", { class: "thumbs" }, ...thumbs,

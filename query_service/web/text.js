@@ -22,7 +22,7 @@ export function table(rows, draw = (text) => [text]) {
     body.length > 0 && body.every((row) => numeric(row[column] ?? "")) && body.some((row) => row[column]));
   const row = (kind) => (texts) => el("tr", {}, ...Array.from({ length: widest }, (_, column) =>
     el(kind, { class: numbers[column] && "number", scope: kind === "th" && "col" }, ...draw(texts[column] ?? ""))));
-  return el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Table" },
+  return el("div", { class: "table", tabindex: 0, role: "group", "aria-label": "Table" },
     el("table", { dir: "auto" }, el("thead", {}, row("th")(head)), el("tbody", {}, ...body.map(row("td")))));
 }
 

@@ -188,6 +188,7 @@ class FakeCorpus(PublishedCorpus):
         self.search_presets: list[SearchPreset] = []
         self.streams: dict[str, Callable[[Callable[[], bool]], Iterator[AnswerEvent]]] = {}
         self.lacking: list[str] = []
+        self.documents = 1
 
     @property
     def name(self) -> str:
@@ -303,7 +304,7 @@ class FakeCorpus(PublishedCorpus):
             name=self._name,
             version=LIVE,
             since=datetime(2026, 3, 1, tzinfo=UTC),
-            documents=1,
+            documents=self.documents,
             languages=self.languages,
             presets=self.search_presets,
         )

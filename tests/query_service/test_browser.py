@@ -683,6 +683,18 @@ document.body.setAttribute("data-wide", `${document.body.clientWidth} ${document
 """
 
 
+def test_names_for_screen_readers_have_what_is_shown_and_landmarks_are_unique(tmp_path: Path) -> None:
+    corpus = _answering(_answer([TABLE, TABLE]))
+    corpus.documents = 2
+    html = _page_after(corpus, [], tmp_path)
+    named = re.findall(r'<(button|a)\b[^>]* aria-label="([^"]*)"[^>]*>(.*?)</\1>', html, re.DOTALL)
+    shown = [(label, re.sub(r"<.*?>|[^\w ]", "", words).strip()) for _, label, words in named]
+    assert "More of this document" in [words for _, words in shown]
+    assert [(label, words) for label, words in shown if words.lower() not in label.lower()] == []
+    assert html.count('class="table"') == 2
+    assert 'role="region"' not in html
+
+
 def test_nothing_is_wider_than_a_phone(tmp_path: Path) -> None:
     long = "x" * 90
     parts = [

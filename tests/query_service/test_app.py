@@ -93,6 +93,11 @@ class TestQuestions:
         query = Query("valve", filters=Filters.model_validate(filters), group_by=GroupBy.PAGE, highlight=True)
         assert corpus.queries == [query]
 
+    def test_numbers_without_a_fraction_are_integers(self, client: TestClient, corpus: FakeCorpus) -> None:
+        body = {"query": "valve", "k": 5.0, "filters": {"pages": [3.0]}, "steps": {"select": {"pool": 50.0}}}
+        assert client.post(f"{BASE}/search", json=body).status_code == 200
+        assert corpus.queries == [Query("valve", steps={"select": {"pool": 50}}, k=5, filters=Filters(pages=[3]))]
+
     def test_a_search_needs_nothing_but_a_query(self, client: TestClient, corpus: FakeCorpus) -> None:
         assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
         assert corpus.queries == [Query("valve")]

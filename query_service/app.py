@@ -12,6 +12,7 @@
     GET  /v1/presets                      packaged retrieval presets
     GET  /v1/corpora/{corpus}/figures/{figure_id}
     GET  /v1/corpora/{corpus}/figures/{figure_id}/similar?by=vector&k=10
+    GET  /v1/corpora/{corpus}/documents/{doc_id}
     GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/tagged.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
@@ -26,8 +27,8 @@ answer, are coroutines. FastAPI's own documentation pages load scripts from else
 
 import asyncio
 import contextlib
-import hashlib
 import logging
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -36,12 +37,13 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from pipeline.published.corpus import PublishedCorpus
 from query_service import errors
@@ -54,6 +56,7 @@ from query_service.admission import (
     Admission,
     late,
 )
+from query_service.conditional import file_response
 from query_service.errors import ErrorBody, one_line
 from query_service.guard import Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
@@ -69,12 +72,12 @@ from query_service.requests import (
     VersionParameter,
     parse_box,
 )
-from query_service.stream import as_server_sent, disconnected, events_of
+from query_service.stream import as_json, as_server_sent, disconnected, events_of
 from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import AnswerFinished, AnswerResult
 from schemas.errors import InsetError, NotFoundError
 from schemas.evidence import Resemblance, SearchResult, SimilarFigures
-from schemas.overview import CorpusOverview
+from schemas.overview import CorpusOverview, DocumentInfo
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList
 from tasks.answering.presets import packaged, preset_info
@@ -172,7 +175,14 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
     schema = {"type": "string", "format": "binary"}
-    return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
+    found: dict[int | str, dict[str, Any]] = {
+        200: {"description": description, "content": {media_type: {"schema": schema}}}
+    }
+    found[304] = {"description": "The client has it already, as if-none-match says."}
+    if media_type == "application/pdf":
+        found[206] = {"description": "The part that the range header names.", "content": {media_type: {"schema": schema}}}
+        found[416] = {"description": "The range is beyond the end."}
+    return found
 
 
 _EVENTS = {  # before OpenAPI 3.2, the schema of an event stream describes one event
@@ -230,7 +240,7 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
     """
     query, admission = body.as_query(), _admission(request)
     asked = await run_in_threadpool(admission.price_of_search, corpus, query)
-    found = await admission.reply(request, asked, lambda stopped: corpus.search(query, stopped).model_dump_json())
+    found = await admission.reply(request, asked, lambda stopped: as_json(corpus.search(query, stopped)))
     return Response(status_code=_CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
 
@@ -267,7 +277,7 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
         )
     async for event in events:
         if isinstance(event, AnswerFinished):
-            return Response(event.result.model_dump_json(), media_type="application/json")
+            return Response(as_json(event.result), media_type="application/json")
     return Response()  # the client has disconnected
 
 
@@ -281,25 +291,16 @@ def answers(corpus: Corpus, version: VersionParameter = None) -> list[AnswerPres
     "/{corpus}/figures/{figure_id}",
     tags=["artifacts"],
     response_class=Response,
-    responses={**_binary("image/*", "The figure's pixels."), 304: {"description": "The client has them already."}},
+    responses=_binary("image/png", "The figure's pixels."),
 )
-def figure(
-    corpus: Corpus,
-    figure_id: FigureId,
-    version: VersionParameter = None,
-    if_none_match: Annotated[str | None, Header()] = None,
-) -> Response:
+def figure(request: Request, corpus: Corpus, figure_id: FigureId, version: VersionParameter = None) -> Response:
     """A figure. Its id is a digest of its pixels, so with a version it never changes and may be cached for good."""
     body, media_type = corpus.files.figure(figure_id, version=version)
-    etag = f'"{hashlib.sha256(body).hexdigest()}"'
     headers = {
-        "etag": etag,
         "cache-control": _cache_control(version, f"public, max-age={_YEAR_S}, immutable"),
         "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'",
     }
-    if if_none_match is not None and _matches(if_none_match, etag):
-        return Response(status_code=304, headers=headers)
-    return Response(body, media_type=media_type, headers=headers)
+    return file_response(request, body, media_type, headers)
 
 
 @_v1.get("/{corpus}/figures/{figure_id}/similar", tags=["questions"], response_model=SimilarFigures)
@@ -324,7 +325,7 @@ async def similar(
     found = await _admission(request).reply(
         request,
         RETRIEVER + HIT * k,
-        lambda _: corpus.similar(figure_id, by=by, k=k, version=version).model_dump_json(),
+        lambda _: as_json(corpus.similar(figure_id, by=by, k=k, version=version)),
     )
     return Response(status_code=_CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
@@ -363,7 +364,7 @@ async def page_image(
     body = await _unless_disconnected(request, drawing)
     if body is None:
         return Response(status_code=_CLIENT_GONE)
-    return Response(body, media_type="image/png", headers={"cache-control": _cache_control(version)})
+    return file_response(request, body, "image/png", {"cache-control": _cache_control(version)})
 
 
 _CLIENT_GONE = 499  # as nginx logs it; no client receives it
@@ -388,9 +389,9 @@ async def _unless_disconnected(request: Request, future: "Future[bytes]") -> byt
     response_class=Response,
     responses=_binary("application/pdf", "The original, byte for byte."),
 )
-def document(corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
+def document(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """The original PDF; a browser opens it at page 12 with ``#page=12``."""
-    return _pdf(*corpus.files.document(doc_id, version=version), version)
+    return _pdf(request, *corpus.files.document(doc_id, version=version), version)
 
 
 @_v1.get(
@@ -399,22 +400,28 @@ def document(corpus: Corpus, doc_id: DocumentId, version: VersionParameter = Non
     response_class=Response,
     responses=_binary("application/pdf", "The copy with its tags."),
 )
-def tagged_document(corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
+def tagged_document(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """A copy of the PDF with a tag at each figure, where ``tagged_pdf`` of a hit or citation is true.
 
     Its pages are those of the original, so ``#page=12`` works here too.
     """
-    return _pdf(*corpus.files.tagged_document(doc_id, version=version), version)
+    return _pdf(request, *corpus.files.tagged_document(doc_id, version=version), version)
 
 
-def _pdf(body: bytes, file_name: str, version: str | None) -> Response:
+def _pdf(request: Request, body: bytes, file_name: str, version: str | None) -> Response:
     headers = {
         "content-disposition": _inline(file_name),
         # With default-src, the PDF viewer of some browsers shows nothing.
         "content-security-policy": "frame-ancestors 'none'",
         "cache-control": _cache_control(version),
     }
-    return Response(body, media_type="application/pdf", headers=headers)
+    return file_response(request, body, "application/pdf", headers, ranges=True)
+
+
+@_v1.get("/{corpus}/documents/{doc_id}", tags=["artifacts"])
+def document_info(corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> DocumentInfo:
+    """What a version says of a document: its sources, and the number of its pages."""
+    return corpus.document(doc_id, version)
 
 
 @_operations.get("/healthz", tags=["operations"])
@@ -494,6 +501,12 @@ def create_app(
     )
     app.state.corpora, app.state.check, app.state.admission = corpora, check, admission
     errors.install(app)
+    app.add_middleware(
+        GZipMiddleware,
+        minimum_size=1024,
+        compresslevel=5,
+        exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/pdf"),
+    )
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     for router in (_listing, _v1, _questions, _operations, _pages):
@@ -506,11 +519,12 @@ def _operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def _matches(if_none_match: str, etag: str) -> bool:
-    return any(tag.strip().removeprefix("W/") in {etag, "*"} for tag in if_none_match.split(","))
+_DIRECTING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Controls of the direction of text: a file's name could show another extension than it has."""
 
 
 def _inline(file_name: str) -> str:
+    file_name = _DIRECTING.sub("_", file_name)
     plain = "".join(
         character if character.isascii() and character.isprintable() and character not in '"\\%' else "_"
         for character in file_name

@@ -120,22 +120,39 @@ class QuestionRoute(APIRoute):
         return checked
 
 
-class SearchRequest(BaseModel):
+_DEPTH = 8
+"""Levels of a request's body."""
+
+
+def _whole(given: Any, depth: int = _DEPTH) -> Any:
+    """Return JSON with integers in place of numbers such as 5.0, which JSON Schema has as integers too."""
+    match given:
+        case float() if given.is_integer():
+            return int(given)
+        case dict() if depth:
+            return {name: _whole(value, depth - 1) for name, value in given.items()}
+        case list() if depth:
+            return [_whole(value, depth - 1) for value in given]
+        case _:
+            return given
+
+
+class _Body(BaseModel):
+    @model_validator(mode="before")
+    @classmethod
+    def _with_integers(cls, given: Any) -> Any:
+        return _whole(given)
+
+
+class SearchRequest(_Body):
     """What to search for.
 
     To read page after page, send the ``version`` of the first reply and an ``offset`` that grows by ``k``: no hit is repeated or
     skipped, even if another version is published meanwhile.
     """
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "anyOf": [
-                {"required": ["query"], "properties": {"query": {"type": "string", "minLength": 1, "pattern": r"\S"}}},
-                {"required": ["picture"], "properties": {"picture": {"type": "string"}}},
-            ]
-        },
-    )
+    # That one of query and picture is required stays prose: of an anyOf, generators of clients keep the alternatives alone.
+    model_config = ConfigDict(extra="forbid")
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=QUERY_LIMIT), AfterValidator(_visible)] = (
         Field("", description="In plain words; optional where there is a picture.")
@@ -193,7 +210,7 @@ class SearchRequest(BaseModel):
         )
 
 
-class AnswerRequest(BaseModel):
+class AnswerRequest(_Body):
     """What to answer."""
 
     model_config = ConfigDict(extra="forbid")

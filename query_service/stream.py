@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 
 from fastapi import Request
+from pydantic import BaseModel
 
 from query_service.errors import ErrorBody, Problem, one_line
 from schemas.answers import AnswerEvent
@@ -85,15 +87,24 @@ async def disconnected(request: Request) -> None:
 
 async def as_server_sent(first: AnswerEvent, others: AsyncIterator[AnswerEvent]) -> AsyncIterator[str]:
     """Yield events in the format of server-sent events; an error after the first becomes the last event."""
-    yield _server_sent(first.event, first.model_dump_json())
+    yield _server_sent(first.event, as_json(first))
     try:
         async for event in others:
-            yield _server_sent(event.event, event.model_dump_json())
+            yield _server_sent(event.event, as_json(event))
     except InsetError as error:
         yield _server_sent("error", _problem("unavailable", error.message))
     except Exception:
         _logger.exception("an answer failed while it was streamed")
         yield _server_sent("error", _problem("internal", "something went wrong here; the service's log says what"))
+
+
+def as_json(reply: BaseModel) -> str:
+    """Return a reply as JSON without U+0000, which databases and C programs don't take; offsets stay as they are."""
+    text = reply.model_dump_json()
+    return _NUL.sub(r"\1\\ufffd", text) if "\\u0000" in text else text
+
+
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 def _server_sent(event: str, data: str) -> str:

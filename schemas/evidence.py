@@ -312,6 +312,9 @@ class SearchResult(Frozen):
     version: str
     preset: str = Field(description="The name of the preset that was searched by.")
     hits: list[Hit]
+    more: bool = Field(
+        False, description="Whether a greater offset returns further hits; false at 200, where hits end in any case."
+    )
     trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
 
 

@@ -15,6 +15,15 @@ class SearchPreset(ListedPreset):
     takes_picture: bool = Field(False, description="Whether it accepts a query picture, alone or with words.")
 
 
+class DocumentInfo(Frozen):
+    """A document of a version."""
+
+    version: str
+    doc_id: str
+    sources: list[str]
+    pages: int = Field(description="The number of its last page, counted from 1.")
+
+
 class CorpusOverview(Frozen):
     """What the live version of a corpus holds; zero and empty while none is live."""
 

@@ -20,7 +20,7 @@ from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
 from schemas.corpus import Corpus
 from schemas.errors import RequestError, TransientError
 from schemas.evidence import Filters, Modality, Resemblance, SearchResult, SimilarFigures
-from schemas.overview import CorpusOverview, SearchPreset
+from schemas.overview import CorpusOverview, DocumentInfo, SearchPreset
 from schemas.progress import Report, silent
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.versions import VersionList
@@ -233,6 +233,16 @@ class PublishedCorpus:
             )
         # A description takes a call of a generative model, and says less than what it describes.
         return min(able, key=lambda preset: not compares_pictures(preset)).name
+
+    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
+        """Return what a version says of a document.
+
+        Raises:
+            NotFoundError: The version doesn't hold it.
+        """
+        with self._versions.opened(version) as opened:
+            sources = opened.require(doc_id)
+            return DocumentInfo(version=opened.version, doc_id=doc_id, sources=sources, pages=opened.pages[doc_id])
 
     def overview(self) -> CorpusOverview:
         """Return a summary of the live version."""

@@ -38,7 +38,7 @@ from tasks.answering.phrases import holding
 from tasks.answering.resemble import look_alikes, neighbours
 from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
 from tasks.answering.retrievers import without_pages
-from tasks.answering.search import Resources
+from tasks.answering.search import POOL, Resources
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
@@ -66,7 +66,7 @@ class OpenVersion:
         template: How tags are written.
         counts: Documents, pages, rows.
         sources: Sources by document id.
-        longest: Pages of the longest document.
+        pages: Pages of each document, by document id.
         tagged: Names of tagged copies by document id; None where the version was made without.
         has_pages: Whether it has rows of whole pages.
         calibration: Thresholds of answer confidence.
@@ -80,7 +80,7 @@ class OpenVersion:
     template: TagTemplate
     counts: Counts
     sources: dict[str, list[str]]
-    longest: int
+    pages: dict[str, int]
     tagged: dict[str, str] | None
     has_pages: bool = False
     calibration: Calibration = DEFAULT_CALIBRATION
@@ -106,20 +106,29 @@ class OpenVersion:
         trace, models = Trace(time.perf_counter, stopped), self._models(stopped)
         question = question or self.question(query.text, query.picture)
         last = query.offset + (query.k or plan.select.k or DEFAULT_K)
+        wanted = last + 1 if last < POOL else last  # one more, to know whether there is
         filters, others = self.resolved(query.filters), dict[str, int]()
         if query.group_by is None:
-            ranked = self.ranked(question, plan, last, filters, trace, models=models)
+            ranked = self.ranked(question, plan, wanted, filters, trace, models=models)
         else:
-            best = self._grouped(self.ranked(question, plan, GROUPED, filters, trace, models=models), query.group_by)[:last]
+            best = self._grouped(self.ranked(question, plan, GROUPED, filters, trace, models=models), query.group_by)[
+                :wanted
+            ]
             ranked = [(leader.evidence_id, leader.score) for leader in best]
             others = {leader.evidence_id: leader.others for leader in best}
         marked = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
-        found = self.hits(ranked[query.offset :], marked)
+        found = self.hits(ranked[query.offset : last], marked)
         hits = [hit.model_copy(update={"more": others.get(hit.evidence_id, 0)}) for hit in found]
         if query.highlight and query.text:
             with trace.step(f"highlight: {NEARNESS.name}", query.text):
                 hits = self._with_sentences(hits, question)
-        return SearchResult(version=self.version, preset=plan.name, hits=hits, trace=trace.steps if query.trace else None)
+        return SearchResult(
+            version=self.version,
+            preset=plan.name,
+            hits=hits,
+            more=len(ranked) > last,
+            trace=trace.steps if query.trace else None,
+        )
 
     def similar(self, figure_id: str, *, k: int) -> SimilarFigures:
         """Return the figures nearest by vector: of the picture where the version has such vectors, or else of the words.
@@ -286,6 +295,11 @@ class OpenVersion:
         return f"corpus {self.workspace.corpus.name}: version {self.version}"
 
     @functools.cached_property
+    def longest(self) -> int:
+        """Pages of the longest document."""
+        return max(self.pages.values(), default=0)
+
+    @functools.cached_property
     def _figures(self) -> pa.Table:
         """The placements that have pixels."""
         columns = ["doc_id", "page", "order", "bbox", "figure_id", "number", "caption"]
@@ -404,10 +418,10 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
             raise
         raise NotFoundError(f"corpus {workspace.corpus.name}: there is no version {version}") from error
     sources: dict[str, list[str]] = {}
-    longest = 0
+    pages: dict[str, int] = {}
     for row in ledger:
         if row.status is Status.INDEXED:
-            longest = max(longest, row.pages)
+            pages[row.doc_id] = row.pages
             sources.setdefault(row.doc_id, []).append(row.source)
     check_index_files(workspace, version, digests=True)
     return OpenVersion(
@@ -419,7 +433,7 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,
-        longest=longest,
+        pages=pages,
         tagged=tagged_copies(workspace.store, version),
         has_pages=has_pages,
         calibration=(manifest and manifest.calibration) or default_calibration(spaces[NEARNESS.name].model.name),

@@ -1,7 +1,7 @@
 // An answer as it is written: its parts in order, with their citations, and the line on who wrote them.
 
 import * as service from "./service.js";
-import { begun, count, el, fileName, labelsOf, marked, pageName, paragraphs, table } from "./text.js";
+import { begun, count, el, fileName, labelsOf, marked, pageName, paragraphs, plainName, table } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const UNCITED = "No source is cited for this";
@@ -130,7 +130,7 @@ function cells(part, of, mark) {
 
 function code(part, mark) {
   const points = [...part.text];
-  const block = el("pre", { tabindex: 0, role: "region", "aria-label": "Code" }, el("code", {}, ...marked(points, 0, points.length, part.marked)));
+  const block = el("pre", { tabindex: 0, role: "group", "aria-label": "Code" }, el("code", {}, ...marked(points, 0, points.length, part.marked)));
   return mark ? el("div", {}, block, el("p", {}, mark)) : block;
 }
 
@@ -339,7 +339,7 @@ export function sources(citations, of) {
       el("button", { type: "button", class: "source", "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
         el("span", { class: "sheet" }, thumbnail),
         el("span", { class: "cited" },
-          el("span", { class: "cited-name", title: citation.source }, el("span", { class: "cite" }, String(citation.n)), ` ${titleOf(citation)}`),
+          el("span", { class: "cited-name", title: plainName(citation.source) }, el("span", { class: "cite" }, String(citation.n)), ` ${titleOf(citation)}`),
           el("span", { class: "cited-page" }, begun(nameOf(citation))),
           citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))),
       citation.pdf_link && el("a", {

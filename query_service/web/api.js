@@ -33,7 +33,7 @@ const row = (name, schema, required, description) => el("tr", {},
   el("td", {}, ...prose([description ?? schema.description, limits(schema)].filter(Boolean).join(" "))));
 
 const grid = (label, rows) => (rows.length
-  ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": label }, el("table", {}, el("tbody", {}, ...rows))) : null);
+  ? el("div", { class: "table", tabindex: 0, role: "group", "aria-label": label }, el("table", {}, el("tbody", {}, ...rows))) : null);
 
 const failures = (spec) => Object.entries(spec.responses).filter(([status]) => Number(status) >= 400);
 

@@ -1,6 +1,6 @@
 import { Drawing, colophon, image, nameOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
 import * as service from "./service.js";
-import { begun, blocks, count, el, fileName, labelsOf, languageName, markedBlocks, markedWords, table, when } from "./text.js";
+import { begun, blocks, count, el, fileName, labelsOf, languageName, markedBlocks, markedWords, plainName, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
@@ -518,13 +518,13 @@ function hitCard(hit, rank, version) {
   return el("li", { class: `hit of-${hit.modality}` },
     el("div", { class: "hit-head" },
       el("span", { class: "rank", "aria-hidden": "true" }, String(rank)),
-      el("button", { type: "button", class: "link place", title: hit.source, "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
+      el("button", { type: "button", class: "link place", title: plainName(hit.source), "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
         `${fileName(hit.source)}, ${pages}`),
       el("span", { class: "modality" }, hit.modality),
       el("span", { class: "score", title: "Score; compares within this list only" }, hit.score.toPrecision(3)),
       !state.documents.includes(hit.source) && overviews.get(state.corpus).documents > 1 && el("button", {
         type: "button", class: "link quiet only", onclick: () => change({ documents: [hit.source], sources: [], group: "" }),
-        "aria-label": `More of ${fileName(hit.source)}`,
+        "aria-label": `More of this document: ${fileName(hit.source)}`,
       }, "More of this document")),
     hit.section_path.length > 0 && el("p", { class: "eyebrow" }, hit.section_path.join(" › ")),
     el("div", { class: "hit-body" }, text, thumbs.length > 0 && el("div", { class: "thumbs" }, ...thumbs,

@@ -70,6 +70,8 @@ export async function* answer(corpus, body, signal) {
 export const similar = (corpus, id, by, version) =>
   call(at(corpus, `/figures/${encodeURIComponent(id)}/similar?${new URLSearchParams({ by, k: 12, version })}`));
 
+export const documentInfo = (corpus, docId, version) => call(at(corpus, `/documents/${encodeURIComponent(docId)}?${new URLSearchParams({ version })}`));
+
 export const figureUrl = (corpus, id, version) => at(corpus, `/figures/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
 
 export function pageUrl(corpus, docId, page, boxes, dpi, version) {

@@ -22,7 +22,7 @@ export function table(rows, draw = (text) => [text]) {
     body.length > 0 && body.every((row) => numeric(row[column] ?? "")) && body.some((row) => row[column]));
   const row = (kind) => (texts) => el("tr", {}, ...Array.from({ length: widest }, (_, column) =>
     el(kind, { class: numbers[column] && "number", scope: kind === "th" && "col" }, ...draw(texts[column] ?? ""))));
-  return el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Table" },
+  return el("div", { class: "table", tabindex: 0, role: "group", "aria-label": "Table" },
     el("table", { dir: "auto" }, el("thead", {}, row("th")(head)), el("tbody", {}, ...body.map(row("td")))));
 }
 
@@ -76,7 +76,10 @@ export const begun = (words) => words[0].toUpperCase() + words.slice(1);
 const languages = new Intl.DisplayNames(["en"], { type: "language" });
 export const languageName = (code) => languages.of(code);
 
-export const fileName = (source) => source.split("/").pop() || source;
+// Controls of the direction of text could show another file extension than a name has.
+export const plainName = (source) => source.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+
+export const fileName = (source) => plainName(source.split("/").pop() || source);
 
 export const count = (number, one, many = `${one}s`) =>
   `${number.toLocaleString("en").replaceAll(",", "\u202f")} ${number === 1 ? one : many}`;

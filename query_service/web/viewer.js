@@ -1,7 +1,7 @@
 // Two dialogs: a page of a document with the cited boxes highlighted, and a figure at its full size.
 
-import { figureUrl, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
-import { begun, el, fileName, labelsOf, pageName } from "./text.js";
+import { documentInfo, figureUrl, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
+import { begun, el, fileName, labelsOf, pageName, plainName } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
 const PLAIN_DPI = 110;
@@ -29,11 +29,12 @@ export function openPage(shown) {
   large = false;
   last = null;
   $("viewer-title").textContent = fileName(place.source);
-  $("viewer-title").title = place.source;
+  $("viewer-title").title = plainName(place.source);
   $("viewer-section").textContent = place.section.join(" › ");
   $("viewer-tagged").hidden = !place.tagged;
   $("back-to-cited").textContent = `Back to ${named(place.page)}`;
   go(place.page);
+  findLast(place);
   if (!dialog.open) dialog.showModal();
   stage.focus({ preventScroll: true });
 }
@@ -95,18 +96,17 @@ function reveal(picture) {
   stage.scrollTo(boxes.length ? { top: top * scale - stage.clientHeight * 0.2, left: left * scale - 40 } : { top: 0, left: 0 });
 }
 
-// Preload the next page; where there is none, the document ends here.
+// Preload the next page, where there is one.
 function lookAhead(shown) {
-  if (last !== null) return;
-  const after = page + 1;
-  const picture = new Image();
-  picture.onerror = async () => {
-    const answered = await fetch(picture.src).catch(() => null);
-    if (place !== shown || answered?.status !== 404) return;
-    last = after - 1;
-    pagerState();
-  };
-  picture.src = address(after);
+  if (place === shown && last !== null && page < last) new Image().src = address(page + 1);
+}
+
+async function findLast(shown) {
+  const found = await documentInfo(shown.corpus, shown.docId, shown.version).catch(() => null);
+  if (place !== shown || !found) return;
+  last = found.pages;
+  pagerState();
+  if (!dialog.classList.contains("loading")) lookAhead(shown);
 }
 
 // { corpus, version, figureId, caption, tag, places: [{ label, place }] }

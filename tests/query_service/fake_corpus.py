@@ -41,7 +41,7 @@ from schemas.evidence import (
     SearchResult,
     SimilarFigures,
 )
-from schemas.overview import CorpusOverview, SearchPreset
+from schemas.overview import CorpusOverview, DocumentInfo, SearchPreset
 from schemas.progress import Report, silent
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.versions import VersionList, VersionRow
@@ -188,10 +188,16 @@ class FakeCorpus(PublishedCorpus):
         self.search_presets: list[SearchPreset] = []
         self.streams: dict[str, Callable[[Callable[[], bool]], Iterator[AnswerEvent]]] = {}
         self.lacking: list[str] = []
+        self.documents = 1
 
     @property
     def name(self) -> str:
         return self._name
+
+    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
+        if doc_id != DOC_ID:
+            raise NotFoundError(f"there is no document {doc_id}")
+        return DocumentInfo(version=version or LIVE, doc_id=doc_id, sources=[HIT.source], pages=4)
 
     def versions(self) -> VersionList:
         row = VersionRow(
@@ -298,7 +304,7 @@ class FakeCorpus(PublishedCorpus):
             name=self._name,
             version=LIVE,
             since=datetime(2026, 3, 1, tzinfo=UTC),
-            documents=1,
+            documents=self.documents,
             languages=self.languages,
             presets=self.search_presets,
         )

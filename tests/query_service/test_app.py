@@ -20,6 +20,7 @@ from schemas.errors import UserError
 from schemas.evidence import Filters, Modality, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
 from schemas.retrieval import GroupBy, Query
+from tests.query_service import fake_corpus
 from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, HIT, LIKE, LIVE, FakeCorpus, client_of
 
 BASE = "/v1/corpora/pumps"
@@ -91,6 +92,11 @@ class TestQuestions:
         assert client.post(f"{BASE}/search", json=body).status_code == 200
         query = Query("valve", filters=Filters.model_validate(filters), group_by=GroupBy.PAGE, highlight=True)
         assert corpus.queries == [query]
+
+    def test_numbers_without_a_fraction_are_integers(self, client: TestClient, corpus: FakeCorpus) -> None:
+        body = {"query": "valve", "k": 5.0, "filters": {"pages": [3.0]}, "steps": {"select": {"pool": 50.0}}}
+        assert client.post(f"{BASE}/search", json=body).status_code == 200
+        assert corpus.queries == [Query("valve", steps={"select": {"pool": 50}}, k=5, filters=Filters(pages=[3]))]
 
     def test_a_search_needs_nothing_but_a_query(self, client: TestClient, corpus: FakeCorpus) -> None:
         assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
@@ -414,6 +420,81 @@ class TestArtifacts:
         assert corpus.files.calls == [{"tagged": DOC_ID, "version": LIVE}]
         assert error_of(client.get(f"{BASE}/documents/{'ab' * 32}/tagged.pdf"))[:2] == (404, "not_found")
 
+    @pytest.mark.parametrize(
+        ("path", "whole"),
+        [
+            (f"{BASE}/figures/{FIGURE_ID}", b"pixels"),
+            (PAGE, b"page"),
+            (f"{BASE}/documents/{DOC_ID}.pdf", b"%PDF-1.7"),
+            (f"{BASE}/documents/{DOC_ID}/tagged.pdf", b"%PDF-1.7 tagged"),
+        ],
+    )
+    def test_what_the_client_has_is_not_sent_again(self, client: TestClient, path: str, whole: bytes) -> None:
+        first = client.get(path)
+        assert first.content == whole
+        again = client.get(path, headers={"if-none-match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+
+    @pytest.mark.parametrize(
+        ("asked", "status", "content", "place"),
+        [
+            ("bytes=0-3", 206, b"%PDF", "bytes 0-3/8"),
+            ("bytes=5-", 206, b"1.7", "bytes 5-7/8"),
+            ("bytes=-2", 206, b".7", "bytes 6-7/8"),
+            ("bytes=-99", 206, b"%PDF-1.7", "bytes 0-7/8"),
+            ("bytes=7-99", 206, b"7", "bytes 7-7/8"),
+            ("bytes=8-", 416, b"", "bytes */8"),
+            ("bytes=-0", 416, b"", "bytes */8"),
+            ("bytes=3-1", 200, b"%PDF-1.7", None),
+            ("bytes=-", 200, b"%PDF-1.7", None),
+            ("bytes=0-1,3-4", 200, b"%PDF-1.7", None),
+            ("lines=0-1", 200, b"%PDF-1.7", None),
+        ],
+    )
+    def test_a_part_of_a_document_is_sent_where_one_is_asked_for(
+        self, client: TestClient, asked: str, status: int, content: bytes, place: str | None
+    ) -> None:
+        path = f"{BASE}/documents/{DOC_ID}.pdf"
+        response = client.get(path, headers={"range": asked})
+        assert (response.status_code, response.content) == (status, content)
+        assert response.headers.get("content-range") == place
+        assert response.headers["accept-ranges"] == "bytes"
+        changed = client.get(path, headers={"range": asked, "if-range": '"another"'})
+        assert (changed.status_code, changed.content) == (200, b"%PDF-1.7")
+
+    def test_a_document_says_how_many_pages_it_has(self, client: TestClient) -> None:
+        found = client.get(f"{BASE}/documents/{DOC_ID}").json()
+        assert found == {"version": LIVE, "doc_id": DOC_ID, "sources": ["manuals/pump.pdf"], "pages": 4}
+        assert error_of(client.get(f"{BASE}/documents/{'ab' * 32}"))[:2] == (404, "not_found")
+
+    def test_a_name_that_turns_its_direction_shows_its_own_extension(
+        self, client: TestClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fake_corpus, "FILE_NAME", "fdp.\u202egpj.pdf")
+        name = client.get(f"{BASE}/documents/{DOC_ID}.pdf").headers["content-disposition"]
+        assert name == "inline; filename=\"fdp._gpj.pdf\"; filename*=UTF-8''fdp._gpj.pdf"
+
+
+class TestReplies:
+    def test_json_is_compressed_and_files_are_not(self) -> None:
+        corpus = FakeCorpus("pumps", text="valve " * 500 + "*x*")
+        client = client_of(create_app({"pumps": corpus}))
+        response = client.post(f"{BASE}/search", json={"query": "x"})
+        assert response.headers["content-encoding"] == "gzip"
+        assert int(response.headers["content-length"]) < 1_500 < len(response.content)
+        plain = client.post(f"{BASE}/search", json={"query": "x"}, headers={"accept-encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        assert plain.json() == response.json()
+        corpus.files.pixels = bytes(5_000)
+        assert "content-encoding" not in client.get(f"{BASE}/figures/{FIGURE_ID}").headers
+
+    def test_no_nul_goes_out_and_offsets_stay(self) -> None:
+        corpus = FakeCorpus("pumps", text="a\0\0b \\u0000 \\\0*valve*")
+        response = client_of(create_app({"pumps": corpus})).post(f"{BASE}/search", json={"query": "x"})
+        hit = response.json()["hits"][0]
+        assert hit["text"] == "a\ufffd\ufffdb \\u0000 \\\ufffdvalve"
+        assert [hit["text"][start:end] for start, end in hit["highlights"]] == ["valve"]
+
 
 class TestHosts:
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:8750"])
@@ -541,6 +622,19 @@ class TestCorpora:
 
 def test_the_api_is_what_it_was(client: TestClient, golden: Callable[[str, str], None]) -> None:
     golden("openapi.json", json.dumps(client.get("/openapi.json").json(), indent=2, ensure_ascii=False) + "\n")
+
+
+def test_generators_of_clients_find_every_field_and_every_body(client: TestClient) -> None:
+    api = client.get("/openapi.json").json()
+    for name in ("SearchRequest", "AnswerRequest"):
+        schema = api["components"]["schemas"][name]
+        assert {"picture", "preset", "steps", "filters", "version"} <= set(schema["properties"])
+        assert not {"anyOf", "oneOf", "allOf"} & set(schema)
+    for path, methods in api["paths"].items():
+        if path.endswith((".pdf", ".png", "/figures/{figure_id}")):
+            (content,) = methods["get"]["responses"]["200"]["content"].items()
+            assert content[0] in {"application/pdf", "image/png"}
+            assert content[1] == {"schema": {"type": "string", "format": "binary"}}
 
 
 def test_every_corpus_is_asked_a_question_before_a_person_asks_the_first() -> None:

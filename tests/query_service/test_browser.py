@@ -136,6 +136,13 @@ def test_both_follow_the_reader_to_the_next_page(tmp_path: Path) -> None:
     assert list(links.values()) == [f"{ORIGINAL}#page=4", f"{TAGGED}#page=4"]
 
 
+def test_no_page_beyond_the_last_is_asked_for(tmp_path: Path) -> None:
+    corpus = FakeCorpus("pumps")
+    html = _page_after(corpus, [".source", "%23viewer[open] %23next"], tmp_path)
+    assert {call["page"] for call in corpus.files.calls if "page" in call} == {3, 4}
+    assert re.search(r'<button[^>]* id="next"[^>]* disabled', html)
+
+
 def test_no_link_leads_to_a_copy_that_the_version_does_not_have(tmp_path: Path) -> None:
     links = _links_after(FakeCorpus("pumps", tagged=False), [".source"], tmp_path)
     assert links == {"Open the PDF at this page ↗": f"{ORIGINAL}#page=3"}
@@ -674,6 +681,18 @@ document.querySelector("#parts summary").click();
 document.querySelector("#answers").value = "ilt";
 document.body.setAttribute("data-wide", `${document.body.clientWidth} ${document.body.scrollWidth}`);
 """
+
+
+def test_names_for_screen_readers_have_what_is_shown_and_landmarks_are_unique(tmp_path: Path) -> None:
+    corpus = _answering(_answer([TABLE, TABLE]))
+    corpus.documents = 2
+    html = _page_after(corpus, [], tmp_path)
+    named = re.findall(r'<(button|a)\b[^>]* aria-label="([^"]*)"[^>]*>(.*?)</\1>', html, re.DOTALL)
+    shown = [(label, re.sub(r"<.*?>|[^\w ]", "", words).strip()) for _, label, words in named]
+    assert "More of this document" in [words for _, words in shown]
+    assert [(label, words) for label, words in shown if words.lower() not in label.lower()] == []
+    assert html.count('class="table"') == 2
+    assert 'role="region"' not in html
 
 
 def test_nothing_is_wider_than_a_phone(tmp_path: Path) -> None:

@@ -77,6 +77,10 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
             # No preset here looks at pictures.
             if body.pop("picture", None) is not None and not body.get("query") and "question" not in body:
                 body["query"] = "winch"
+            # What a query needs beside its type, only prose says.
+            for name in ("query", "question"):
+                if not any(map(str.isalnum, str(body.get(name) or ""))) and (name == "query") != ("question" in body):
+                    body[name] = "winch"
             # No model writes here, and names of what isn't there are refused.
             if isinstance(body.get("answer"), str):
                 body["answer"] = "extractive"

@@ -1,4 +1,6 @@
+import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,16 @@ class _Page(HTMLParser):
             or any(name == "style" or name.startswith("on") for name in given)
         ):
             self.of_its_own.append(tag)
+
+
+def test_headings_of_the_reference_skip_no_level() -> None:
+    """Operations and bodies are drawn as headings of the third level."""
+    drawn = (WEB / "api.html").read_text(encoding="utf-8")
+    for section in ("operations", "schemas"):
+        drawn = drawn.replace(f'<div id="{section}">', f'<div id="{section}"><h3></h3>')
+    levels = [int(level) for level in re.findall(r"<h(\d)", drawn)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -121,6 +121,29 @@ def test_an_answer_is_narrowed(published: Workspace, opened: Open) -> None:
         corpus.answer(AnswerQuery(question, filters=Filters(sources=["x*"])))
 
 
+def test_a_result_says_whether_there_are_more_hits(published: Workspace, opened: Open) -> None:
+    corpus = opened(published)
+    for group in (None, GroupBy.PAGE):
+        every = corpus.search(Query("steel", preset="dense", k=100, group_by=group))
+        assert not every.more
+        total = len(every.hits)
+        ends = [
+            Query("steel", preset="dense", k=total - 1, group_by=group),
+            Query("steel", preset="dense", k=total, group_by=group),
+        ]
+        found = [corpus.search(query) for query in ends]
+        assert [(one.more, len(one.hits)) for one in found] == [(True, total - 1), (False, total)]
+
+
+def test_a_document_says_its_pages(published: Workspace, opened: Open) -> None:
+    corpus = opened(published)
+    doc_id = corpus.search(Query("winch", filters=Filters(documents=["winch.pdf"]))).hits[0].doc_id
+    info = corpus.document(doc_id)
+    assert (info.sources, info.pages) == (["winch.pdf"], 2)
+    with pytest.raises(NotFoundError):
+        corpus.document("00" * 32)
+
+
 def test_a_hit_says_what_matched(published: Workspace, opened: Open) -> None:
     corpus = opened(published)
     winch = Filters(documents=["winch.pdf"], modalities=[Modality.TEXT])

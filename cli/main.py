@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 
 import typer
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from rich.filesize import decimal
 
 from cli.status import status
@@ -25,7 +25,7 @@ from schemas.stages import Step
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
     from schemas.answer_presets import AnswerPresetInfo
-    from schemas.evidence import Hit, PageRange, Resemblance
+    from schemas.evidence import Filters, Hit, PageRange, Resemblance
     from schemas.inspection import InspectedPage
     from schemas.retrieval import PresetInfo
     from schemas.trace import TraceStep
@@ -427,7 +427,7 @@ def search(
             raise UserError(f"--{option} {unknown[0]}: use one of {', '.join(sorted(known))}")
     if unworded := [words for words in phrase or [] if not any(map(str.isalnum, words))]:
         raise UserError(f"--phrase {unworded[0]!r}: write at least one letter or digit")
-    filters = Filters(
+    filters = _filters(
         documents=document or [],
         sources=source or [],
         page_ranges=[_page_range(written) for written in pages or []],
@@ -520,6 +520,21 @@ def _show_similar(
         return
     say(f"by {'their look' if found.space is None else f'vectors {found.space}'}")
     _show_hits(found.hits)
+
+
+def _filters(**given: Any) -> "Filters":
+    """Return filters of options.
+
+    Raises:
+        UserError: There are too many of one, or one is too long.
+    """
+    from schemas.evidence import Filters
+
+    try:
+        return Filters(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"filters: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def _page_range(written: str) -> "PageRange":
@@ -639,7 +654,6 @@ def ask(
     """Answer a question, figures in place, a citation for each part."""
     from cli.answers import show_answer
     from pipeline.published.corpus import open_published
-    from schemas.evidence import Filters
     from schemas.retrieval import AnswerQuery
 
     if not (text := _question(question)):
@@ -655,7 +669,7 @@ def ask(
         preset=preset,
         steps=changes,
         picture=None if image is None else _read(image),
-        filters=Filters(documents=document or [], page_ranges=[_page_range(written) for written in pages or []]),
+        filters=_filters(documents=document or [], page_ranges=[_page_range(written) for written in pages or []]),
         version=version,
         trace=trace,
     )

@@ -526,3 +526,9 @@ def test_modules_of_the_folder_that_one_is_in_are_not_imported(folder: Path) -> 
     command = [str(Path(sys.executable).with_name("inset")), "parse", "pdfs/pump.pdf"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert (done.returncode, "imported" in done.stderr) == (0, False), done.stderr
+
+
+def test_too_many_filters_are_one_line(folder: Path, inset: Inset) -> None:
+    done = inset("search", "manuals", "winch", *(part for n in range(200) for part in ("--phrase", f"word {n}")))
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert done.err.startswith("inset: filters: phrases: List should have at most")

@@ -227,14 +227,16 @@ def _approval(file: str, found: CorpusSchedule) -> Iterator[Any]:
 
 
 def _timetable(found: CorpusSchedule, source: Asset) -> Any:
-    """Return the schedule: cron, another DAG's asset, changes of the source, or several of these."""
+    """Return the schedule: cron, another DAG's asset, changes of the source, or whichever of these comes first."""
     operations = found.operations
     assets = [Asset(operations.after_asset)] if operations.after_asset else []
     if operations.watch_s is not None:
         assets.append(source)
-    if not assets or found.schedule is None:
-        return assets or found.schedule
+    if not assets:
+        return found.schedule
     either: Any = assets[0] if len(assets) == 1 else assets[0] | assets[1]
+    if found.schedule is None:
+        return either
     return AssetOrTimeSchedule(timetable=CronTriggerTimetable(found.schedule, timezone="UTC"), assets=either)
 
 

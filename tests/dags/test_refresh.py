@@ -27,6 +27,7 @@ print(json.dumps({
             task.task_id: {
                 "after": sorted(task.upstream_task_ids),
                 "retries": task.retries,
+                "pool": task.pool,
                 "mapped": task.is_mapped,
                 "outlets": [asset.uri for asset in task.outlets],
             }
@@ -111,6 +112,17 @@ def test_the_stages_follow_each_other_and_publishing_updates_the_asset(corpora: 
     assert tasks["parse"]["mapped"]
     assert tasks["confirm"]["outlets"] == ["inset://pumps/"]
     assert all(tasks[name]["retries"] >= 1 for name in order if name != "approve")
+
+
+def test_tasks_that_start_ray_wait_in_a_pool_of_their_own(corpora: Path, airflow_env: dict[str, str]) -> None:
+    (corpora / "pumps.yaml").write_text("name: pumps\nsource: ../pdfs\n")
+
+    def pools(env: dict[str, str]) -> dict[str, str]:
+        return {name: task["pool"] for name, task in described(corpora, env)["refresh_pumps"]["tasks"].items()}
+
+    assert set(pools(airflow_env).values()) == {"default_pool"}
+    own = pools(airflow_env | {"INSET_ENRICH_POOL": "inset_enrich"})
+    assert {name for name, pool in own.items() if pool == "inset_enrich"} == {"enrich"}
 
 
 def test_a_refresh_is_started_by_time_by_an_asset_or_by_its_source(corpora: Path, airflow_env: dict[str, str]) -> None:

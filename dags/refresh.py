@@ -3,6 +3,7 @@
 Airflow parses this file twice a minute and before each task, so tasks import what is expensive.
 """
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pkgutil import resolve_name
@@ -38,6 +39,9 @@ _EVERY_DAG: dict[str, Any] = {
     "max_active_runs": 1,
     "auto_register": False,
 }
+
+_ENRICH_POOL = os.environ.get("INSET_ENRICH_POOL") or "default_pool"
+"""Pool of the tasks that start Ray. The default always exists; in a pool that doesn't, tasks wait without end."""
 
 _PARAMS = {
     "dry_run": Param(False, type="boolean", title="Dry run", description="Plan only: what would be done, and its cost."),
@@ -198,7 +202,9 @@ def release(corpus: str) -> None:
 def _stage(which: Stage, file: str, about: str) -> Any:
     if which is Stage.ENRICH:
         # Runs even where parse is skipped for lack of documents.
-        return Enrich(task_id=which.value, corpus=file, doc_md=about, trigger_rule=TriggerRule.NONE_FAILED)
+        return Enrich(
+            task_id=which.value, corpus=file, doc_md=about, trigger_rule=TriggerRule.NONE_FAILED, pool=_ENRICH_POOL
+        )
     return stage.override(task_id=which.value, doc_md=about)(file, which.value)
 
 
@@ -221,14 +227,16 @@ def _approval(file: str, found: CorpusSchedule) -> Iterator[Any]:
 
 
 def _timetable(found: CorpusSchedule, source: Asset) -> Any:
-    """Return the schedule: cron, another DAG's asset, changes of the source, or several of these."""
+    """Return the schedule: cron, another DAG's asset, changes of the source, or whichever of these comes first."""
     operations = found.operations
     assets = [Asset(operations.after_asset)] if operations.after_asset else []
     if operations.watch_s is not None:
         assets.append(source)
-    if not assets or found.schedule is None:
-        return assets or found.schedule
+    if not assets:
+        return found.schedule
     either: Any = assets[0] if len(assets) == 1 else assets[0] | assets[1]
+    if found.schedule is None:
+        return either
     return AssetOrTimeSchedule(timetable=CronTriggerTimetable(found.schedule, timezone="UTC"), assets=either)
 
 

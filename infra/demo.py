@@ -41,6 +41,7 @@ AIRFLOW_LOG = HOME / "standalone.log"
 SERVICE_LOG = STATE / "service.log"
 CORPUS = "manuals"
 DAG = f"refresh_{CORPUS}"
+ENRICH_POOL = {"name": "inset_enrich", "slots": 1, "include_deferred": True, "description": "Corpora that use Ray at once"}
 QUESTIONS = ("lcnc-10", "asy-03", "gnc-05")
 MARK = "INSET_DEMO"
 
@@ -285,6 +286,7 @@ class Airflow:
         self.children.start("Airflow's triggerer", [airflow, "triggerer", "--skip-serve-logs"], AIRFLOW_LOG, env)
         self.children.start("Airflow's DAG processor", [airflow, "dag-processor"], AIRFLOW_LOG, env)
         self.children.wait("Airflow's start", self._healthy, STARTED_WITHIN_S)
+        self._make_pool()
         self.children.wait("Airflow's reading of the DAG", self._knows_dag, STARTED_WITHIN_S)
 
     def _environment(self) -> dict[str, str]:
@@ -307,6 +309,7 @@ class Airflow:
             "AIRFLOW__API_AUTH__JWT_SECRET": self._secret(),
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "INSET_ENRICH_POOL": str(ENRICH_POOL["name"]),
         }
 
     @property
@@ -379,6 +382,14 @@ class Airflow:
                 self._log_in()
                 return fetch(f"{self.address}/api/v2/{path}", body=body, method=method, token=self.token)
             raise
+
+    def _make_pool(self) -> None:
+        """Make the pool of ``enrich``, unless an earlier demo did."""
+        try:
+            self.call("pools", body=ENRICH_POOL)
+        except urllib.error.HTTPError as error:
+            if error.code != 409:
+                raise
 
     def _knows_dag(self) -> bool:
         for error in self.call("importErrors")["import_errors"]:

@@ -1,7 +1,6 @@
 """A trigger that fires when the listing of a corpus's source changes."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,7 +12,8 @@ from schemas.errors import InsetError
 class SourceTrigger(BaseEventTrigger):
     """Lists the source again and again, and fires when it differs from the last refresh's listing.
 
-    A listing fires once, so that a refresh that fails isn't started without end. A source that doesn't answer is asked again.
+    A listing fires once, so that a refresh that fails isn't started without end. A source that doesn't answer is asked again,
+    with one line in the triggerer's log.
 
     Args:
         corpus: The corpus file.
@@ -30,10 +30,16 @@ class SourceTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire for each changed listing."""
-        fired = None
+        fired, problem = None, ""
         while True:
-            with contextlib.suppress(InsetError):
+            try:
                 listing, refreshed = await asyncio.to_thread(self._listings)
+            except InsetError as error:
+                if error.message != problem:
+                    problem = error.message
+                    self.log.warning("%s; asked again every %g s", problem, self.every_s)
+            else:
+                problem = ""
                 if listing not in (refreshed, fired):
                     fired = listing
                     yield TriggerEvent({"listing": listing})  # type: ignore[no-untyped-call]

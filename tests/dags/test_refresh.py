@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.dags.airflow_runs import airflow, states
+
 _DESCRIBE = """
 import json
 from dags import refresh
@@ -25,6 +27,7 @@ print(json.dumps({
             task.task_id: {
                 "after": sorted(task.upstream_task_ids),
                 "retries": task.retries,
+                "pool": task.pool,
                 "mapped": task.is_mapped,
                 "outlets": [asset.uri for asset in task.outlets],
             }
@@ -43,6 +46,22 @@ from airflow.serialization.serialized_objects import DagSerialization
 bag = DagBag({folder!r})
 kept = {{dag.dag_id: json.dumps(DagSerialization.to_dict(dag), ensure_ascii=False).encode() for dag in bag.dags.values()}}
 print(json.dumps({{"dags": sorted(kept), "errors": bag.import_errors}}))
+"""
+
+_SCHEDULES = """
+import json
+from dags import refresh
+from airflow.sdk import DAG, AssetAny
+def described(timetable):
+    condition = getattr(timetable, "asset_condition", None)
+    assets = [] if condition is None else getattr(condition, "objects", [condition])
+    return {
+        "cron": getattr(getattr(timetable, "timetable", timetable), "expression", None),
+        "assets": sorted(asset.uri for asset in assets),
+        "any": isinstance(condition, AssetAny) or len(assets) < 2,
+        "watchers": [watcher.trigger.serialize()[1] for asset in assets for watcher in asset.watchers],
+    }
+print(json.dumps({dag.dag_id: described(dag.timetable) for dag in vars(refresh).values() if isinstance(dag, DAG)}))
 """
 
 
@@ -95,6 +114,43 @@ def test_the_stages_follow_each_other_and_publishing_updates_the_asset(corpora: 
     assert all(tasks[name]["retries"] >= 1 for name in order if name != "approve")
 
 
+def test_tasks_that_start_ray_wait_in_a_pool_of_their_own(corpora: Path, airflow_env: dict[str, str]) -> None:
+    (corpora / "pumps.yaml").write_text("name: pumps\nsource: ../pdfs\n")
+
+    def pools(env: dict[str, str]) -> dict[str, str]:
+        return {name: task["pool"] for name, task in described(corpora, env)["refresh_pumps"]["tasks"].items()}
+
+    assert set(pools(airflow_env).values()) == {"default_pool"}
+    own = pools(airflow_env | {"INSET_ENRICH_POOL": "inset_enrich"})
+    assert {name for name, pool in own.items() if pool == "inset_enrich"} == {"enrich"}
+
+
+def test_a_refresh_is_started_by_time_by_an_asset_or_by_its_source(corpora: Path, airflow_env: dict[str, str]) -> None:
+    cron = 'schedule: "0 5 * * *"'
+    files = {
+        "hand": "",
+        "time": cron,
+        "asset": "operations: {after_asset: 's3://bucket/manuals'}",
+        "source": "operations: {watch_s: 60}",
+        "time_asset": f"{cron}\noperations: {{after_asset: 's3://bucket/manuals'}}",
+        "time_source": f"{cron}\noperations: {{watch_s: 60}}",
+        "asset_source": "operations: {after_asset: 's3://bucket/manuals', watch_s: 60}",
+        "all": f"{cron}\noperations: {{after_asset: 's3://bucket/manuals', watch_s: 60}}",
+    }
+    for name, rest in files.items():
+        (corpora / f"{name}.yaml").write_text(f"name: {name}\nsource: ../pdfs\n{rest}\n")
+    found = described(corpora, airflow_env, _SCHEDULES)
+    for name in files:
+        made = found[f"refresh_{name}"]
+        assert made["cron"] == ("0 5 * * *" if name in ("time", "time_asset", "time_source", "all") else None)
+        asset = ["s3://bucket/manuals"] if name in ("asset", "time_asset", "asset_source", "all") else []
+        watched = name in ("source", "time_source", "asset_source", "all")
+        assert made["assets"] == ([f"inset-source://{name}/"] if watched else []) + asset
+        assert made["any"], "one of several is enough"
+        watcher = {"corpus": str(corpora / f"{name}.yaml"), "every_s": 60}
+        assert made["watchers"] == ([watcher] if watched else [])
+
+
 def test_no_file_however_made_takes_another_dag_away(corpora: Path, airflow_env: dict[str, str]) -> None:
     files = {
         "good": "source: x",
@@ -133,3 +189,16 @@ def test_airflow_loads_and_keeps_the_dag_of_every_file(corpora: Path, airflow_en
     assert found["errors"] == {}
     assert len(found["dags"]) == 6 + len([name for name in found["dags"] if name.startswith("inset_")])
     assert {"refresh_good", "refresh_dag", "refresh_escape"} <= set(found["dags"])
+
+
+@pytest.mark.slow
+def test_a_notifier_gets_the_line_of_the_error(corpora: Path, tmp_path: Path, airflow_env: dict[str, str]) -> None:
+    sent = tmp_path / "sent"
+    notifier = f"tests.dags.notifier.FileNotifier: {{file: {sent}, text: '{{{{ dag.dag_id }}}}: {{{{ exception }}}}'}}"
+    (corpora / "pumps.yaml").write_text(f"name: pumps\nsource: ../gone\noperations: {{notify: {{{notifier}}}}}\n")
+    env = airflow_env | {"INSET_CORPORA": str(corpora)}
+    assert airflow(env, "db", "migrate").returncode == 0
+    airflow(env, "dags", "test", "refresh_pumps")
+    assert states(env)["plan"] == "failed"
+    (line,) = sent.read_text().splitlines()
+    assert line.startswith(f"refresh_pumps: source {tmp_path / 'gone'} is not a folder")

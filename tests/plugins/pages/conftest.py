@@ -1,15 +1,9 @@
 """The pages, with a user who is logged in."""
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-
-# Airflow writes its settings there as soon as it is imported.
-os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="inset-airflow-"))
-
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import FastAPI

@@ -1,4 +1,4 @@
-# Bare machine: Python 3.11 or 3.12, git and make. Everything else goes into .venv.
+# Bare machine: Python 3.11 or 3.12, git and make. Everything else goes into .venv, but kfp, which excludes packages of the lock.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3 || echo python3)
 BIN := .venv/bin
@@ -9,10 +9,11 @@ PYTEST := $(BIN)/pytest -n logical --maxprocesses 4
 RUNS_WITH := airflow endpoints models ray serve weaviate
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.installed-all
+KUBEFLOW := .venv-kubeflow/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup demo check test pin e2e test-all format lock bench clean
+.PHONY: help install setup demo check test pin e2e test-all format lock kubeflow bench clean
 
 help: ## say what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +38,7 @@ test: $(DEVELOPED) ## the tests that take seconds
 pin: $(DEVELOPED) ## pin what the steps make to their versions, where those went up
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
-e2e: $(DEVELOPED) ## the slower tests: whole refreshes, Airflow, a browser
+e2e: $(DEVELOPED) $(KUBEFLOW) ## the slower tests: whole refreshes, Airflow, a browser
 	$(PYTEST) --dist loadfile -m "slow or live"
 
 test-all: test e2e ## every test
@@ -50,6 +51,11 @@ lock: ## resolve the dependencies anew, as far as pyproject.toml asks for it
 	@test -x $(BIN)/uv || $(MAKE) install  # not by a prerequisite: what the lock lacks can't be installed by it
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --custom-compile-command "make lock" --quiet -o $(LOCK)
+	$(BIN)/uv pip compile infra/kubeflow/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --custom-compile-command "make lock" --quiet -o infra/kubeflow/requirements.txt
+
+kubeflow: $(KUBEFLOW) ## compile the Kubeflow pipeline; kfp is in .venv-kubeflow: 60 MB
+	@.venv-kubeflow/bin/python -m infra.kubeflow.pipeline
 
 bench: $(DEVELOPED) ## every benchmark, beside its goal
 	@set -e; for file in bench/*.py; do \
@@ -57,10 +63,15 @@ bench: $(DEVELOPED) ## every benchmark, beside its goal
 
 clean: ## remove caches and what builds leave; .venv and the index in .inset stay
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml $(LOCK) infra/install.sh
 	@sh infra/install.sh $(PYTHON) $(RUNS_WITH)
+	@touch $@
+
+$(KUBEFLOW): infra/kubeflow/requirements.txt
+	@$(PYTHON) -m venv --clear .venv-kubeflow
+	@.venv-kubeflow/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 $(DEVELOPED): pyproject.toml $(LOCK) infra/install.sh

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -25,7 +25,8 @@ def step(
     version: Annotated[str | None, typer.Option(help="The version that step plan named; the other steps need it.")] = None,
     shards: Annotated[str | None, typer.Option(help="Numbers of the shards to parse, such as 0,8; default: all.")] = None,
     groups: Annotated[int, typer.Option(min=1, max=500, help="Most groups of shards that step plan makes.")] = 8,
-    out: Annotated[Path | None, typer.Option(help="File for what step plan prints.")] = None,
+    version_out: Annotated[Path | None, typer.Option(help="File in which step plan writes the version.")] = None,
+    shards_out: Annotated[Path | None, typer.Option(help="File in which step plan writes shards, a JSON list.")] = None,
 ) -> None:
     """Run one step of a refresh, in a container of its own; all steps share the corpus's store.
 
@@ -43,25 +44,31 @@ def step(
     if name == _RELEASE:
         refresh.release()
     elif name == Stage.PLAN:
-        planned = json.dumps(_plan(refresh, groups))
-        if out is not None:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            out.write_text(planned)
-        sys.stdout.write(planned + "\n")
+        planned = _plan(refresh, groups)
+        for file, text in ((version_out, planned.version), (shards_out, json.dumps(planned.shards))):
+            if file is not None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+        sys.stdout.write(json.dumps(planned._asdict()) + "\n")
     elif version is None:
         raise UserError(f"step {name}: name the version that step plan printed: --version VERSION")
     else:
         _work(refresh, Stage(name), version, [int(number) for number in shards.split(",")] if shards else None)
 
 
-def _plan(refresh: "RefreshRun", groups: int) -> dict[str, object]:
+class _Planned(NamedTuple):
+    version: str
+    shards: list[str]
+
+
+def _plan(refresh: "RefreshRun", groups: int) -> _Planned:
     from pipeline.run_log import log_plan
 
     made = refresh.plan()
     log_plan(made)
     numbers = [str(number) for number in range(len(made.shards))]
     parts = [",".join(numbers[first::groups]) for first in range(min(groups, len(numbers)))]
-    return {"version": made.version, "shards": parts if made.outcome == "build" else []}
+    return _Planned(made.version, parts if made.outcome == "build" else [])
 
 
 def _work(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] | None) -> None:

@@ -119,19 +119,21 @@ def test_the_steps_of_a_container_pipeline_publish_a_version(corpus_file: Path) 
         done = CliRunner().invoke(app, ["step", name, str(corpus_file), "run-1", *more])
         assert done.exit_code == 0, done.output
 
-    out = corpus_file.parent / "planned.json"
-    step("plan", "--groups", "1", "--out", str(out))
-    planned = json.loads(out.read_text())
-    assert planned["shards"] == [",".join(map(str, range(len(planned["shards"][0].split(",")))))]
-    for shards in planned["shards"]:
-        step("parse", "--version", planned["version"], "--shards", shards)
+    def plan(*more: str) -> tuple[str, list[str]]:
+        files = [corpus_file.parent / "planned" / name for name in ("version", "shards")]
+        step("plan", "--version-out", str(files[0]), "--shards-out", str(files[1]), *more)
+        return files[0].read_text(), json.loads(files[1].read_text())
+
+    version, groups = plan("--groups", "1")
+    assert groups == [",".join(map(str, range(len(groups[0].split(",")))))]
+    for shards in groups:
+        step("parse", "--version", version, "--shards", shards)
     for name in [*ON_A_VERSION, "publish", "release"]:
-        step(name, "--version", planned["version"])
+        step(name, "--version", version)
     pointer = read_pointer(open_workspace(str(corpus_file)).store)
     assert pointer is not None
-    assert pointer.version == planned["version"]
-    step("plan", "--out", str(out))
-    assert json.loads(out.read_text()) == {"version": planned["version"], "shards": []}
-    step("check", "--version", planned["version"])
-    step("publish", "--version", planned["version"])
+    assert pointer.version == version
+    assert plan() == (version, [])
+    step("check", "--version", version)
+    step("publish", "--version", version)
     step("release")

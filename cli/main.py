@@ -54,6 +54,7 @@ VersionOption = Annotated[str | None, typer.Option(help=f"A version{_NAMES}; by 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 REFUSED = 3
+_NAMED = 10
 
 _RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
 
@@ -149,6 +150,9 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             f"{counts.documents} documents, {counts.pages} pages, {counts.tags} tags, {counts.rows} rows; "
             f"{counts.quarantined} in quarantine"
         )
+        if gone := result.plan.sources.get("gone"):
+            more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+            say(f"  gone from the source: {', '.join(gone[:_NAMED])}{more}")
         for failure, pages in _by_document(result.failures):
             read = f"partly read: {_of(pages)} of" if pages else "quarantine:"
             what = "to describe:" if failure.step == Step.CAPTION else read

@@ -138,13 +138,13 @@ QUARANTINE = Gate(
     remedy="to see why: inset quarantine {corpus}; correct them, or {ease}",
 )
 FEW_GONE = 2
-"""Documents that may be gone from the source whatever share they are: a person removes so many on purpose."""
+"""Documents that may be gone from the source, unless they are half of it: a person removes so many on purpose."""
 
 DOCUMENTS_GONE = Gate(
     name="documents not gone",
     key="max_documents_gone",
     default=0.1,
-    means=f"Share of the live version's documents that may be gone from the source; {FEW_GONE} always may.",
+    means=f"Share of the live version's documents that may be gone from the source; {FEW_GONE} may unless they are half.",
     remedy="put them back; if they are to go, {ease}",
 )
 RECALL = Gate(

@@ -401,7 +401,8 @@ def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str)
 def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bounds: Bounds) -> GateResult:
     """Check how many indexed documents of the live version the source no longer has, under their or another name.
 
-    The value is 0 while no more than ``FEW_GONE`` are gone. ``before`` is the live version's ledger, [] without one.
+    The value is 0 while no more than ``FEW_GONE`` are gone and these are less than half.
+    ``before`` is the live version's ledger, [] without one.
     """
     sources, doc_ids = {row.source for row in ledger}, {row.doc_id for row in ledger}
     had = {row.doc_id: row.source for row in reversed(before) if row.status is Status.INDEXED}
@@ -411,8 +412,9 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
     named = f": {', '.join(gone[:EXAMPLES])}" if gone else ""
     rest = f" and {len(gone) - EXAMPLES} more" if len(gone) > EXAMPLES else ""
     found = f"{len(gone)} of {len(had)} documents of the live version are gone from the source ({share:.0%})"
+    many = len(gone) == FEW_GONE and share >= 0.5
     allowed = f"{bounds.of(DOCUMENTS_GONE):.0%}, or {FEW_GONE}, allowed"
-    return DOCUMENTS_GONE.judge(share if len(gone) > FEW_GONE else 0.0, bounds, f"{found}, {allowed}{named}{rest}")
+    return DOCUMENTS_GONE.judge(share if len(gone) > FEW_GONE or many else 0.0, bounds, f"{found}, {allowed}{named}{rest}")
 
 
 def _fault(name: str, load: Callable[[str], bytes]) -> str | None:

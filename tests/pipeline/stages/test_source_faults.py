@@ -187,3 +187,14 @@ def test_a_source_that_falls_back_to_an_earlier_version_is_compared_with_the_liv
     assert pointer is not None
     assert pointer.version == live.version
     assert refresh(published).version == fallen.version, "refused once, and not built again"
+
+
+def test_half_of_a_small_corpus_doesnt_vanish_unseen(published: Workspace, pdfs: Path) -> None:
+    for number, name in enumerate(("belt", "crane"), 5):
+        write_manual(pdfs / f"{name}.pdf", f"{name} drive", seed=number)
+    assert refresh(published).published
+    for name in ("belt", "crane"):
+        (pdfs / f"{name}.pdf").unlink()
+    result = refresh(open_workspace(str(write_corpus(pdfs.parent, "gates: {max_row_loss: 1}\n"))))
+    (refusal,) = [gate for gate in result.gates if not gate.passed]
+    assert "2 of 4 documents of the live version are gone from the source (50%)" in refusal.message

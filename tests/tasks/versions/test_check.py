@@ -472,11 +472,11 @@ def test_a_picture_is_by_its_text_if_a_block_next_to_it_is_read_next(order: tupl
 
 
 class TestDocumentsGone:
-    @pytest.mark.parametrize(("before", "now"), [(0, 5), (10, 10), (4, 2), (30, 27)])
+    @pytest.mark.parametrize(("before", "now"), [(0, 5), (10, 10), (5, 3), (30, 27)])
     def test_holds(self, before: int, now: int) -> None:
         assert documents_gone(ledger(now, 0), ledger(before, 0), GateOptions()).passed
 
-    @pytest.mark.parametrize(("before", "now", "share"), [(29, 26, 3 / 29), (8, 4, 0.5), (3, 0, 1.0)])
+    @pytest.mark.parametrize(("before", "now", "share"), [(29, 26, 3 / 29), (8, 4, 0.5), (3, 0, 1.0), (4, 2, 0.5)])
     def test_fails_and_names_them(self, before: int, now: int, share: float) -> None:
         gate = documents_gone(ledger(now, 0), ledger(before, 0), GateOptions())
         assert not gate.passed

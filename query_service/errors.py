@@ -18,7 +18,8 @@ class Problem(BaseModel):
     """What went wrong."""
 
     code: str = Field(
-        description="not_found, bad_request, invalid, unreadable, unavailable, method_not_allowed, too_large or internal."
+        description="not_found, bad_request, invalid, unreadable, unauthorized, forbidden, too_many_requests, unavailable, "
+        "method_not_allowed, too_large or internal."
     )
     message: str = Field(description="One line for a person.")
 
@@ -32,11 +33,14 @@ class ErrorBody(BaseModel):
 _SHOWN = 500
 """Maximum characters of a mistake, which may quote what was sent."""
 
-_HTTP_CODES = {
+HTTP_CODES = {
+    401: "unauthorized",
+    403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
     413: "too_large",
     422: "invalid",
+    429: "too_many_requests",
     431: "too_large",
     503: "unavailable",
 }
@@ -76,7 +80,7 @@ def install(app: FastAPI) -> None:
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
         message = f"there is nothing at {request.url.path}" if error.detail == "Not Found" else error.detail
         headers = dict(error.headers or {})
-        return error_response(error.status_code, _HTTP_CODES.get(error.status_code, "bad_request"), message, headers)
+        return error_response(error.status_code, HTTP_CODES.get(error.status_code, "bad_request"), message, headers)
 
 
 def one_line(message: str) -> str:

@@ -15,13 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
 from query_service import access_log
-from query_service.access import Access, AccessControl, Key, KeyFile, access_of, digest, key_line, new_key, origins_of
+from query_service.access import KEY_PREFIX, Access, AccessControl, Key, KeyFile, access_of, digest, key_line, origins_of
 from query_service.access_log import LOGS, LogOptions
 from query_service.app import create_app
 from schemas.errors import UserError
 from tests.query_service.fake_corpus import FIGURE_ID, LIVE, FakeCorpus
 
-KEY, OTHER, OLD, MONITOR, FEW = (new_key() for _ in range(5))
+KEY, OTHER, OLD, MONITOR, FEW, UNKNOWN = (f"{KEY_PREFIX}{name}{'aB3-_' * 8}" for name in "abcdef")
 SEARCH = {"query": "where is the secret valve"}
 LOCAL = ("127.0.0.1", 50_000)
 REMOTE = ("192.0.2.7", 50_000)
@@ -84,8 +84,8 @@ class TestKeys:
         [
             ([], "a key is needed"),
             ([("x-api-key", "")], "a key is needed"),
-            ([("x-api-key", new_key())], "is not known"),
-            ([("authorization", f"Bearer {new_key()}")], "is not known"),
+            ([("x-api-key", UNKNOWN)], "is not known"),
+            ([("authorization", f"Bearer {UNKNOWN}")], "is not known"),
             ([("authorization", f"Bearer {KEY[:-1]}")], "is not known"),
             ([("authorization", f"Bearer {KEY}x")], "is not known"),
             ([("authorization", f"Bearer {KEY.upper()}")], "is not known"),
@@ -144,6 +144,7 @@ class TestScopes:
             ("GET", "/answers"),
             ("GET", f"/figures/{FIGURE_ID}"),
             ("GET", f"/figures/{FIGURE_ID}/similar"),
+            ("GET", f"/documents/{FIGURE_ID}"),
             ("GET", f"/documents/{FIGURE_ID}.pdf"),
             ("GET", f"/documents/{FIGURE_ID}/pages/1.png"),
             ("POST", "/search"),

@@ -60,7 +60,7 @@ from query_service.admission import (
     late,
 )
 from query_service.conditional import file_response
-from query_service.errors import ErrorBody, one_line
+from query_service.errors import Problem, one_line
 from query_service.guard import Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.metrics import Metrics, metrics_of
@@ -171,13 +171,13 @@ class _Check:
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorBody, "description": "A mistake that only the corpus can see, such as a filter it doesn't know."},
-    401: {"model": ErrorBody, "description": "A key is needed, or the one that is sent is unknown or has expired."},
-    403: {"model": ErrorBody, "description": "The key may not ask for this."},
-    404: {"model": ErrorBody, "description": "No such corpus, version, document, page or figure."},
-    422: {"model": ErrorBody, "description": "The request is not well-formed."},
-    429: {"model": ErrorBody, "description": "The key sends too many requests; Retry-After says when to go on."},
-    503: {"model": ErrorBody, "description": "The index or the store does not answer now; try again."},
+    400: {"model": Problem, "description": "A mistake that only the corpus can see, such as a filter it doesn't know."},
+    401: {"model": Problem, "description": "A key is needed, or the one that is sent is unknown or has expired."},
+    403: {"model": Problem, "description": "The key may not ask for this."},
+    404: {"model": Problem, "description": "No such corpus, version, document, page or figure."},
+    422: {"model": Problem, "description": "The request is not well-formed."},
+    429: {"model": Problem, "description": "The key sends too many requests; Retry-After says when to go on."},
+    503: {"model": Problem, "description": "The index or the store does not answer now; try again."},
 }
 
 
@@ -478,6 +478,11 @@ def api_page() -> FileResponse:
     return FileResponse(WEB / "api.html")
 
 
+class _Service(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        return errors.describe_problems(super().openapi())
+
+
 def create_app(
     corpora: Mapping[str, PublishedCorpus],
     *,
@@ -512,7 +517,7 @@ def create_app(
         admission.close()
         await asyncio.to_thread(close)  # the other threads may all be at work
 
-    app = FastAPI(
+    app = _Service(
         title="Inset",
         version=API_VERSION,
         summary="Search and answers over published corpora of technical PDFs, every figure in its place.",

@@ -1,6 +1,8 @@
-"""Error responses: ``{"error": {"code": ..., "message": one line for a person}}``."""
+"""Error responses: problem details (RFC 9457), with a ``code`` for programs and a ``detail`` of one line for people."""
 
 import logging
+from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,19 +17,19 @@ _logger = logging.getLogger("inset.query_service")
 
 
 class Problem(BaseModel):
-    """What went wrong."""
+    """The body of every response that is not a success: problem details by RFC 9457."""
 
+    type: str = Field("about:blank", description="about:blank: title is that of the status.")
+    title: str
+    status: int
+    detail: str = Field(description="One line for a person.")
     code: str = Field(
         description="not_found, bad_request, invalid, unreadable, unauthorized, forbidden, too_many_requests, unavailable, "
         "method_not_allowed, too_large or internal."
     )
-    message: str = Field(description="One line for a person.")
 
 
-class ErrorBody(BaseModel):
-    """The body of every response that is not a success."""
-
-    error: Problem
+PROBLEM = "application/problem+json"
 
 
 _SHOWN = 500
@@ -103,5 +105,20 @@ def explained(error: RequestValidationError) -> str:
 
 def error_response(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return an error response."""
-    body = ErrorBody(error=Problem(code=code, message=one_line(message)))
-    return JSONResponse(body.model_dump(), status, headers)
+    return JSONResponse(problem(status, code, message).model_dump(), status, headers, PROBLEM)
+
+
+def problem(status: int, code: str, message: str) -> Problem:
+    """Return the body of an error response."""
+    return Problem(title=HTTPStatus(status).phrase, status=status, detail=one_line(message), code=code)
+
+
+def describe_problems(contract: dict[str, Any]) -> dict[str, Any]:
+    """Correct the media type of errors in an OpenAPI document, which FastAPI takes for that of successes."""
+    for path in contract["paths"].values():
+        for operation in path.values():
+            for response in operation["responses"].values():
+                content = response.get("content", {})
+                if content.get("application/json", {}).get("schema") == {"$ref": "#/components/schemas/Problem"}:
+                    content[PROBLEM] = content.pop("application/json")
+    return contract

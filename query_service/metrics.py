@@ -8,6 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 
 from pipeline.published.corpus import PublishedCorpus
 from query_service.access import METRICS
+from query_service.errors import Problem
 from schemas.answers import AnswerEvent, AnswerFinished
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -74,7 +75,12 @@ def metrics_of(request: Request) -> Metrics:
     return cast(Metrics, request.app.state.metrics)
 
 
-router = APIRouter()
+router = APIRouter(
+    responses={
+        401: {"model": Problem, "description": "A key is needed."},
+        403: {"model": Problem, "description": "The key may not read metrics."},
+    }
+)
 
 
 @router.get(

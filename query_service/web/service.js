@@ -22,7 +22,7 @@ async function read(response) {
 }
 
 function failure(body, fallback) {
-  const message = body?.error?.message;
+  const message = body?.detail;
   return new Error(message ? begun(message) : fallback);
 }
 

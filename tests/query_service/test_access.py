@@ -112,8 +112,8 @@ class TestKeys:
         encoded = [(name.encode(), value if isinstance(value, bytes) else value.encode()) for name, value in headers]
         for path in ("/v1/corpora", "/v1/corpora/pumps", "/v1/corpora/none", "/metrics", "/anything", "//v1/corpora"):
             refused = keyed.get(path, headers=encoded)
-            assert (refused.status_code, refused.json()["error"]["code"]) == (401, "unauthorized")
-            assert line in refused.json()["error"]["message"]
+            assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+            assert line in refused.json()["detail"]
             assert refused.headers["www-authenticate"].startswith('Bearer realm="inset"')
             assert KEY not in refused.text
 
@@ -188,8 +188,8 @@ class TestLimits:
     @pytest.mark.parametrize("body", [{"k": 6}, {"k": 100}, {"steps": {"select": {"k": 6}}}])
     def test_more_hits_than_a_key_may_have_are_refused(self, keyed: TestClient, body: Mapping[str, Any]) -> None:
         refused = keyed.post("/v1/corpora/pumps/search", json={**SEARCH, **body}, headers=bearer(FEW))
-        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
-        assert "5 hits at most" in refused.json()["error"]["message"]
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        assert "5 hits at most" in refused.json()["detail"]
 
     def test_similar_figures_count_as_hits(self, keyed: TestClient) -> None:
         path = f"/v1/corpora/pumps/figures/{FIGURE_ID}/similar"

@@ -29,9 +29,11 @@ PAGE = f"{BASE}/documents/{DOC_ID}/pages/3.png"
 
 def error_of(response: Any) -> tuple[int, str, str]:
     body = response.json()
-    assert set(body) == {"error"}
-    assert "\n" not in body["error"]["message"]
-    return response.status_code, body["error"]["code"], body["error"]["message"]
+    assert set(body) == {"type", "title", "status", "detail", "code"}
+    assert response.headers["content-type"] == "application/problem+json"
+    assert body["status"] == response.status_code
+    assert "\n" not in body["detail"]
+    return response.status_code, body["code"], body["detail"]
 
 
 def serve(

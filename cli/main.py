@@ -16,6 +16,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 from rich.filesize import decimal
 
+from cli.key import key
 from cli.status import status
 from cli.step import step
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
@@ -839,14 +840,57 @@ def serve(
         float,
         typer.Option(min=100, help="Estimated milliseconds of one core above which a request is refused as too expensive."),
     ] = 10_000.0,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="INSET_KEYS",
+            help="Answer only requests with a key of this file; 'inset key' makes keys. It is read again when it changes.",
+        ),
+    ] = None,
+    trusted_header: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A header in which a proxy names the user, such as X-Forwarded-User; believed from loopback and "
+            "--trusted-proxy alone. Its users see all corpora.",
+        ),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Address or network of a proxy, such as 10.0.0.0/8. May be repeated."),
+    ] = None,
+    open_to_all: Annotated[
+        bool, typer.Option("--open", help="Serve other addresses than loopback without keys, to everyone who reaches them.")
+    ] = False,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Pages of this origin may call the service, such as https://example.org. May be repeated.",
+        ),
+    ] = None,
+    log_questions: Annotated[bool, typer.Option("--log-questions", help="Log the text of questions.")] = False,
+    slow: Annotated[float, typer.Option(min=0, help="Seconds above which a request is logged as slow.")] = 5.0,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
+    from query_service.access import access_of, origins_of
+    from query_service.access_log import LogOptions
     from query_service.corpora import open_app
     from query_service.hosts import trusted
     from query_service.serve import serve as serve_app
 
-    served = open_app(corpora or [], trusted(host, allow_host or []), max_price=max_price, deadline_s=deadline)
+    access = access_of(host, keys=keys, header=trusted_header, proxies=trusted_proxy or [], is_open=open_to_all)
+    served = open_app(
+        corpora or [],
+        trusted(host, allow_host or []),
+        max_price=max_price,
+        deadline_s=deadline,
+        access=access,
+        logs=LogOptions(slow, log_questions),
+        origins=origins_of(cors_origin or []),
+    )
     if as_json:
         print_json({"address": f"http://{host}:{port}/"})
     serve_app(served, host=host, port=port)
@@ -877,6 +921,7 @@ def doctor(
         raise typer.Exit(2)
 
 
+app.command()(key)
 app.command()(status)
 app.command()(step)
 

@@ -100,6 +100,11 @@ class Admission:
         self._working = 0.0
         self._waiting: dict[asyncio.Future[None], None] = {}
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for capacity."""
+        return len(self._waiting)
+
     def price_of_search(self, corpus: PublishedCorpus, query: Query) -> float:
         """Return the price of a search.
 

@@ -16,7 +16,7 @@
     GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/tagged.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
-    GET  /healthz, /readyz, /openapi.json
+    GET  /healthz, /readyz, /metrics, /openapi.json
     GET  /, /api                          the web page, and the reference of this API
 
 Artifacts take a ``version``, by default the live one. HEAD is answered like GET.
@@ -39,6 +39,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
@@ -46,7 +47,9 @@ from pydantic import BaseModel, Field
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from pipeline.published.corpus import PublishedCorpus
-from query_service import errors
+from query_service import errors, metrics
+from query_service.access import CORS, Access, AccessControl, check_k, visible, within
+from query_service.access_log import LOGS, LogOptions, Observed, Routed, describe, note_corpus
 from query_service.admission import (
     ANSWER_DEADLINES,
     DEADLINE_S,
@@ -57,9 +60,10 @@ from query_service.admission import (
     late,
 )
 from query_service.conditional import file_response
-from query_service.errors import ErrorBody, one_line
+from query_service.errors import Problem, one_line
 from query_service.guard import Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
+from query_service.metrics import Metrics, metrics_of
 from query_service.requests import (
     AnswerRequest,
     BoxText,
@@ -105,7 +109,7 @@ class Readiness(BaseModel):
 
 
 def _corpora(request: Request) -> Mapping[str, PublishedCorpus]:
-    return cast(Mapping[str, PublishedCorpus], request.app.state.corpora)
+    return visible(request, cast(Mapping[str, PublishedCorpus], request.app.state.corpora))
 
 
 def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
@@ -113,6 +117,7 @@ def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
     if corpus not in corpora:
         known = f"served here: {', '.join(corpora)}" if corpora else "none is served here"
         raise NotFoundError(f"there is no corpus '{corpus}'; {known}")
+    note_corpus(request, corpus)
     return corpora[corpus]
 
 
@@ -166,10 +171,13 @@ class _Check:
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorBody, "description": "A mistake that only the corpus can see, such as a filter it doesn't know."},
-    404: {"model": ErrorBody, "description": "No such corpus, version, document, page or figure."},
-    422: {"model": ErrorBody, "description": "The request is not well-formed."},
-    503: {"model": ErrorBody, "description": "The index or the store does not answer now; try again."},
+    400: {"model": Problem, "description": "A mistake that only the corpus can see, such as a filter it doesn't know."},
+    401: {"model": Problem, "description": "A key is needed, or the one that is sent is unknown or has expired."},
+    403: {"model": Problem, "description": "The key may not ask for this."},
+    404: {"model": Problem, "description": "No such corpus, version, document, page or figure."},
+    422: {"model": Problem, "description": "The request is not well-formed."},
+    429: {"model": Problem, "description": "The key sends too many requests; Retry-After says when to go on."},
+    503: {"model": Problem, "description": "The index or the store does not answer now; try again."},
 }
 
 
@@ -196,7 +204,7 @@ _EVENTS = {  # before OpenAPI 3.2, the schema of an event stream describes one e
     }
 }
 
-_listing = APIRouter()
+_listing = APIRouter(responses={code: _ERRORS[code] for code in (401, 403, 429)})
 _operations = APIRouter()
 _v1 = APIRouter(prefix="/v1/corpora", responses=_ERRORS)
 _questions = APIRouter(prefix="/v1/corpora", responses=_ERRORS, route_class=QuestionRoute)
@@ -238,7 +246,8 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
 
     422: the request is too expensive. 503: too many requests are waiting, or this one took too long.
     """
-    query, admission = body.as_query(), _admission(request)
+    describe(request, question=body.query, preset=body.preset, k=body.k)
+    query, admission = await run_in_threadpool(within, request, corpus, body.as_query()), _admission(request)
     asked = await run_in_threadpool(admission.price_of_search, corpus, query)
     found = await admission.reply(request, asked, lambda stopped: as_json(corpus.search(query, stopped)))
     return Response(status_code=_CLIENT_GONE) if found is None else Response(found, media_type="application/json")
@@ -259,6 +268,8 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     everything before) or ``error``. Calls of models end when the client disconnects.
     """
     query, admission = body.as_query(), _admission(request)
+    describe(request, question=body.question, preset=body.preset, answer=body.answer)
+    check_k(request, query.steps.get("select", {}).get("k"))
     asked = await run_in_threadpool(admission.price_of_answer, corpus, query)
     deadline_s = admission.deadline_s * ANSWER_DEADLINES
     events = events_of(
@@ -268,6 +279,7 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
         lambda: late(deadline_s),
         deadline_s,
     )
+    events = metrics_of(request).answered(corpus.name, events)
     if body.stream or "text/event-stream" in request.headers.get("accept", ""):
         first = await anext(events, None)  # errors before the first event get their own status
         if first is None:
@@ -322,6 +334,7 @@ async def similar(
 
     The first comparison by hash of a version takes a while; meanwhile 503 gives the progress.
     """
+    check_k(request, k)
     found = await _admission(request).reply(
         request,
         RETRIEVER + HIT * k,
@@ -438,8 +451,11 @@ async def healthz() -> Health:
 def readyz(request: Request, response: Response) -> Readiness:
     """Whether every corpus has a live version that can be searched; each is searched every few seconds at most."""
     corpora = _corpora(request)
-    reasons = dict(request.app.state.check.problems())
-    if not corpora:
+    problems = request.app.state.check.problems()
+    reasons = {name: problem for name, problem in problems.items() if name in corpora}
+    if len(reasons) < len(problems):
+        reasons["*"] = "a corpus that this request may not see can't be searched"
+    elif not request.app.state.corpora:
         reasons["*"] = "no corpus is configured"
     if reasons:
         response.status_code = 503
@@ -462,12 +478,20 @@ def api_page() -> FileResponse:
     return FileResponse(WEB / "api.html")
 
 
+class _Service(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        return errors.describe_problems(super().openapi())
+
+
 def create_app(
     corpora: Mapping[str, PublishedCorpus],
     *,
     hosts: Sequence[str] = (),
     max_price: float = MOST_PRICE,
     deadline_s: float = DEADLINE_S,
+    access: Access | None = None,
+    logs: LogOptions = LOGS,
+    origins: Sequence[str] = (),
     close: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """Return the service.
@@ -477,6 +501,9 @@ def create_app(
         hosts: Host names of the service besides those of loopback: ``example.org``, ``*.example.org``, or ``*`` for any.
         max_price: Estimated milliseconds of one core above which a request is refused.
         deadline_s: Time for a search; an answer may take ``ANSWER_DEADLINES`` times as long.
+        access: Who may ask; everyone where None.
+        logs: What is logged of requests.
+        origins: Origins whose pages may call the service, such as ``https://example.org``.
         close: Called when the service ends.
     """
     check, admission = _Check(corpora), Admission(max_price, deadline_s)
@@ -490,7 +517,7 @@ def create_app(
         admission.close()
         await asyncio.to_thread(close)  # the other threads may all be at work
 
-    app = FastAPI(
+    app = _Service(
         title="Inset",
         version=API_VERSION,
         summary="Search and answers over published corpora of technical PDFs, every figure in its place.",
@@ -499,17 +526,25 @@ def create_app(
         generate_unique_id_function=_operation_id,
         lifespan=lifespan,
     )
+    measured = app.state.metrics = Metrics()
+    measured.waiting.set_function(lambda: admission.waiting)
+    for name, corpus in corpora.items():
+        measured.watch(name, corpus)
     app.state.corpora, app.state.check, app.state.admission = corpora, check, admission
     errors.install(app)
+    app.add_middleware(Routed)
+    app.add_middleware(AccessControl, access=access or Access())
     app.add_middleware(
         GZipMiddleware,
         minimum_size=1024,
         compresslevel=5,
         exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/pdf"),
     )
+    app.add_middleware(CORSMiddleware, allow_origins=origins, **CORS)
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
-    for router in (_listing, _v1, _questions, _operations, _pages):
+    app.add_middleware(Observed, metrics=measured, options=logs)
+    for router in (_listing, _v1, _questions, _operations, metrics.router, _pages):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=WEB), name="static")
     return app

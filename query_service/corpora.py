@@ -7,6 +7,8 @@ from fastapi import FastAPI
 
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.published.corpus import PublishedCorpus, open_published
+from query_service.access import Access
+from query_service.access_log import LOGS, LogOptions
 from query_service.admission import DEADLINE_S, MOST_PRICE
 from query_service.app import create_app
 from schemas.errors import UserError
@@ -17,7 +19,14 @@ _logger = logging.getLogger("inset.query_service")
 
 
 def open_app(
-    names: Sequence[str] = (), hosts: Sequence[str] = (), *, max_price: float = MOST_PRICE, deadline_s: float = DEADLINE_S
+    names: Sequence[str] = (),
+    hosts: Sequence[str] = (),
+    *,
+    max_price: float = MOST_PRICE,
+    deadline_s: float = DEADLINE_S,
+    access: Access | None = None,
+    logs: LogOptions = LOGS,
+    origins: Sequence[str] = (),
 ) -> FastAPI:
     """Return the service for some corpora.
 
@@ -27,6 +36,9 @@ def open_app(
         hosts: Host names of the service besides those of loopback.
         max_price: Estimated milliseconds of one core above which a request is refused.
         deadline_s: Time for a search, in seconds.
+        access: Who may ask; everyone where None.
+        logs: What is logged of requests.
+        origins: Origins whose pages may call the service.
 
     Raises:
         UserError: A named corpus file is missing or wrong, or there is no corpus.
@@ -37,7 +49,16 @@ def open_app(
         raise UserError("there is no corpus to serve; make one with: inset init")
     prepare()
     corpora = {corpus.name: corpus for corpus in sorted(opened, key=lambda corpus: corpus.name)}
-    return create_app(corpora, hosts=hosts, max_price=max_price, deadline_s=deadline_s, close=drawer.close)
+    return create_app(
+        corpora,
+        hosts=hosts,
+        max_price=max_price,
+        deadline_s=deadline_s,
+        access=access,
+        logs=logs,
+        origins=origins,
+        close=drawer.close,
+    )
 
 
 def _healthy(drawer: PageDrawer) -> Iterator[PublishedCorpus]:

@@ -1,6 +1,8 @@
-"""Error responses: ``{"error": {"code": ..., "message": one line for a person}}``."""
+"""Error responses: problem details (RFC 9457), with a ``code`` for programs and a ``detail`` of one line for people."""
 
 import logging
+from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,28 +17,32 @@ _logger = logging.getLogger("inset.query_service")
 
 
 class Problem(BaseModel):
-    """What went wrong."""
+    """The body of every response that is not a success: problem details by RFC 9457."""
 
+    type: str = Field("about:blank", description="about:blank: title is that of the status.")
+    title: str
+    status: int
+    detail: str = Field(description="One line for a person.")
     code: str = Field(
-        description="not_found, bad_request, invalid, unreadable, unavailable, method_not_allowed, too_large or internal."
+        description="not_found, bad_request, invalid, unreadable, unauthorized, forbidden, too_many_requests, unavailable, "
+        "method_not_allowed, too_large or internal."
     )
-    message: str = Field(description="One line for a person.")
 
 
-class ErrorBody(BaseModel):
-    """The body of every response that is not a success."""
-
-    error: Problem
+PROBLEM = "application/problem+json"
 
 
 _SHOWN = 500
 """Maximum characters of a mistake, which may quote what was sent."""
 
-_HTTP_CODES = {
+HTTP_CODES = {
+    401: "unauthorized",
+    403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
     413: "too_large",
     422: "invalid",
+    429: "too_many_requests",
     431: "too_large",
     503: "unavailable",
 }
@@ -76,7 +82,7 @@ def install(app: FastAPI) -> None:
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
         message = f"there is nothing at {request.url.path}" if error.detail == "Not Found" else error.detail
         headers = dict(error.headers or {})
-        return error_response(error.status_code, _HTTP_CODES.get(error.status_code, "bad_request"), message, headers)
+        return error_response(error.status_code, HTTP_CODES.get(error.status_code, "bad_request"), message, headers)
 
 
 def one_line(message: str) -> str:
@@ -99,5 +105,20 @@ def explained(error: RequestValidationError) -> str:
 
 def error_response(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return an error response."""
-    body = ErrorBody(error=Problem(code=code, message=one_line(message)))
-    return JSONResponse(body.model_dump(), status, headers)
+    return JSONResponse(problem(status, code, message).model_dump(), status, headers, PROBLEM)
+
+
+def problem(status: int, code: str, message: str) -> Problem:
+    """Return the body of an error response."""
+    return Problem(title=HTTPStatus(status).phrase, status=status, detail=one_line(message), code=code)
+
+
+def describe_problems(contract: dict[str, Any]) -> dict[str, Any]:
+    """Correct the media type of errors in an OpenAPI document, which FastAPI takes for that of successes."""
+    for path in contract["paths"].values():
+        for operation in path.values():
+            for response in operation["responses"].values():
+                content = response.get("content", {})
+                if content.get("application/json", {}).get("schema") == {"$ref": "#/components/schemas/Problem"}:
+                    content[PROBLEM] = content.pop("application/json")
+    return contract

@@ -1,7 +1,6 @@
 """Middleware of every request: limits on the body, security headers, HEAD, and JSON for unexpected errors."""
 
 import asyncio
-import json
 import logging
 import secrets
 
@@ -9,7 +8,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from query_service.errors import error_response
+from query_service.errors import PROBLEM, error_response, problem
 
 BODY_LIMIT = 128 * 1024
 """Maximum bytes of a request body without its picture: a thousand ids take 70 KB."""
@@ -27,8 +26,8 @@ BODY_TIMEOUT_S = 20.0
 """Longest time to receive a request body."""
 
 HEADERS = {
-    "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; object-src 'none'; "
-    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "content-security-policy": "default-src 'self'; img-src 'self' blob:; base-uri 'none'; form-action 'self'; "
+    "object-src 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -104,8 +103,8 @@ class Guard:
             if started:
                 raise
             line = f"something went wrong here; the service's log has it under {reference}"
-            body = json.dumps({"error": {"code": "internal", "message": line}}).encode()
-            start_headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+            body = problem(500, "internal", line).model_dump_json().encode()
+            start_headers = [(b"content-type", PROBLEM.encode()), (b"content-length", str(len(body)).encode())]
             await with_headers({"type": "http.response.start", "status": 500, "headers": start_headers})
             await with_headers({"type": "http.response.body", "body": body})
         finally:

@@ -34,8 +34,7 @@ def serve(app: FastAPI, host: str = HOST, port: int = PORT) -> None:
 
     Args:
         app: What ``create_app`` returned.
-        host: Name or address to listen on. The service has no authentication: before it listens on other addresses than
-            loopback, put a proxy in front that has.
+        host: Name or address to listen on.
         port: 0 takes a free one; the log names it.
 
     Raises:
@@ -58,6 +57,8 @@ def server_of(app: FastAPI) -> uvicorn.Server:
             app,
             log_config=_logs(),
             server_header=False,
+            access_log=False,  # query_service.access_log has its own, without queries
+            proxy_headers=False,  # query_service.access believes the peer's own address alone
             ws="none",
             http="h11",  # the other parser has no limit on headers
             h11_max_incomplete_event_size=HEADER_BYTES,
@@ -78,6 +79,10 @@ def _logs() -> dict[str, Any]:
     logs = copy.deepcopy(LOGGING_CONFIG)
     logs["formatters"]["default"]["()"] = _Formatter
     logs["loggers"]["inset"] = {"handlers": ["default"], "level": "INFO"}
+    logs["formatters"]["json"] = {"format": "%(message)s"}
+    logs["handlers"]["json"] = {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stdout"}
+    for name in ("inset.access", "inset.slow"):
+        logs["loggers"][name] = {"handlers": ["json"], "level": "INFO", "propagate": False}
     return logs
 
 

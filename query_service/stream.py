@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from fastapi import Request
 from pydantic import BaseModel
 
-from query_service.errors import ErrorBody, Problem, one_line
+from query_service.errors import problem
 from schemas.answers import AnswerEvent
 from schemas.errors import InsetError
 from tasks.answering.trace import Stopped
@@ -92,10 +92,10 @@ async def as_server_sent(first: AnswerEvent, others: AsyncIterator[AnswerEvent])
         async for event in others:
             yield _server_sent(event.event, as_json(event))
     except InsetError as error:
-        yield _server_sent("error", _problem("unavailable", error.message))
+        yield _server_sent("error", _problem(503, "unavailable", error.message))
     except Exception:
         _logger.exception("an answer failed while it was streamed")
-        yield _server_sent("error", _problem("internal", "something went wrong here; the service's log says what"))
+        yield _server_sent("error", _problem(500, "internal", "something went wrong here; the service's log says what"))
 
 
 def as_json(reply: BaseModel) -> str:
@@ -111,5 +111,5 @@ def _server_sent(event: str, data: str) -> str:
     return f"event: {event}\ndata: {data}\n\n"
 
 
-def _problem(code: str, message: str) -> str:
-    return ErrorBody(error=Problem(code=code, message=one_line(message))).model_dump_json()
+def _problem(status: int, code: str, message: str) -> str:
+    return problem(status, code, message).model_dump_json()

@@ -67,6 +67,11 @@ class PublishedCorpus:
         """The corpus's name."""
         return self._workspace.corpus.name
 
+    @property
+    def versions_open(self) -> int:
+        """Versions that are open now."""
+        return len(self._versions)
+
     def versions(self) -> VersionList:
         """Return its versions, newest first."""
         with self._versions.reading():

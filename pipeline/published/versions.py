@@ -39,6 +39,10 @@ class OpenVersions:
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._was_live = False
 
+    def __len__(self) -> int:
+        """Return how many are open."""
+        return len(self._open)
+
     def nothing_live(self) -> str:
         """Return the message for a corpus without a published version."""
         return nothing_live(self._workspace.store, self._name)

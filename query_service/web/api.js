@@ -67,7 +67,7 @@ try {
     Object.entries(methods).map(([method, spec]) => operation(path, method, spec))));
   const known = new Map(Object.values(api.paths).flatMap(Object.values).flatMap(failures));
   $("errors").replaceChildren(
-    el("p", {}, "Every error, and 404, 405, 413 and 500 anywhere, has the same body: ", ...typeOf({ $ref: "ErrorBody" }), "."),
+    el("p", {}, "Every error, and 404, 405, 413 and 500 anywhere, has the same body: ", ...typeOf({ $ref: "Problem" }), "."),
     grid("Errors", [...known].sort().map(([status, response]) => el("tr", {},
       el("th", { scope: "row" }, el("code", {}, status)), el("td", {}, response.description)))));
   $("schemas").replaceChildren(...Object.entries(api.components.schemas).map(([name, spec]) => schema(name, spec)));

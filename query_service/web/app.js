@@ -1,4 +1,5 @@
 import { Drawing, colophon, image, nameOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
+import { askForKey } from "./key.js";
 import * as service from "./service.js";
 import { begun, blocks, count, el, fileName, labelsOf, languageName, markedBlocks, markedWords, plainName, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
@@ -118,6 +119,7 @@ async function start() {
     served = await service.overviews();
   } catch (error) {
     document.body.dataset.view = "home";
+    if (error.status === 401) return askForKey(error.message, start);
     notice("The corpora can’t be listed", error.message, start);
     return;
   }

@@ -1,12 +1,13 @@
 // Client of the HTTP API. Addresses are relative, so a proxy may serve it below a path.
 
+import { withKey } from "./key.js";
 import { begun } from "./text.js";
 
 const at = (corpus, rest = "") => `v1/corpora/${encodeURIComponent(corpus)}${rest}`;
 
 async function send(path, options) {
   try {
-    return await fetch(path, options);
+    return await fetch(path, withKey(options));
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The service can’t be reached. Is it running, and are you online?");
@@ -17,11 +18,11 @@ async function read(response) {
   let body = null;
   try { body = await response.json(); } catch (error) { if (error.name === "AbortError") throw error; }
   if (response.ok && body !== null) return body;
-  throw failure(body, `The service answered ${response.status}.`);
+  throw Object.assign(failure(body, `The service answered ${response.status}.`), { status: response.status });
 }
 
 function failure(body, fallback) {
-  const message = body?.error?.message;
+  const message = body?.detail;
   return new Error(message ? begun(message) : fallback);
 }
 

@@ -199,6 +199,10 @@ class FakeCorpus(PublishedCorpus):
             raise NotFoundError(f"there is no document {doc_id}")
         return DocumentInfo(version=version or LIVE, doc_id=doc_id, sources=[HIT.source], pages=4)
 
+    @property
+    def versions_open(self) -> int:
+        return 1
+
     def versions(self) -> VersionList:
         row = VersionRow(
             version=LIVE,

@@ -40,7 +40,7 @@ def test_a_request_that_is_too_expensive_is_refused_before_it_is_searched(path: 
     client = client_of(create_app({"pumps": corpus}))
     response = client.post(f"{BASE}/{path}", json={**body, "steps": {"rerank": [LATE] * 5}})
     assert response.status_code == 422
-    assert response.json()["error"]["message"].startswith("this request is too expensive: about 6")
+    assert response.json()["detail"].startswith("this request is too expensive: about 6")
     assert (corpus.queries, corpus.answer_queries) == ([], [])
 
 
@@ -99,7 +99,7 @@ def test_work_at_once_is_bounded_and_so_is_the_queue(monkeypatch: pytest.MonkeyP
     assert corpus.most_at_work == 2
     busy = next(reply for reply in replies if reply.status_code == 503)
     assert int(busy.headers["retry-after"]) > 0
-    assert busy.json()["error"]["message"] == "too many requests are waiting; try again"
+    assert busy.json()["detail"] == "too many requests are waiting; try again"
 
 
 def test_cheap_requests_pass_an_expensive_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +123,8 @@ def test_cheap_requests_pass_an_expensive_one(monkeypatch: pytest.MonkeyPatch) -
 def test_a_search_has_a_deadline_and_its_work_ends() -> None:
     corpus = Slow()
     reply = _asking(corpus, lambda client: client.post(f"{BASE}/search", json={"query": "x"}), deadline_s=0.1)
-    assert (reply.status_code, reply.json()["error"]["code"]) == (503, "unavailable")
-    assert reply.json()["error"]["message"].startswith("the request took longer than 0.1 s")
+    assert (reply.status_code, reply.json()["code"]) == (503, "unavailable")
+    assert reply.json()["detail"].startswith("the request took longer than 0.1 s")
     assert corpus.ended.wait(10)
 
 

@@ -29,9 +29,11 @@ PAGE = f"{BASE}/documents/{DOC_ID}/pages/3.png"
 
 def error_of(response: Any) -> tuple[int, str, str]:
     body = response.json()
-    assert set(body) == {"error"}
-    assert "\n" not in body["error"]["message"]
-    return response.status_code, body["error"]["code"], body["error"]["message"]
+    assert set(body) == {"type", "title", "status", "detail", "code"}
+    assert response.headers["content-type"] == "application/problem+json"
+    assert body["status"] == response.status_code
+    assert "\n" not in body["detail"]
+    return response.status_code, body["code"], body["detail"]
 
 
 def serve(
@@ -555,7 +557,8 @@ class TestHead:
         ],
     )
     def test_head_is_answered_like_get_without_the_body(self, client: TestClient, path: str) -> None:
-        got, head = client.get(path), client.head(path)
+        same = {"x-request-id": "same"}
+        got, head = client.get(path, headers=same), client.head(path, headers=same)
         assert head.content == b""
         assert (head.status_code, head.headers) == (got.status_code, got.headers)
 

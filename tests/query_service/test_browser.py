@@ -19,6 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 
+from query_service.access import Access, Key, KeyFile, digest, key_line, new_key
 from query_service.app import WEB, create_app
 from query_service.serve import listen
 from schemas.answers import (
@@ -96,12 +97,13 @@ def _page_after(
     script: str = "",
     *flags: str,
     release: Callable[[], None] = lambda: None,
+    access: Access | None = None,
 ) -> str:
     """Ask a question, run a script, click, and return what the page has become; ``flags`` are the browser's.
 
     The script calls ``release`` with a request for ``release``.
     """
-    app = create_app({"pumps": corpus})
+    app = create_app({"pumps": corpus}, access=access)
     app.get("/release")(release)
     app.get("/click.js")(lambda: Response(WANTED + script + CLICK, media_type="text/javascript"))
     app.get("/watch.js")(lambda: Response(WATCH, media_type="text/javascript"))
@@ -712,3 +714,37 @@ def test_nothing_is_wider_than_a_phone(tmp_path: Path) -> None:
     corpus = _answering(_answer(parts, model=long, rounds=[Round(query=long, evidence_ids=[], new=0)] * 2))
     html = _page_after(corpus, [], tmp_path, "q=valve", WIDTH, "--window-size=360,800")
     assert re.findall(r'data-wide="(.*?)"', html) == ["360 360"]
+
+
+GIVE = """
+const give = () => {
+  const form = document.getElementById("key");
+  if (form && !form.hidden && !document.body.dataset.given) {
+    document.body.dataset.given = "yes";
+    document.getElementById("key-text").value = "%s";
+    form.requestSubmit();
+  }
+  setTimeout(give, 20);
+};
+give();
+"""
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_key_is_asked_for_and_sent_with_every_request(
+    is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = new_key()
+    file = tmp_path / "keys.jsonl"
+    file.write_text(key_line(Key(name="reader", sha256=digest(key), corpora=("pumps",))))
+    driver = {"/driven", "/click.js", "/watch.js"}
+    monkeypatch.setattr("query_service.access._PUBLIC", {"/", *driver})
+    corpus = FakeCorpus("pumps")
+    corpus.files.pixels = draw(1)
+    html = _page_after(
+        corpus, [], tmp_path / "browser", script=GIVE % (key if is_known else "wrong"), access=Access(KeyFile(file))
+    )
+    form = re.findall(r'<form id="key"[^>]*>', html)[0]
+    assert ("hidden" in form, 'class="cite"' in html, 'src="blob:' in html) == (is_known, is_known, is_known)
+    assert ("The key is not known here" in html) != is_known
+    assert key not in html

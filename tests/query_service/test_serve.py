@@ -56,6 +56,14 @@ def test_a_traceback_in_the_log_runs_no_escape_sequence(capsys: pytest.CaptureFi
     assert "Traceback" in log.splitlines()[1]
 
 
+def test_the_access_log_is_json_alone_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    server = server_of(FastAPI())
+    logging.getLogger("inset.access").info('{"status": 200}')
+    assert capsys.readouterr() == ('{"status": 200}\n', "")
+    assert not server.config.access_log
+    assert not server.config.proxy_headers  # a client could name itself loopback
+
+
 Connect = Callable[[bytes], Awaitable[asyncio.StreamReader]]
 
 

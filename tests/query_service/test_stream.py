@@ -80,7 +80,7 @@ def test_what_goes_wrong_before_the_first_event_is_an_error_as_anywhere(stream: 
         yield
 
     response = client(writing(fails)).post(f"{BASE}/answer", json={"question": "?", "stream": stream})
-    assert (response.status_code, response.json()["error"]["message"]) == (503, "the engine is away")
+    assert (response.status_code, response.json()["detail"]) == (503, "the engine is away")
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_what_goes_wrong_later_is_the_last_event(error: Exception, code: str, sa
 
     events = events_in(client(writing(fails)).post(f"{BASE}/answer", json={"question": "?", "stream": True}).text)
     assert [name for name, _ in events] == ["start", "error"]
-    assert events[-1][1]["error"]["code"] == code
-    assert says in events[-1][1]["error"]["message"]
+    assert events[-1][1]["code"] == code
+    assert says in events[-1][1]["detail"]
 
 
 def test_what_a_request_says_reaches_the_corpus() -> None:

@@ -1,0 +1,487 @@
+"""Who may ask: API keys from a file, or a user whom a trusted proxy names.
+
+The key file has one JSON object a line, as ``inset key`` prints it; empty lines and lines that start with ``#`` are ignored. It
+is read again when it has changed. A file that is missing or wrong then, such as a half-written one, leaves the keys as they were.
+
+A key is 256 random bits, so one SHA-256 of it is enough: slow password hashes are for what a dictionary may hold.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import logging
+import math
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.functional_validators import AfterValidator
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.published.version import DEFAULT_K
+from query_service.errors import HTTP_CODES, error_response
+from schemas.errors import UserError
+from schemas.retrieval import Query
+
+EVERY = "*"
+"""The scope of a key for all corpora."""
+
+KEY_PREFIX = "inset_"
+"""Lets scanners of repositories recognise a key."""
+
+METRICS = "/metrics"
+
+CORS: dict[str, Any] = {
+    "allow_methods": ["GET", "POST"],
+    "allow_headers": ["authorization", "x-api-key", "content-type", "if-none-match", "range", "x-request-id"],
+    "expose_headers": ["accept-ranges", "content-range", "etag", "retry-after", "x-request-id"],
+}
+"""What pages of other origins may send and read. Cookies aren't among it: the service has none."""
+
+_NAME_LIMIT = 100
+"""Maximum characters of a name."""
+
+_PUBLIC = {"/", "/api", "/healthz", "/readyz", "/openapi.json"}
+_PUBLIC_FOLDER = "/static/"
+_CALLER = "inset.caller"
+_FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
+
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::\d{1,5})?")
+
+_logger = logging.getLogger("inset.query_service")
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+LOOPBACK_NETWORKS: tuple[Network, ...] = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+
+Value = TypeVar("Value")
+
+
+def _printable(name: str) -> str:
+    if not name.isprintable() or name != name.strip():
+        raise ValueError("a name has printable characters only, and no space at either end")
+    return name
+
+
+class Key(BaseModel):
+    """A line of the key file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=_NAME_LIMIT), AfterValidator(_printable)]
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the key, in hexadecimal.")
+    corpora: tuple[str, ...] = Field((), description="Corpora that it may see; * for all.")
+    expires: AwareDatetime | None = Field(None, description="From when it is refused; null: never.")
+    metrics: bool = Field(False, strict=True, description="Whether it may read /metrics.")
+    per_minute: int | None = Field(None, strict=True, gt=0, description="Requests a minute.")
+    concurrent: int | None = Field(None, strict=True, gt=0, description="Requests at once.")
+    max_k: int | None = Field(None, strict=True, gt=0, description="Most hits of a request.")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks; ``name`` is None where nobody has to say, ``key`` where none was needed."""
+
+    name: str | None = None
+    key: Key | None = None
+
+    def sees(self, corpus: str) -> bool:
+        """Return whether a corpus exists for the caller."""
+        return self.key is None or EVERY in self.key.corpora or corpus in self.key.corpora
+
+
+NOBODY = Caller(key=Key(name="nobody", sha256="0" * 64))
+"""Sees no corpus: a request without a key where keys are required, of a path that needs none."""
+
+
+def new_key() -> str:
+    """Return a new key: 256 random bits."""
+    return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+def digest(key: str) -> str:
+    """Return what the key file keeps of a key."""
+    return hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()
+
+
+class KeyFile:
+    """The keys of a file, read again when it has changed.
+
+    Raises:
+        UserError: The file is missing or wrong.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = _stamp(path)
+        self._keys = read_keys(path)
+
+    def keys(self) -> Sequence[Key]:
+        """Return the keys as the file has them, or had them when it was last whole."""
+        stamp = _stamp(self._path)
+        if stamp != self._stamp:
+            self._stamp = stamp  # before reading, so that a change meanwhile is seen the next time
+            try:
+                self._keys = read_keys(self._path)
+                _logger.info("the key file has changed: %d keys", len(self._keys))
+            except UserError as error:
+                _logger.error("%s; the keys stay as they were", error.message)
+        return self._keys
+
+    def find(self, key: str) -> Key | None:
+        """Return the entry of a key, expired or not."""
+        wanted, found = digest(key), None
+        for entry in self.keys():  # all of them, so that the time doesn't depend on which matches
+            if hmac.compare_digest(entry.sha256, wanted):
+                found = entry
+        return found
+
+
+def read_keys(path: Path) -> list[Key]:
+    """Return the keys of a file.
+
+    Raises:
+        UserError: It is missing or wrong. The message quotes nothing of it, since someone may have put a key there.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        raise UserError(f"key file {path}: {error.strerror}; make a key with: inset key NAME --corpora CORPUS") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"key file {path} is not UTF-8") from error
+    keys: list[Key] = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            keys.append(_parse(line, f"key file {path}, line {number}"))
+    times = Counter(key.sha256 for key in keys)
+    if doubled := {key.name for key in keys if times[key.sha256] > 1}:
+        names = ", ".join(sorted(doubled))
+        raise UserError(f"key file {path}: the same key is there twice ({names}); remove one of the lines")
+    return keys
+
+
+def _parse(line: str, where: str) -> Key:
+    try:
+        return Key.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        # A field's name may be a key that was written there by mistake.
+        what = (
+            f"{field}: {first['msg']}" if field.partition(".")[0] in Key.model_fields else first["type"].replace("_", " ")
+        )
+        raise UserError(f"{where}: {what}; write the line that inset key prints") from None
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Access:
+    """Decides who asks, and what they may.
+
+    Args:
+        keys: The keys; None where none are needed.
+        header: Name of the header in which a proxy names the user; None: no proxy does. Its users see every corpus.
+        proxies: Addresses from which the header is believed.
+        clock: Returns seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        keys: KeyFile | None = None,
+        *,
+        header: str | None = None,
+        proxies: Sequence[Network] = LOOPBACK_NETWORKS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._keys, self._header, self._proxies, self._clock = keys, header, proxies, clock
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has to say who asks."""
+        return self._keys is None and self._header is None
+
+    def caller(self, scope: Scope) -> Caller:
+        """Return who sends a request.
+
+        Raises:
+            HTTPException: 401, nobody known; 403, the path isn't for the caller.
+        """
+        path, headers = scope["path"], Headers(scope=scope)
+        if path == METRICS and _is_local(scope, headers):
+            return Caller()
+        is_public = path in _PUBLIC or path.startswith(_PUBLIC_FOLDER)
+        try:
+            caller = self._known(scope, headers)
+        except HTTPException:
+            if is_public:
+                return NOBODY
+            raise
+        if path == METRICS and not (caller.key and caller.key.metrics):
+            raise HTTPException(403, "metrics are for this machine, and for keys with metrics: true")
+        return caller
+
+    def _known(self, scope: Scope, headers: Headers) -> Caller:
+        if self.is_open:
+            return Caller()
+        if self._header is not None and (values := headers.getlist(self._header)) and self._is_proxy(scope):
+            return Caller(name=_user(values))
+        if self._keys is None:
+            raise _unknown("no user is named by a trusted proxy")
+        sent = _sent(headers)
+        if sent is None:
+            raise _unknown("a key is needed: send it as 'Authorization: Bearer KEY'")
+        key = self._keys.find(sent)
+        if key is None:
+            raise _unknown("the key is not known here", "invalid_token")
+        if key.expires is not None and key.expires.timestamp() <= self._clock():
+            raise _unknown("the key has expired", "invalid_token")
+        return Caller(key.name, key)
+
+    def _is_proxy(self, scope: Scope) -> bool:
+        return _is_in(scope, self._proxies)
+
+
+def _sent(headers: Headers) -> str | None:
+    """Return the key of a request; None where there is none.
+
+    Raises:
+        HTTPException: 401, there are several, or the header is malformed.
+    """
+    bearers, keys = headers.getlist("authorization"), headers.getlist("x-api-key")
+    if len(bearers) + len(keys) > 1:
+        raise _unknown("there is more than one key; send one, in one header", "invalid_request")
+    if keys:
+        return keys[0].strip() or None
+    if not bearers:
+        return None
+    scheme, _, key = bearers[0].strip().partition(" ")
+    if scheme.lower() != "bearer" or not key.strip():
+        raise _unknown("the Authorization header is not 'Bearer KEY'", "invalid_request")
+    return key.strip()
+
+
+def _user(values: Sequence[str]) -> str:
+    if len(values) > 1:
+        raise _unknown("the proxy names more than one user")
+    try:
+        name = values[0].encode("latin-1").decode()  # headers are bytes; proxies write UTF-8
+    except UnicodeDecodeError:
+        name = values[0]
+    name = name.strip()
+    if not name or len(name) > _NAME_LIMIT or not name.isprintable():
+        raise _unknown("the proxy names no user")
+    return name
+
+
+def _unknown(line: str, error: str = "") -> HTTPException:
+    challenge = 'Bearer realm="inset"' + (f', error="{error}"' if error else "")
+    return HTTPException(401, line, {"www-authenticate": challenge})
+
+
+def _is_local(scope: Scope, headers: Headers) -> bool:
+    """Return whether a request comes from this machine, and not through a proxy on it."""
+    return _is_in(scope, LOOPBACK_NETWORKS) and not any(name in headers for name in _FORWARDING)
+
+
+def _is_in(scope: Scope, networks: Sequence[Network]) -> bool:
+    try:
+        address = ipaddress.ip_address((scope.get("client") or ("",))[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)  # a socket for both families names IPv4 peers so
+    return any((mapped or address) in network for network in networks)
+
+
+class AccessControl:
+    """ASGI middleware that refuses requests of the unknown, and those beyond the limits of a key. Limits hold in this process."""
+
+    def __init__(self, app: ASGIApp, access: Access, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._access, self._clock = app, access, clock
+        self._working: Counter[str] = Counter()
+        self._allowance: dict[str, tuple[float, float]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if not self._access.is_open:
+            send = _private(send)
+        key = None
+        try:
+            caller = self._access.caller(scope)
+            scope.setdefault("state", {})[_CALLER] = caller
+            if caller is not NOBODY:
+                self._admit(caller.key)
+                key = caller.key
+        except HTTPException as error:
+            code = HTTP_CODES[error.status_code]
+            response = error_response(error.status_code, code, error.detail, dict(error.headers or {}))
+            await response(scope, receive, send)
+            return
+        if key is None:
+            await self._app(scope, receive, send)
+            return
+        self._working[key.name] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._working[key.name] -= 1
+
+    def _admit(self, key: Key | None) -> None:
+        """Count a request against the limits of its key, which all keys of one name share."""
+        if key is None:
+            return
+        if key.concurrent is not None and self._working[key.name] >= key.concurrent:
+            raise _too_many(f"this key may have {key.concurrent} requests at once", 1)
+        if key.per_minute is not None:
+            now = self._clock()
+            left, then = self._allowance.get(key.name, (float(key.per_minute), now))
+            left = min(key.per_minute, left + (now - then) * key.per_minute / 60)
+            if left < 1:
+                self._allowance[key.name] = left, now
+                raise _too_many(f"this key may send {key.per_minute} requests a minute", (1 - left) * 60 / key.per_minute)
+            self._allowance[key.name] = left - 1, now
+
+
+def _private(send: Send) -> Send:
+    """Keep shared caches from giving a response to others than the one who may see it."""
+
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name in ("authorization", "x-api-key"):
+                headers.add_vary_header(name)
+            if cached := headers.get("cache-control"):
+                headers["cache-control"] = cached.replace("public", "private")
+        await send(message)
+
+    return with_headers
+
+
+def _too_many(line: str, wait_s: float) -> HTTPException:
+    return HTTPException(429, line, {"retry-after": str(max(1, math.ceil(wait_s)))})
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Return who sends a request that ``AccessControl`` has let through."""
+    return cast(Caller, scope["state"][_CALLER])
+
+
+def name_of(scope: Scope) -> str | None:
+    """Return the name of who sends a request; None where nobody known does."""
+    caller = cast(Caller | None, scope.get("state", {}).get(_CALLER))
+    return caller.name if caller else None
+
+
+def visible(request: Request, corpora: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the entries of the corpora that exist for the caller."""
+    caller = caller_of(request.scope)
+    return {name: value for name, value in corpora.items() if caller.sees(name)}
+
+
+def check_k(request: Request, k: int | None) -> int | None:
+    """Hold a request to the most hits of its key, and return those; None for any number.
+
+    Raises:
+        HTTPException: 403, it asks for more.
+    """
+    key = caller_of(request.scope).key
+    most = key.max_k if key else None
+    if most is not None and k is not None and k > most:
+        raise HTTPException(403, f"this key may ask for {most} hits at most, not {k}")
+    return most
+
+
+def within(request: Request, corpus: PublishedCorpus, query: Query) -> Query:
+    """Return a query of as many hits as its key may have.
+
+    Raises:
+        HTTPException: 403, it asks for more.
+    """
+    most = check_k(request, query.k or query.steps.get("select", {}).get("k"))
+    if most is None or query.k is not None or (corpus.plan(query).select.k or DEFAULT_K) <= most:
+        return query
+    return replace(query, k=most)
+
+
+def access_of(
+    host: str,
+    *,
+    keys: Path | None = None,
+    header: str | None = None,
+    proxies: Sequence[str] = (),
+    is_open: bool = False,
+) -> Access:
+    """Return the access of a service.
+
+    Args:
+        host: Name or address that it listens on.
+        keys: The key file.
+        header: Header in which a proxy names the user.
+        proxies: Addresses or networks of proxies besides loopback, such as 10.0.0.0/8.
+        is_open: Whether the operator wants a service without keys on other addresses than loopback.
+
+    Raises:
+        UserError: The service would be open to other machines, or an argument is wrong.
+    """
+    if header is not None and not _is_header_name(header):
+        raise UserError(f"{header!r} is no name of a header; write one such as X-Forwarded-User")
+    if keys is None and header is None and not is_open and not _is_loopback(host):
+        raise UserError(
+            f"everyone who reaches {host or 'any address'} could read all corpora; name a key file with --keys FILE (inset key "
+            "makes keys), or say --open if that is what you want"
+        )
+    networks = [*LOOPBACK_NETWORKS, *(_network(proxy) for proxy in proxies)]
+    return Access(KeyFile(keys) if keys is not None else None, header=header, proxies=networks)
+
+
+def origins_of(names: Sequence[str]) -> list[str]:
+    """Return origins whose pages may call the service.
+
+    Raises:
+        UserError: One is no origin. ``*`` is none: every page could then read a service on the reader's own machine.
+    """
+    for name in names:
+        if not _ORIGIN.fullmatch(name):
+            raise UserError(f"{name!r} is no origin; write scheme and host alone, such as https://example.org")
+    return list(names)
+
+
+def _is_header_name(name: str) -> bool:
+    return bool(name) and name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _network(proxy: str) -> Network:
+    try:
+        return ipaddress.ip_network(proxy)
+    except ValueError:
+        raise UserError(f"{proxy!r} is no address or network; write one such as 10.0.0.7 or 10.0.0.0/8") from None
+
+
+def key_line(key: Key) -> str:
+    """Return a key's line of the key file."""
+    return json.dumps(key.model_dump(mode="json", exclude_defaults=True))

@@ -1,0 +1,65 @@
+// The key of a service that asks for one: kept for this tab alone, and sent with each request.
+
+const NAME = "inset-key";
+const $ = (id) => document.getElementById(id);
+
+const key = () => sessionStorage.getItem(NAME);
+
+export const withKey = (options = {}) =>
+  (key() ? { ...options, headers: { ...options.headers, authorization: `Bearer ${key()}` } } : options);
+
+// Shows the form, and goes on once a key is given. why says what is wrong with the one that was sent.
+export function askForKey(why, goOn) {
+  $("key-why").textContent = key() ? why : "";
+  sessionStorage.removeItem(NAME);
+  $("key").hidden = false;
+  $("ask").hidden = true;
+  $("key-text").focus();
+  $("key").onsubmit = (event) => {
+    event.preventDefault();
+    const given = $("key-text").value.trim();
+    if (!/^[\x21-\x7e]+$/.test(given)) return; // what a header can hold
+    sessionStorage.setItem(NAME, given);
+    $("key-text").value = "";
+    $("key").hidden = true;
+    $("ask").hidden = false;
+    goOn();
+  };
+}
+
+async function fetched(address) {
+  const answered = await fetch(address, withKey());
+  if (!answered.ok) throw new Error(`The service answered ${answered.status}.`);
+  return URL.createObjectURL(await answered.blob());
+}
+
+// An image element sends no key: where it fails, it is fetched with the key. Lazy loading stays the browser's.
+const tried = new WeakMap();
+document.addEventListener("error", async (event) => {
+  const image = event.target;
+  const address = image.src;
+  if (!key() || image.tagName !== "IMG" || !address.includes("/v1/corpora/") || tried.get(image) === address) return;
+  event.stopImmediatePropagation(); // not yet an error to others
+  tried.set(image, address);
+  try {
+    const picture = await fetched(address);
+    if (image.src !== address) return URL.revokeObjectURL(picture);
+    image.addEventListener("load", () => URL.revokeObjectURL(picture), { once: true });
+    image.src = picture;
+  } catch {
+    if (image.src === address) image.dispatchEvent(new Event("error"));
+  }
+}, true);
+
+// Nor does a link.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest?.("a[target=_blank]");
+  if (!key() || !link?.pathname.includes("/v1/corpora/")) return;
+  event.preventDefault();
+  const { href, hash } = link;
+  try {
+    open(`${await fetched(href.split("#")[0])}${hash}`);
+  } catch (error) {
+    $("status").textContent = error.message;
+  }
+}, true);

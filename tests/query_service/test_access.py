@@ -1,0 +1,525 @@
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fastapi.testclient import TestClient
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from starlette.exceptions import HTTPException
+from starlette.types import Message, Receive, Scope, Send
+
+from query_service import access_log
+from query_service.access import KEY_PREFIX, Access, AccessControl, Key, KeyFile, access_of, digest, key_line, origins_of
+from query_service.access_log import LOGS, LogOptions
+from query_service.app import create_app
+from schemas.errors import UserError
+from tests.query_service.fake_corpus import FIGURE_ID, LIVE, FakeCorpus
+
+KEY, OTHER, OLD, MONITOR, FEW, UNKNOWN = (f"{KEY_PREFIX}{name}{'aB3-_' * 8}" for name in "abcdef")
+SEARCH = {"query": "where is the secret valve"}
+LOCAL = ("127.0.0.1", 50_000)
+REMOTE = ("192.0.2.7", 50_000)
+
+
+def entry(key: str, **fields: Any) -> Key:
+    return Key.model_validate({"name": "team", "sha256": digest(key), "corpora": ["pumps"], **fields})
+
+
+def write(path: Path, *keys: Key) -> Path:
+    path.write_text("# keys of the service\n\n" + "".join(f"{key_line(key)}\n" for key in keys))
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    now = datetime.now(UTC)
+    return write(
+        tmp_path / "keys.jsonl",
+        entry(KEY, name="équipe 泵", expires=now + timedelta(days=1)),
+        entry(OTHER, name="other", corpora=["valves"]),
+        entry(OLD, name="old", corpora=["*"], expires=now - timedelta(seconds=1)),
+        entry(MONITOR, name="monitor", corpora=[], metrics=True),
+        entry(FEW, name="few", corpora=["*"], max_k=5),
+    )
+
+
+def service(
+    who: Access, client: tuple[str, int] = REMOTE, logs: LogOptions = LOGS, origins: Sequence[str] = ()
+) -> TestClient:
+    app = create_app({name: FakeCorpus(name) for name in ("pumps", "valves")}, access=who, logs=logs, origins=origins)
+    return TestClient(app, base_url="http://localhost", client=client)
+
+
+@pytest.fixture
+def keyed(file: Path) -> TestClient:
+    return service(Access(KeyFile(file)))
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            bearer(KEY),
+            {"authorization": f"bearer {KEY}"},
+            {"authorization": f"  BEARER   {KEY} "},
+            {"x-api-key": KEY},
+            {"X-API-KEY": f" {KEY} "},
+        ],
+    )
+    def test_a_key_is_let_in(self, keyed: TestClient, headers: dict[str, str]) -> None:
+        assert keyed.post("/v1/corpora/pumps/search", json=SEARCH, headers=headers).json()["version"] == LIVE
+
+    @pytest.mark.parametrize(
+        ("headers", "line"),
+        [
+            ([], "a key is needed"),
+            ([("x-api-key", "")], "a key is needed"),
+            ([("x-api-key", UNKNOWN)], "is not known"),
+            ([("authorization", f"Bearer {UNKNOWN}")], "is not known"),
+            ([("authorization", f"Bearer {KEY[:-1]}")], "is not known"),
+            ([("authorization", f"Bearer {KEY}x")], "is not known"),
+            ([("authorization", f"Bearer {KEY.upper()}")], "is not known"),
+            ([("authorization", f"Bearer {digest(KEY)}")], "is not known"),
+            ([("authorization", f"Bearer {KEY}, {KEY}")], "is not known"),
+            ([("authorization", f"Bearer {KEY} {KEY}")], "is not known"),
+            ([("authorization", b"Bearer \xff\xfe\x00")], "is not known"),
+            ([("authorization", "Bearer " + "a" * 20_000)], "is not known"),
+            ([("authorization", "Bearer")], "is not 'Bearer KEY'"),
+            ([("authorization", "Bearer ")], "is not 'Bearer KEY'"),
+            ([("authorization", "")], "is not 'Bearer KEY'"),
+            ([("authorization", KEY)], "is not 'Bearer KEY'"),
+            ([("authorization", f"Basic {KEY}")], "is not 'Bearer KEY'"),
+            ([("authorization", f"Bearer\t{KEY}")], "is not 'Bearer KEY'"),
+            ([("authorization", f"Bearer {KEY}"), ("authorization", f"Bearer {KEY}")], "more than one key"),
+            ([("authorization", f"Bearer {OTHER}"), ("x-api-key", KEY)], "more than one key"),
+            ([("x-api-key", KEY), ("x-api-key", OTHER)], "more than one key"),
+            ([("authorization", f"Bearer {OLD}")], "has expired"),
+            ([("x-forwarded-user", "admin")], "a key is needed"),
+            ([("cookie", f"key={KEY}")], "a key is needed"),
+        ],
+    )
+    def test_others_are_refused(self, keyed: TestClient, headers: list[tuple[str, str | bytes]], line: str) -> None:
+        encoded = [(name.encode(), value if isinstance(value, bytes) else value.encode()) for name, value in headers]
+        for path in ("/v1/corpora", "/v1/corpora/pumps", "/v1/corpora/none", "/metrics", "/anything", "//v1/corpora"):
+            refused = keyed.get(path, headers=encoded)
+            assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+            assert line in refused.json()["detail"]
+            assert refused.headers["www-authenticate"].startswith('Bearer realm="inset"')
+            assert KEY not in refused.text
+
+    def test_a_key_in_the_address_is_none(self, keyed: TestClient) -> None:
+        assert keyed.get("/v1/corpora", params={"key": KEY, "access_token": KEY}).status_code == 401
+
+    @pytest.mark.parametrize("path", ["/", "/api", "/healthz", "/readyz", "/openapi.json", "/static/app.js"])
+    def test_the_page_and_probes_need_no_key(self, keyed: TestClient, path: str) -> None:
+        assert keyed.get(path).status_code == 200
+        assert keyed.get(path, headers=bearer("wrong")).status_code == 200
+
+    @pytest.mark.parametrize(
+        "path", ["/static/../v1/corpora", "/static/%2e%2e/v1/corpora", "/api/../v1/corpora", "/v1/corpora/"]
+    )
+    def test_a_path_that_looks_public_leads_nowhere_else(self, keyed: TestClient, path: str) -> None:
+        answered = keyed.get(path)
+        assert answered.status_code in {401, 404}
+        assert "pumps" not in answered.text
+
+
+class TestScopes:
+    @pytest.mark.parametrize(
+        ("method", "rest"),
+        [
+            ("GET", ""),
+            ("GET", "/versions"),
+            ("GET", "/presets"),
+            ("GET", "/answers"),
+            ("GET", f"/figures/{FIGURE_ID}"),
+            ("GET", f"/figures/{FIGURE_ID}/similar"),
+            ("GET", f"/documents/{FIGURE_ID}"),
+            ("GET", f"/documents/{FIGURE_ID}.pdf"),
+            ("GET", f"/documents/{FIGURE_ID}/pages/1.png"),
+            ("POST", "/search"),
+            ("POST", "/answer"),
+        ],
+    )
+    def test_a_hidden_corpus_is_answered_like_one_that_is_not_there(
+        self, keyed: TestClient, method: str, rest: str
+    ) -> None:
+        body = {"question" if rest == "/answer" else "query": "valve"} if method == "POST" else None
+        hidden, unknown = (
+            keyed.request(method, f"/v1/corpora/{name}{rest}", headers={**bearer(KEY), "x-request-id": "same"}, json=body)
+            for name in ("valves", "unknow")
+        )
+        assert hidden.status_code == unknown.status_code == 404
+        assert hidden.text.replace("valves", "unknow") == unknown.text
+        assert hidden.headers == unknown.headers
+
+    def test_a_hidden_corpus_is_not_listed(self, keyed: TestClient) -> None:
+        listed = {key: keyed.get("/v1/corpora", headers=bearer(key)).json() for key in (KEY, OTHER, FEW, MONITOR)}
+        names = {key: [one["name"] for one in found] for key, found in listed.items()}
+        assert names == {KEY: ["pumps"], OTHER: ["valves"], FEW: ["pumps", "valves"], MONITOR: []}
+
+    def test_readiness_names_no_hidden_corpus(self, file: Path) -> None:
+        corpora = {"pumps": FakeCorpus("pumps"), "valves": FakeCorpus("valves", live=False)}
+        client = TestClient(create_app(corpora, access=Access(KeyFile(file))), base_url="http://localhost")
+        seen = {key: client.get("/readyz", headers=bearer(key)) for key in ("none", KEY, OTHER)}
+        assert [found.status_code for found in seen.values()] == [503] * 3
+        assert ["valves" in found.text for found in seen.values()] == [False, False, True]
+
+    def test_shared_caches_keep_nothing(self, keyed: TestClient) -> None:
+        path = f"/v1/corpora/pumps/figures/{FIGURE_ID}?version={LIVE}"
+        kept = keyed.get(path, headers=bearer(KEY)).headers
+        assert "private" in kept["cache-control"]
+        assert "public" not in kept["cache-control"]
+        assert "authorization" in kept["vary"]
+        assert "public" in service(Access()).get(path).headers["cache-control"]
+
+
+class TestLimits:
+    @pytest.mark.parametrize("body", [{"k": 6}, {"k": 100}, {"steps": {"select": {"k": 6}}}])
+    def test_more_hits_than_a_key_may_have_are_refused(self, keyed: TestClient, body: Mapping[str, Any]) -> None:
+        refused = keyed.post("/v1/corpora/pumps/search", json={**SEARCH, **body}, headers=bearer(FEW))
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        assert "5 hits at most" in refused.json()["detail"]
+
+    def test_similar_figures_count_as_hits(self, keyed: TestClient) -> None:
+        path = f"/v1/corpora/pumps/figures/{FIGURE_ID}/similar"
+        assert keyed.get(path, params={"k": 6}, headers=bearer(FEW)).status_code == 403
+        assert keyed.get(path, params={"k": 5}, headers=bearer(FEW)).status_code == 200
+
+    def test_a_search_without_a_number_gets_as_many_as_the_key_may_have(self, file: Path) -> None:
+        corpus = FakeCorpus("pumps")
+        client = TestClient(create_app({"pumps": corpus}, access=Access(KeyFile(file))), base_url="http://localhost")
+        for key in (FEW, KEY):
+            assert client.post("/v1/corpora/pumps/search", json=SEARCH, headers=bearer(key)).status_code == 200
+        assert [query.k for query in corpus.queries] == [5, None]
+
+    def test_requests_a_minute_are_bounded(self, tmp_path: Path) -> None:
+        now = 0.0
+        who = Access(KeyFile(write(tmp_path / "keys", entry(KEY, per_minute=2), entry(OTHER, name="other"))))
+        passed = 0
+
+        async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+            nonlocal passed
+            passed += 1
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        control = AccessControl(app, who, clock=lambda: now)
+
+        def ask(key: str) -> tuple[int, str | None]:
+            return answered(control, [(b"x-api-key", key.encode())])
+
+        assert [ask(KEY) for _ in range(3)] == [(200, None), (200, None), (429, "30")]
+        assert ask(OTHER) == (200, None)
+        now = 29
+        assert ask(KEY) == (429, "1")
+        now = 30
+        assert [ask(KEY)[0] for _ in range(2)] == [200, 429]
+        now = 10_000
+        assert [ask(KEY)[0] for _ in range(3)] == [200, 200, 429]
+        assert passed == 6
+
+    def test_requests_at_once_are_bounded_until_they_end_or_fail(self, tmp_path: Path) -> None:
+        who = Access(KeyFile(write(tmp_path / "keys", entry(KEY, concurrent=1))))
+        headers = [(b"x-api-key", KEY.encode())]
+        inner: list[tuple[int, str | None]] = []
+
+        async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+            inner.append(await replied(control, headers))
+            raise HTTPException(500)
+
+        control = AccessControl(app, who)
+        for _ in range(2):
+            with pytest.raises(HTTPException):
+                answered(control, headers)
+        assert inner == [(429, "1")] * 2
+
+
+async def replied(app: Any, headers: list[tuple[bytes, bytes]]) -> tuple[int, str | None]:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    await app({"type": "http", "method": "GET", "path": "/v1/corpora", "headers": headers, "client": REMOTE}, receive, send)
+    found = dict(sent[0]["headers"])
+    wait = found.get(b"retry-after")
+    return sent[0]["status"], wait.decode() if wait else None
+
+
+def answered(app: Any, headers: list[tuple[bytes, bytes]]) -> tuple[int, str | None]:
+    return anyio.run(replied, app, headers)
+
+
+class TestRotation:
+    def test_a_changed_file_is_read_again(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "keys", entry(KEY))
+        client = service(Access(KeyFile(path)))
+        write(path, entry(OTHER, corpora=["*"]))
+        assert [client.get("/v1/corpora", headers=bearer(key)).status_code for key in (KEY, OTHER)] == [401, 200]
+
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            '{"name": "team", "sha',
+            "a key that someone wrote here: " + OTHER,
+            json.dumps({"name": "team", "sha256": OTHER, "corpora": ["*"]}),
+            json.dumps({"name": "team", "sha256": digest(OTHER), "corpora": ["*"], OTHER: 1}),
+            json.dumps({"name": "team", "sha256": digest(OTHER), "corpora": "*"}),
+            json.dumps({"name": "team", "sha256": digest(OTHER), "expires": "2020-01-01T00:00:00"}),
+            json.dumps({"name": "team", "sha256": digest(OTHER), "per_minute": 0}),
+            json.dumps({"name": "a\nb", "sha256": digest(OTHER)}),
+            "[" * 100_000,
+            "\ud800",
+        ],
+    )
+    def test_a_broken_file_leaves_the_keys_as_they_were(
+        self, tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path = write(tmp_path / "keys", entry(KEY))
+        client = service(Access(KeyFile(path)))
+        path.write_bytes(broken.encode(errors="surrogatepass"))
+        assert [client.get("/v1/corpora", headers=bearer(key)).status_code for key in (KEY, OTHER)] == [200, 401]
+        assert "the keys stay as they were" in caplog.text
+        assert OTHER not in caplog.text
+        with pytest.raises(UserError) as raised:
+            KeyFile(path)
+        assert "\n" not in raised.value.message
+        path.unlink()
+        assert client.get("/v1/corpora", headers=bearer(KEY)).status_code == 200
+        write(path, entry(OTHER))
+        assert [client.get("/v1/corpora", headers=bearer(key)).status_code for key in (KEY, OTHER)] == [401, 200]
+
+    def test_an_emptied_file_lets_nobody_in(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "keys", entry(KEY))
+        client = service(Access(KeyFile(path)))
+        path.write_text("")
+        assert client.get("/v1/corpora", headers=bearer(KEY)).status_code == 401
+
+    def test_a_key_twice_is_a_mistake(self, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match=r"twice \(a, b\)"):
+            KeyFile(write(tmp_path / "keys", entry(KEY, name="a"), entry(KEY, name="b", corpora=["*"])))
+
+    def test_a_missing_file_is_a_mistake(self, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match="inset key NAME"):
+            KeyFile(tmp_path / "none")
+
+
+class TestTrustedHeader:
+    who = access_of("0.0.0.0", header="X-Forwarded-User", proxies=["10.0.0.0/8"])
+
+    @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.1.2.3", "::ffff:10.1.2.3"])
+    def test_a_proxy_names_the_user(self, address: str) -> None:
+        client = service(self.who, (address, 1))
+        headers = {"x-forwarded-user": "ana", "x-forwarded-for": "192.0.2.7"}
+        assert len(client.get("/v1/corpora", headers=headers).json()) == 2
+
+    @pytest.mark.parametrize("address", ["192.0.2.7", "11.0.0.1", "fe80::1", "somewhere", ""])
+    def test_others_cannot(self, address: str) -> None:
+        headers = {"x-forwarded-user": "ana", "x-forwarded-for": "127.0.0.1"}
+        assert service(self.who, (address, 1)).get("/v1/corpora", headers=headers).status_code == 401
+
+    @pytest.mark.parametrize("names", [[], [b""], [b" "], [b"a", b"b"], [b"a\x1b[2J"], [b"a" * 101], ["a\u202eb".encode()]])
+    def test_a_request_without_one_user_is_refused(self, names: list[bytes]) -> None:
+        sent = [(b"x-forwarded-user", name) for name in names]
+        assert service(self.who, LOCAL).get("/v1/corpora", headers=sent).status_code == 401
+
+
+class TestStart:
+    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.9"])
+    def test_loopback_is_open(self, host: str) -> None:
+        assert access_of(host).is_open
+
+    @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "search.example.org", "127.0.0.1.example.org"])
+    def test_other_addresses_need_a_decision(self, host: str, file: Path) -> None:
+        with pytest.raises(UserError, match=r"--keys FILE.*--open"):
+            access_of(host)
+        assert access_of(host, is_open=True).is_open
+        assert not access_of(host, keys=file).is_open
+        assert not access_of(host, keys=file, is_open=True).is_open
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"header": "X Forwarded"},
+            {"header": ""},
+            {"header": "a:b"},
+            {"proxies": ["10.0.0.0/99"]},
+            {"proxies": ["proxy"]},
+        ],
+    )
+    def test_mistakes_are_one_line(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(UserError) as raised:
+            access_of("127.0.0.1", **wrong)
+        assert "\n" not in raised.value.message
+
+
+class TestOrigins:
+    def test_a_page_of_a_listed_origin_may_ask(self, file: Path) -> None:
+        client = service(Access(KeyFile(file)), origins=origins_of(["https://app.example.org"]))
+        asks = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
+        allowed = client.options("/v1/corpora/pumps/search", headers={"origin": "https://app.example.org", **asks})
+        assert allowed.status_code == 200
+        assert allowed.headers["access-control-allow-origin"] == "https://app.example.org"
+        assert "access-control-allow-credentials" not in allowed.headers
+        for status, headers in ((200, bearer(KEY)), (401, {})):
+            answer = client.get("/v1/corpora", headers={"origin": "https://app.example.org", **headers})
+            assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (
+                status,
+                "https://app.example.org",
+            )
+
+    @pytest.mark.parametrize(
+        "origin", ["https://evil.example", "https://app.example.org.evil.example", "null", "http://app.example.org"]
+    )
+    def test_others_may_not(self, origin: str, file: Path) -> None:
+        client = service(Access(KeyFile(file)), origins=["https://app.example.org"])
+        answer = client.get("/v1/corpora", headers={"origin": origin, **bearer(KEY)})
+        assert "access-control-allow-origin" not in answer.headers
+
+    @pytest.mark.parametrize("wrong", ["*", "null", "app.example.org", "https://a.b/", "https://*.b", "https://a\nb", ""])
+    def test_what_is_no_origin_is_refused(self, wrong: str) -> None:
+        with pytest.raises(UserError, match="is no origin"):
+            origins_of([wrong])
+
+
+def entries(caplog: pytest.LogCaptureFixture, logger: str = "inset.access") -> list[dict[str, Any]]:
+    return [json.loads(record.getMessage()) for record in caplog.records if record.name == logger]
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the log of the service, with tracebacks and without that of the client."""
+    formatter = logging.Formatter()
+    return [formatter.format(record) for record in caplog.records if record.name.startswith("inset")]
+
+
+class TestLog:
+    def test_a_request_is_an_object_without_its_question(self, keyed: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        keyed.post("/v1/corpora/pumps/search", json=SEARCH, headers={**bearer(KEY), "x-request-id": "abc-1"})
+        keyed.head("/v1/corpora/valves", headers=bearer(KEY))
+        keyed.get(f"/{KEY}/none", params={"key": KEY})
+        found, hidden, refused = entries(caplog)
+        assert (found["key"], found["route"], found["corpus"]) == ("équipe 泵", "/v1/corpora/{corpus}/search", "pumps")
+        assert (found["status"], found["request_id"], found["method"]) == (200, "abc-1", "POST")
+        assert found["ms"] > 0
+        assert "question" not in found
+        assert (hidden["status"], hidden["corpus"], hidden["route"]) == (404, None, "/v1/corpora/{corpus}")
+        assert (refused["status"], refused["key"], refused["route"]) == (401, None, "none")
+        assert not any(word in line for line in lines(caplog) for word in ("secret valve", KEY))
+
+    def test_questions_are_logged_where_the_operator_asks(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        client = service(Access(KeyFile(file)), logs=LogOptions(questions=True))
+        client.post("/v1/corpora/pumps/answer", json={"question": "where\n{"}, headers=bearer(KEY))
+        assert entries(caplog)[0]["question"] == "where\n{"
+        assert all("\n" not in record.getMessage() for record in caplog.records if record.name == "inset.access")
+
+    @pytest.mark.parametrize(("slow_s", "count"), [(0.0, 1), (60.0, 0)])
+    def test_slow_requests_are_logged_apart(
+        self, slow_s: float, count: int, file: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        service(Access(KeyFile(file)), logs=LogOptions(slow_s)).get("/v1/corpora", headers=bearer(KEY))
+        assert len(entries(caplog, "inset.slow")) == count
+
+    @pytest.mark.parametrize(
+        "wrong", [b"a b", b"a\xff", b"<script>", b"a" * 65, b"", "\u00e9".encode(), b"a\tb", b'"},{"key":"admin"']
+    )
+    def test_a_request_id_that_is_none_is_replaced(self, keyed: TestClient, wrong: bytes) -> None:
+        answer = keyed.get("/healthz", headers=[(b"x-request-id", wrong)])
+        assert answer.headers["x-request-id"].encode() != wrong
+        assert len(answer.headers["x-request-id"]) == 16
+
+
+class TestMetrics:
+    @pytest.mark.parametrize(
+        ("client", "headers", "status"),
+        [
+            (LOCAL, {}, 200),
+            (("::1", 1), {}, 200),
+            (LOCAL, {"x-forwarded-for": "192.0.2.7"}, 401),
+            (LOCAL, {"forwarded": "for=127.0.0.1"}, 401),
+            (LOCAL, {"via": "1.1 proxy"}, 401),
+            (REMOTE, {}, 401),
+            (REMOTE, {"x-forwarded-for": "127.0.0.1"}, 401),
+            (REMOTE, bearer(KEY), 403),
+            (REMOTE, bearer(MONITOR), 200),
+        ],
+    )
+    def test_who_may_read_them(self, client: tuple[str, int], headers: dict[str, str], status: int, file: Path) -> None:
+        assert service(Access(KeyFile(file)), client).get("/metrics", headers=headers).status_code == status
+
+    def test_an_open_service_shows_them_to_its_own_machine_alone(self) -> None:
+        assert service(Access(), REMOTE).get("/metrics").status_code == 403
+
+    def test_they_count_by_route_and_status(self, file: Path) -> None:
+        client = service(Access(KeyFile(file)), LOCAL)
+        client.post("/v1/corpora/pumps/search", json=SEARCH, headers=bearer(KEY))
+        client.post("/v1/corpora/pumps/answer", json={"question": "How?"}, headers=bearer(KEY))
+        client.get(f"/nothing/{KEY}", headers=bearer(KEY))
+        client.get("/static/app.js")
+        client.request("BREW", "/v1/corpora")
+        text = client.get("/metrics").text
+        for line in (
+            'inset_http_request_seconds_count{method="POST",route="/v1/corpora/{corpus}/search",status="200"} 1.0',
+            'inset_http_request_seconds_count{method="GET",route="none",status="404"} 1.0',
+            'inset_http_request_seconds_count{method="GET",route="/static",status="200"} 1.0',
+            'inset_http_request_seconds_count{method="other",route="none",status="401"} 1.0',
+            'inset_answer_tokens_total{corpus="pumps",direction="input"} 0.0',
+            'inset_versions_open{corpus="pumps"} 1.0',
+            "inset_requests_waiting 0.0",
+            "inset_http_requests_in_progress 1.0",
+        ):
+            assert f"{line}\n" in text
+        assert KEY not in text
+
+
+def test_a_span_names_the_route_and_holds_no_key(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    monkeypatch.setattr(access_log, "_tracer", provider.get_tracer("test"))
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    client = service(Access(KeyFile(file)))
+    client.post(
+        "/v1/corpora/pumps/search", params={"key": KEY}, json=SEARCH, headers={**bearer(KEY), "traceparent": parent}
+    )
+    (span,) = kept.get_finished_spans()
+    assert span.name == "POST /v1/corpora/{corpus}/search"
+    assert span.parent is not None
+    assert f"{span.parent.trace_id:x}" == "af7651916cd43dd8448eb211c80319c"
+    assert KEY not in span.to_json()
+    assert "secret valve" not in span.to_json()
+    assert not any(KEY in line for line in lines(caplog))
+
+
+@pytest.mark.parametrize("question", ["bug", "unforeseen", "secret address", "misconfigured"])
+def test_a_failure_shows_no_key(file: Path, question: str, caplog: pytest.LogCaptureFixture) -> None:
+    client = service(Access(KeyFile(file)))
+    headers = {**bearer(KEY), "x-request-id": "failed-1"}
+    failed = client.post("/v1/corpora/pumps/search", json={"query": question}, headers=headers)
+    assert failed.status_code >= 500
+    assert failed.headers["x-request-id"] == "failed-1"
+    assert KEY not in failed.text + str(failed.headers)
+    assert not any(KEY in line for line in lines(caplog))
+
+
+def test_the_line_of_a_key_has_its_digest_alone() -> None:
+    line = key_line(entry(KEY, name="équipe", expires=datetime(2027, 1, 31, tzinfo=UTC), max_k=5))
+    assert KEY not in line
+    assert Key.model_validate_json(line).sha256 == digest(KEY)
+    assert "per_minute" not in line

@@ -24,10 +24,10 @@ from airflow.sdk import (
     task,
 )
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTimetableInvalid
-from pydantic import JsonValue
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from plugins.airflow_run import RETRIES, approval, parse_groups, plan_summary, planned, refresh_run, run_options
+from plugins.confirm import Confirm
 from plugins.enrich import Enrich
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
@@ -177,22 +177,6 @@ def publish(corpus: str) -> None:
 
 
 @task
-def confirm(corpus: str, asset: Asset) -> None:
-    """Check that the version is live, whatever state ``publish`` was set to by hand, and update the asset in Airflow."""
-    from pipeline.records.publication import read_manifest, read_pointer
-
-    version = planned("version")
-    with refresh_run(corpus) as run:
-        pointer = read_pointer(run.workspace.store)
-        manifest = read_manifest(run.workspace.store, version)
-        if pointer is None or pointer.version != version or manifest is None:
-            live = pointer.version if pointer is not None else "nothing"
-            raise AirflowFailException(f"{version} isn't live, {live} is: publish it on the page Inset, or refresh again")
-    counts: dict[str, JsonValue] = {**manifest.counts.totals()}
-    get_current_context()["outlet_events"][asset].extra = {"version": version, "counts": counts}
-
-
-@task
 def release(corpus: str) -> None:
     """Release the run's lease, whether the run succeeded or not."""
     with refresh_run(corpus) as run:
@@ -269,7 +253,7 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
             *middle,
             *_approval(file, found),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
-            confirm.override(outlets=[published])(file, published),
+            Confirm(task_id="confirm", corpus=file, asset=published, doc_md="Checks that the version is live."),
             release(file).as_teardown(),
         )
     return dag

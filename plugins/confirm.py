@@ -1,0 +1,89 @@
+"""The task ``confirm``: the version is live. It updates the corpus's asset, and describes the lineage to OpenLineage."""
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from plugins.airflow_run import planned, refresh_run
+
+if TYPE_CHECKING:
+    from schemas.versions import Manifest
+
+
+class Confirm(BaseOperator):
+    """Checks that the planned version is live, whatever state ``publish`` was set to by hand."""
+
+    def __init__(self, *, corpus: str, asset: Asset, **arguments: Any) -> None:
+        super().__init__(outlets=[asset], **arguments)
+        self.corpus, self.asset = corpus, asset
+        self._confirmed: tuple[str, str, Manifest] | None = None
+
+    def execute(self, context: Any) -> None:
+        """Fail where another version is live; else update the asset."""
+        from pipeline.records.publication import read_manifest, read_pointer
+
+        version = planned("version")
+        with refresh_run(self.corpus) as run:
+            pointer = read_pointer(run.workspace.store)
+            manifest = read_manifest(run.workspace.store, version)
+        if pointer is None or pointer.version != version or manifest is None:
+            live = pointer.version if pointer is not None else "nothing"
+            raise AirflowFailException(f"{version} isn't live, {live} is: publish it on the page Inset, or refresh again")
+        self._confirmed = run.workspace.corpus.source, run.workspace.store.root, manifest
+        context["outlet_events"][self.asset].extra = {"version": version, "counts": manifest.counts.totals()}
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Return source and version as datasets; called by the OpenLineage provider where it is installed.
+
+        It runs in a forked process, where the store's libraries hang: what it needs is read before.
+        """
+        return None if self._confirmed is None else _lineage(*self._confirmed)
+
+
+def _lineage(source: str, store: str, manifest: "Manifest") -> Any:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from openlineage.client.event_v2 import InputDataset, OutputDataset
+    from openlineage.client.facet_v2 import (
+        data_quality_assertions_dataset,
+        dataset_version_dataset,
+        output_statistics_output_dataset,
+    )
+
+    checked = [
+        data_quality_assertions_dataset.Assertion(assertion=gate.gate, success=gate.passed) for gate in manifest.gates
+    ]
+    namespace, name = _address(store)
+    return OperatorLineage(
+        inputs=[
+            InputDataset(*_address(source)),
+            InputDataset(
+                namespace,
+                name,
+                inputFacets={
+                    "dataQualityAssertions": data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(checked)
+                },
+            ),
+        ],
+        outputs=[
+            OutputDataset(
+                namespace,
+                name,
+                facets={"version": dataset_version_dataset.DatasetVersionDatasetFacet(manifest.version)},
+                outputFacets={
+                    "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+                        rowCount=manifest.counts.rows
+                    )
+                },
+            )
+        ],
+    )
+
+
+def _address(address: str) -> tuple[str, str]:
+    """Return namespace and name of a folder or S3 prefix, as OpenLineage's naming rules have them."""
+    scheme, found, rest = address.partition("://")
+    if not found:
+        return "file", address
+    bucket, _, key = rest.partition("/")
+    return f"{scheme}://{bucket}", key or "/"

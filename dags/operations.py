@@ -18,7 +18,7 @@ LIVE = AssetAlias("inset-live", group="inset")
 
 _CORPORA = [found.name for found in corpus_schedules() if not found.problem]
 _CORPUS = Param(_CORPORA[0] if _CORPORA else "", type="string", enum=_CORPORA or [""], title="Corpus")
-_VERSION = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
+_VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
 _REASON = Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")
 
 _DAG: dict[str, Any] = {
@@ -130,7 +130,7 @@ with DAG(
     description="Make a version live, and end a hold",
     params={
         "corpus": _CORPUS,
-        "version": _VERSION,
+        "version": _VERSION_PARAM,
         "reason": _REASON,
         "override": Param(
             False, type="boolean", title="Override", description="Publish a version that gates refused; it needs a reason."

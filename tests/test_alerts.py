@@ -38,7 +38,7 @@ def _gauges() -> set[str]:
     return {measure.name.replace(".", "_") for measure in measures(health, NOW)} | {"inset_engine_up"}
 
 
-@pytest.mark.parametrize("file", ["infra/prometheus/alerts.yaml", "infra/grafana/inset.json", "docs/guides/alerts.md"])
+@pytest.mark.parametrize("file", ["infra/prometheus/alerts.yaml", "infra/grafana/inset.json", "docs/reference/alerts.md"])
 def test_gauges_exist(file: str) -> None:
     named = set(re.findall(r"airflow_(inset_\w*[a-z])", (ROOT / file).read_text()))
     assert named
@@ -46,7 +46,7 @@ def test_gauges_exist(file: str) -> None:
 
 
 def test_each_alert_has_a_runbook() -> None:
-    headings = re.findall(r"^## (\w+)$", (ROOT / "docs/guides/alerts.md").read_text(), re.M)
+    headings = re.findall(r"^## (\w+)$", (ROOT / "docs/reference/alerts.md").read_text(), re.M)
     rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
     assert [rule["alert"] for rule in rules] == headings
     assert all(rule["annotations"]["runbook"].endswith(f"#{rule['alert'].lower()}") for rule in rules)

@@ -21,7 +21,7 @@ EVENTS = 20
 PUBLISH, ROLL_BACK, PRUNE = "inset_publish", "inset_roll_back", "inset_prune"
 """The DAGs that the page starts."""
 
-VERSION = r"\d{8}T\d{6}Z-[0-9a-f]+"
+VERSION_PATTERN = r"\d{8}T\d{6}Z-[0-9a-f]+"
 
 router = APIRouter(prefix="/dags/{dag_id}", dependencies=[ReadsDag])
 
@@ -56,8 +56,8 @@ def corpus(
     dag_id: str,
     user: User,
     page: Annotated[int, Query(ge=1)] = 1,
-    base: Annotated[str | None, Query(pattern=VERSION)] = None,
-    version: Annotated[str | None, Query(pattern=VERSION)] = None,
+    base: Annotated[str | None, Query(pattern=VERSION_PATTERN)] = None,
+    version: Annotated[str | None, Query(pattern=VERSION_PATTERN)] = None,
 ) -> HTMLResponse:
     """Show a corpus with a page of its versions; with ``base`` and ``version``, what changed between them."""
     one = corpus_of(dag_id)
@@ -85,8 +85,8 @@ def corpus(
 def diff(
     request: Request,
     dag_id: str,
-    base: Annotated[str, Query(pattern=VERSION)],
-    version: Annotated[str, Query(pattern=VERSION)],
+    base: Annotated[str, Query(pattern=VERSION_PATTERN)],
+    version: Annotated[str, Query(pattern=VERSION_PATTERN)],
 ) -> HTMLResponse:
     """Return what changed between two versions, which the page loads into itself."""
     one = whole_corpus_of(dag_id)

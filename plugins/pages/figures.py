@@ -11,7 +11,7 @@ from pipeline.operations.history import version_names
 from pipeline.operations.quarantine import last_manifest
 from pipeline.records.publication import named_manifest, readable_pointer
 from plugins.pages.access import ReadsDag
-from plugins.pages.corpus import VERSION, whole_corpus_of
+from plugins.pages.corpus import VERSION_PATTERN, whole_corpus_of
 from plugins.pages.paging import Paged
 from plugins.pages.rendering import render
 from schemas.documents import Role
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/dags/{dag_id}/figures", dependencies=[ReadsDag])
 def sheet(
     request: Request,
     dag_id: str,
-    version: Annotated[str | None, Query(pattern=VERSION)] = None,
+    version: Annotated[str | None, Query(pattern=VERSION_PATTERN)] = None,
     role: Role | Literal[""] = "",
     caption: Literal["", "with", "without"] = "",
     document: Annotated[str, Query(max_length=200)] = "",

@@ -9,12 +9,12 @@ from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import CorpusHealth, corpora_health, store_of
 from pipeline.operations.runs import quality, run_report, version_of_run
 from plugins.pages.access import ReadsDag
-from plugins.pages.corpus import VERSION, whole_corpus_of
+from plugins.pages.corpus import VERSION_PATTERN, whole_corpus_of
 from plugins.pages.rendering import render
 from schemas.errors import TransientError
 from schemas.ports import ObjectStore
 
-Version = Annotated[str, Path(pattern=f"^{VERSION}$")]
+Version = Annotated[str, Path(pattern=f"^{VERSION_PATTERN}$")]
 
 router = APIRouter(prefix="/dags/{dag_id}", dependencies=[ReadsDag])
 

@@ -12,7 +12,7 @@ from pipeline.operations.history import version_names
 from pipeline.operations.quarantine import last_manifest
 from pipeline.records.publication import readable_pointer
 from plugins.pages.access import ReadsDag
-from plugins.pages.corpus import VERSION, whole_corpus_of
+from plugins.pages.corpus import VERSION_PATTERN, whole_corpus_of
 from plugins.pages.rendering import render
 from schemas.evidence import Span
 
@@ -22,7 +22,7 @@ SNIPPET = 320
 _BEFORE_FIRST_MARK = 60
 
 Question = Annotated[str, Query(max_length=2000)]
-Version = Annotated[str, Query(pattern=f"^({VERSION})?$")]
+Version = Annotated[str, Query(pattern=f"^({VERSION_PATTERN})?$")]
 PresetName = Annotated[str, Query(pattern=r"^[a-z0-9-]{0,60}$")]
 Hits = Annotated[int, Query(ge=1, le=MOST_HITS)]
 
@@ -72,7 +72,7 @@ def results(
     request: Request,
     dag_id: str,
     question: Annotated[str, Query(min_length=1, max_length=2000)],
-    version: Annotated[str, Query(pattern=f"^{VERSION}$")],
+    version: Annotated[str, Query(pattern=f"^{VERSION_PATTERN}$")],
     preset: PresetName = "",
     other_version: Version = "",
     other_preset: PresetName = "",

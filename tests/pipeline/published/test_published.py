@@ -318,7 +318,7 @@ def test_damage_is_one_line_and_costs_what_needs_it(published: Workspace, opened
         assert {route for route in refused if codes[route] == 200} == set()
         for answer in answers.values():
             if answer.status_code != 200:
-                line = answer.json()["error"]["message"]
+                line = answer.json()["detail"]
                 assert "\n" not in line
                 assert line
         assert client.get("/healthz").status_code == 200

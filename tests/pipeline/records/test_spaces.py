@@ -186,7 +186,7 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
     answer = client.post("/v1/corpora/manuals/search", json={"query": QUESTION})
     assert (answer.status_code, "retry-after" in answer.headers) == (503, False)
     line = "the vectors are of hashed at revision 1, and here it has 2; refresh"
-    assert answer.json()["error"]["message"].startswith(line)
+    assert answer.json()["detail"].startswith(line)
     with pytest.raises(UserError, match=line):
         published.search(Query(QUESTION))
     made = refresh(workspace)

@@ -185,8 +185,9 @@ class Admission:
             working.cancel()
 
     def close(self) -> None:
-        """Start no more work."""
+        """End waiting work; an app that is started again gets threads of its own."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads = ThreadPoolExecutor(THREADS, "request")
 
     def _is_full(self, weight: float) -> bool:
         return self._working > 0 and self._working + weight > CAPACITY

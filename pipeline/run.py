@@ -21,7 +21,7 @@ from pipeline.records.alias import update_alias
 from pipeline.records.damage_note import note_damage
 from pipeline.records.last_refresh import LastRefresh, RefreshState, read_last_refresh, write_last_refresh
 from pipeline.records.ledger import read_ledger
-from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan, write_plan
+from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary, write_plan
 from pipeline.records.publication import (
     keep_verdicts,
     manifests,
@@ -177,13 +177,13 @@ class RefreshRun:
         """
         with self.holding_lease():
             self._check_unfinished(version)
-            options = read_plan(self.workspace.store, version).options
+            options = read_plan_summary(self.workspace.store, version).options
             return WORK[stage](_with_budget(self.workspace, options), version, self._report)
 
     def is_in_vain(self, version: str) -> bool:
         """Return whether every retried document failed again and nothing else changed, so that no version is needed."""
         store = self.workspace.store
-        plan = read_plan(store, version)
+        plan = read_plan_summary(store, version)
         if not plan.again or plan.parent is None:
             return False
         failed = {failure.doc_id for note in read_notes(store, version).values() for failure in note.failures}
@@ -211,7 +211,7 @@ class RefreshRun:
         with self._timed(Stage.PUBLISH), self.holding_lease() as held:
             manifest = read_manifest(store, version)
             if manifest is None and self.is_in_vain(version):
-                plan = read_plan(store, version)
+                plan = read_plan_summary(store, version)
                 sweep(workspace)
                 self._record("unchanged", plan.parent or version)
                 return False

@@ -18,17 +18,13 @@ from pipeline.records.lease import LEASE
 from pipeline.records.publication import read_manifest, read_override, read_pointer, readable_manifest, refusals_of
 from schemas.errors import DamagedError, InsetError
 from schemas.frozen import Frozen
-from schemas.gates import GATES
+from schemas.gates import gate_of
 from schemas.ports import ObjectStore
 from schemas.printing import line
 from schemas.versions import UNDONE, Counts, GateResult, Lease, Manifest, Pointer, Spent
 
 TREND = 12
 """Versions that a trend shows."""
-
-_GATES = {gate.name: gate for gate in GATES}
-_FORMATTED = [(gate.name.partition("{")[0], gate) for gate in GATES if "{" in gate.name]
-"""Gates whose names hold a setting, by how they begin."""
 
 
 class State(StrEnum):
@@ -290,7 +286,7 @@ def margin_of(result: GateResult) -> GateMargin:
 
 
 def _margin(result: GateResult) -> float | None:
-    gate = _GATES.get(result.gate) or next((gate for start, gate in _FORMATTED if result.gate.startswith(start)), None)
+    gate = gate_of(result.gate)
     if gate is None or result.value is None or not result.bound:
         return None
     if gate.at_least:

@@ -353,6 +353,10 @@ def _objects_of(workspace: Workspace, version: str) -> set[str]:
     }
 
 
+_KEPT = {"LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "audit", "last_refresh.json", "vectors"}
+"""What a store holds beside its versions and their objects."""
+
+
 def _orphans(workspace: Workspace) -> Iterator[str]:
     """Yield what is there, and no finished version needs: looked for among the files themselves, apart from ``prune``."""
     root, store = Path(workspace.store.root), workspace.store
@@ -368,7 +372,7 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
         elif first == "versions":
             kept = rest.partition("/")[0] in versions
         else:
-            kept = name in needed or first in ("LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "audit", "vectors")
+            kept = name in needed or first in _KEPT
         if not kept:
             yield f"orphan {name}"
     rows = [row for version in versions for part in evidence_parts(store, version) for row in passages(part)]

@@ -234,7 +234,7 @@ class Objects:
             self._write(name, made)
 
     def _read(self, name: str) -> bytes:
-        data: bytes = self._store._read(name) if isinstance(self._store, FolderStore) else self._store._read(name)[0]
+        data: bytes = self._store._read(name)
         return data
 
     def _write(self, name: str, data: bytes) -> None:
@@ -318,6 +318,8 @@ def ask_routes(file: Path, names: dict[str, str], *, draw: bool) -> Iterator[Rep
         yield Reply("serve", 1, f"inset: {error.message}")
         return
     with TestClient(app, raise_server_exceptions=False, base_url="http://localhost") as client:
+        while "being loaded" in client.get("/readyz").text:
+            pass
         for path in ("/readyz", "/v1/corpora", base, f"{base}/versions"):
             yield _reply("GET", path, client.get(path))
         yield _reply("POST", f"{base}/search", client.post(f"{base}/search", json={"query": _QUESTION}))

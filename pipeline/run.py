@@ -153,6 +153,7 @@ class RefreshRun:
                 sweep(workspace, except_version=plan.version)
             elif not options.dry_run:
                 keep_verdicts(workspace.store, plan.version, workspace.corpus.gates)
+                update_alias(workspace)  # a crash after a publication may have left it behind
             if not options.dry_run:
                 self._record(_STATES[plan.outcome], plan.version, plan.listing)
         return plan

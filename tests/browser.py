@@ -45,6 +45,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self(f"{domain}.enable")
         self("Emulation.setScrollbarsHidden", hidden=True)
+        self("Emulation.setFocusEmulationEnabled", enabled=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from html import unescape
 from pathlib import Path
@@ -306,7 +307,7 @@ def test_pages_are_named_as_they_are_printed_and_opened_as_the_pdf_counts_them(b
     html = page_after(browser, corpus, [".source", "#viewer[open] #next"])
     assert "Page iv (PDF page 3)" in re.findall(r'<span class="cited-page">(.*?)</span>', html)
     assert "pump.pdf, pages iv–4 (PDF pages 3–4)" in html
-    assert "PDF page 4" in re.findall(r'<span id="page-number"[^>]*>(.*?)</span>', html)
+    assert "PDF page 4 of 4" in re.findall(r'<span id="page-number"[^>]*>(.*?)</span>', html)
     assert ">Back to page iv (PDF page 3)</button>" in html
     assert f'href="{ORIGINAL}#page=4"' in html
 
@@ -608,7 +609,11 @@ def test_nothing_is_wider_than_a_phone(browser: Browser) -> None:
         TextPart(text=long, citations=[1], style="heading", folded=True),
         TABLE.model_copy(update={"rows": [["Key", long, long], ["1", long, long], ["2", long, long]]}),
     ]
-    corpus = _answering(_answer(parts, model=long, rounds=[Round(query=long, evidence_ids=[], new=0)] * 2))
+    corpus = FakeCorpus("pumps", table=True)
+    corpus.rows = [["Key", long, long], ["7", long, long]]
+    corpus.streams["valve"] = lambda _: iter(
+        [_answer(parts, model=long, rounds=[Round(query=long, evidence_ids=[], new=0)] * 2)]
+    )
     with opened(browser, corpus, width=360):
         browser.settled()
         browser.click("#parts summary")
@@ -633,3 +638,104 @@ def test_a_key_is_asked_for_and_sent_with_every_request(is_known: bool, browser:
     assert ("hidden" in form, 'class="cite"' in html, 'src="blob:' in html) == (is_known, is_known, is_known)
     assert ("The key is not known here" in html) != is_known
     assert key not in html
+
+
+COPIED = "navigator.clipboard.readText()"
+
+
+def test_an_answer_is_copied_as_markdown_with_its_citations(browser: Browser) -> None:
+    parts = [
+        TextPart(text="Fitting *it*", citations=[], style="heading"),
+        FIRST,
+        SECOND,
+        TextPart(text="• Close it.", citations=[1], style="item"),
+        TextPart(text="a*b", citations=[1], style="code"),
+        TABLE.model_copy(update={"rows": [["Key", "Does"], ["1", "a | <image:12345678.png>"]], "figures": [FIGURE]}),
+        FIGURE,
+    ]
+    browser("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    with opened(browser, _answering(_answer(parts)), "q=valve&corpus=pumps") as place:
+        browser.click(".taking button")
+        browser.until("document.querySelector('#status-answer').textContent.includes('copied')")
+        copied = browser.run(COPIED)
+    image = f"![The valve]({place}/v1/corpora/pumps/figures/{FIGURE_ID}?version={LIVE})"
+    assert copied.split("\n\n") == [
+        *("# valve", "## Fitting \\*it\\*", "Turn \\<b\\>the\\</b\\> valve.[^1] Then wait.", "- Close it.[^1]"),
+        *("```\na*b\n```", "[^1]", f"| Key | Does |\n| --- | --- |\n| 1 | a \\| {image} |", "[^1]", image, "[^1]"),
+        f"[pumps, version {LIVE}]({place}/?q=valve&corpus=pumps&version={LIVE})",
+        f"[^1]: [Pump \\<7\\>, page iv (PDF page 3), Service]({place}/{ORIGINAL}#page=3)",
+    ]
+
+
+def test_a_permanent_link_names_the_version_and_shows_the_same_again(browser: Browser) -> None:
+    browser("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    corpus = FakeCorpus("pumps")
+    corpus.search_presets = [BY_WORDS, *BY_PICTURES]
+    with opened(browser, corpus, "q=valve&preset=unified&section=Service&answer=ilt"):
+        browser.click(".taking button:last-child")
+        browser.until("document.querySelector('#status-answer').textContent.includes('copied')")
+        browser.open(browser.run(COPIED))
+        browser.settled()
+    first, again = corpus.answer_queries
+    assert again == replace(first, version=LIVE)
+    assert corpus.queries[-1] == replace(corpus.queries[0], version=LIVE)
+
+
+def test_two_presets_are_compared_side_by_side(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    corpus.search_presets = [BY_WORDS, *BY_PICTURES]
+    with opened(browser, corpus):
+        browser.settled()
+        browser.run("document.querySelector('#compare').value = 'preset:image'")
+        browser.run("document.querySelector('#compare').dispatchEvent(new Event('change'))")
+        browser.settled()
+        assert browser.run("new URLSearchParams(location.search).get('compare')") == "preset:image"
+        columns = "[...document.querySelectorAll('.columns > section:not([hidden])')]"
+        names = f"{columns}.map((each) => each.querySelector('h3').textContent)"
+        assert browser.run(names) == ["Pages", "Pictures"]
+        ranks = f"{columns}.map((each) => each.querySelector('.hit .elsewhere').textContent)"
+        assert browser.run(ranks) == ["rank 1 in the other"] * 2
+        assert browser.run("document.querySelector('#status-evidence').textContent") == "1 hit by Pages, 1 hit by Pictures."
+    assert sorted(str(query.preset) for query in corpus.queries) == ["None", "None", "image"]
+
+
+def test_a_version_is_compared_with_another(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    corpus.older = ["20260201T061502Z-1a2b3c4d"]
+    with opened(browser, corpus, "q=valve&compare=version:20260201T061502Z-1a2b3c4d"):
+        browser.settled()
+        chosen = browser.run("document.querySelector('#compare').value")
+    assert chosen == "version:20260201T061502Z-1a2b3c4d"
+    assert {query.version for query in corpus.queries} == {None, "20260201T061502Z-1a2b3c4d"}
+
+
+@pytest.mark.parametrize(
+    ("given", "page"), [("IV", 3), ("4", 4), ("9", None), ("x", None)], ids=["printed", "of the PDF", "beyond", "unknown"]
+)
+def test_the_viewer_jumps_to_a_page_by_its_number(given: str, page: int | None, browser: Browser) -> None:
+    corpus = FakeCorpus("pumps", labels=["iv", None])
+    with opened(browser, corpus):
+        browser.click(".source")
+        browser.until("document.querySelector('#page-number').textContent.endsWith('of 4')")
+        browser.click("#next")
+        browser.run(f"document.querySelector('#go-to-page').value = '{given}'")
+        browser.run("document.querySelector('#go-to').requestSubmit()")
+        browser.settled()
+        shown = browser.run("document.querySelector('#viewer-pdf').hash")
+        assert browser.run("document.querySelector('#go-to-page').validity.valid") == (page is not None)
+    assert shown == f"#page={page or 4}"
+
+
+def test_the_page_says_what_is_going_on(browser: Browser) -> None:
+    events = Released(STARTED, TextDelta(part=0, text="Turn"), _answer([FIRST], model=MODEL))
+    status = "document.querySelector('[role=status]').textContent"
+    with opened(browser, _streaming(events)):
+        for words in (
+            "Looking for an answer",
+            "tiny-llm is writing the answer",
+            "",
+            "Answer with 0 figures and 1 citation.",
+        ):
+            browser.until(f"{status}.startsWith({json.dumps(words)})")
+            events.release()
+        browser.until(f"{status}.endsWith(' 1 hit by hybrid.')")

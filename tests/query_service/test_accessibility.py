@@ -1,0 +1,74 @@
+"""What axe-core finds on the web page, in each of its states."""
+
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+
+from schemas.overview import SearchPreset
+from tests.browser import CHROMIUM, Browser
+from tests.query_service.fake_corpus import FakeCorpus
+from tests.query_service.web_page import opened
+from tests.tiny_models import draw
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome on PATH"),
+    pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm on PATH, which fetches axe-core"),
+]
+
+AXE = "axe-core@4.14.1"
+OPTIONAL = ("target-size", "label-content-name-mismatch", "p-as-heading", "table-fake-caption", "td-has-header")
+"""Rules that axe applies where they are named only."""
+
+FOUND = f"""
+axe.run({{ rules: {{ {", ".join(f"'{rule}': {{ enabled: true }}" for rule in OPTIONAL)} }} }}).then(({{ violations }}) =>
+  violations.flatMap(({{ id, nodes }}) => nodes.map(({{ target, failureSummary }}) => [id, target.join(" "), failureSummary])))
+"""
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core."""
+    folder = tmp_path_factory.mktemp("axe")
+    subprocess.run(["npm", "pack", "--silent", AXE], cwd=folder, check=True, capture_output=True)
+    (archive,) = folder.glob("*.tgz")
+    with tarfile.open(archive) as packed:
+        packed.extract("package/axe.min.js", folder, filter="data")
+    return (folder / "package" / "axe.min.js").read_text(encoding="utf-8")
+
+
+PRESETS = [
+    SearchPreset(name="pages", label="Pages", sentence="by words"),
+    SearchPreset(name="image", label="Pictures", sentence="by pictures", takes_picture=True),
+    SearchPreset(name="visdom", label="VisDoM", sentence="as in a paper", source="VisDoM"),
+]
+STATES: dict[str, tuple[str, list[str]]] = {
+    "empty": ("", []),
+    "answer": ("q=valve", []),
+    "filtered": ("q=valve&section=Service&phrase=oil+filter", ["#filter"]),
+    "page": ("q=valve", [".source"]),
+    "figure": ("q=valve", ["figure .picture", "#lightbox[open] #similar-ask"]),
+    "table": ("q=valve&sentences=1&group=page", []),
+    "compared": ("q=valve&compare=preset:image", []),
+    "unknown corpus": ("corpus=none", []),
+}
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (360, False)], ids=["light", "dark", "phone"])
+@pytest.mark.parametrize("state", STATES)
+def test_axe_finds_nothing(state: str, width: int, dark: bool, axe: str, browser: Browser) -> None:
+    corpus = FakeCorpus("pumps", table=state == "table")
+    corpus.files.pixels = draw(1)
+    corpus.documents = 2
+    corpus.search_presets = PRESETS
+    query, clicks = STATES[state]
+    with opened(browser, corpus, query, width=width, dark=dark):
+        browser.settled()
+        for selector in clicks:
+            browser.click(selector)
+            browser.settled()
+        browser.run(f"{axe};void 0")
+        assert browser.run(FOUND) == []
+        assert browser.run("document.documentElement.scrollWidth - innerWidth") == 0

@@ -644,7 +644,7 @@ COPIED = "navigator.clipboard.readText()"
 
 
 def test_an_answer_is_copied_as_markdown_with_its_citations(browser: Browser) -> None:
-    parts = [
+    parts: list[Part] = [
         TextPart(text="Fitting *it*", citations=[], style="heading"),
         FIRST,
         SECOND,

@@ -56,6 +56,13 @@ STATES: dict[str, tuple[str, list[str]]] = {
 }
 
 
+def _found(browser: Browser, axe: str) -> list[object]:
+    browser.run(f"{axe};void 0")
+    found: list[object] = browser.run(FOUND)
+    wider = browser.run("document.documentElement.scrollWidth - innerWidth")
+    return [*found, *([f"{wider} pixels wider than the window"] if wider else [])]
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (360, False)], ids=["light", "dark", "phone"])
 @pytest.mark.parametrize("state", STATES)
 def test_axe_finds_nothing(state: str, width: int, dark: bool, axe: str, browser: Browser) -> None:
@@ -69,6 +76,39 @@ def test_axe_finds_nothing(state: str, width: int, dark: bool, axe: str, browser
         for selector in clicks:
             browser.click(selector)
             browser.settled()
-        browser.run(f"{axe};void 0")
-        assert browser.run(FOUND) == []
-        assert browser.run("document.documentElement.scrollWidth - innerWidth") == 0
+        assert _found(browser, axe) == []
+
+
+@pytest.mark.parametrize("width", [1280, 360], ids=["wide", "phone"])
+def test_axe_finds_nothing_in_the_reference(width: int, axe: str, browser: Browser) -> None:
+    with opened(browser, FakeCorpus("pumps"), path="/api", width=width):
+        browser.until("document.querySelector('[id=\"operation/search\"]')")
+        browser.run("document.querySelectorAll('[id=\"operation/search\"] button').forEach((each) => each.click())")
+        browser.settled()
+        assert _found(browser, axe) == []
+    browser.complaints.clear()
+
+
+WRONG = """
+document.querySelector("#ask .primary").setAttribute("aria-label", "Send it");
+document.querySelector(".hit").style.width = "500px";
+for (const name of ["One", "Other"]) {
+  const button = document.createElement("button");
+  button.setAttribute("aria-label", name);
+  button.style = "width: 9px; height: 9px; padding: 0";
+  document.querySelector("main").prepend(button);
+}
+"""
+
+
+def test_axe_finds_what_is_wrong(axe: str, browser: Browser) -> None:
+    with opened(browser, FakeCorpus("pumps"), width=360):
+        browser.settled()
+        browser.run(WRONG)
+        found = _found(browser, axe)
+    assert [each[0] for each in found if isinstance(each, list)] == [
+        "label-content-name-mismatch",
+        "target-size",
+        "target-size",
+    ]
+    assert "pixels wider" in str(found[-1])

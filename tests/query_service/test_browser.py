@@ -739,3 +739,22 @@ def test_the_page_says_what_is_going_on(browser: Browser) -> None:
             browser.until(f"{status}.startsWith({json.dumps(words)})")
             events.release()
         browser.until(f"{status}.endsWith(' 1 hit by hybrid.')")
+
+
+def test_the_reference_draws_every_operation_and_fetches_nothing_from_other_hosts(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    with opened(browser, corpus, path="/api") as place:
+        browser.until("document.querySelector('[id=\"operation/search\"]')")
+        browser.settled()
+        drawn = browser.run("[...document.querySelectorAll('[data-section-id^=\"operation/\"]')].map(({ id }) => id)")
+        spec = browser.run("fetch('openapi.json').then((response) => response.json())")
+        entries = "performance.getEntriesByType('resource').filter((each) => each.responseStatus).map((each) => each.name)"
+        loaded = browser.run(entries)
+    assert sorted(drawn) == sorted(
+        f"operation/{operation['operationId']}" for methods in spec["paths"].values() for operation in methods.values()
+    )
+    assert [each for each in loaded if not each.startswith(place)] == []
+    assert [each for each in browser.complaints if "logo-mini.svg" not in each] == [], (
+        "Redoc's logo is blocked by the policy"
+    )
+    browser.complaints.clear()

@@ -128,7 +128,7 @@ class Browser:
 
     def press(self, key: str, *, text: str = "") -> None:
         """Press and release a key."""
-        code = {"Enter": 13, "Escape": 27, "Tab": 9}.get(key, 0)
+        code = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}.get(key, 0)
         keys = {"key": key, "windowsVirtualKeyCode": code}
         self("Input.dispatchKeyEvent", type="keyDown", text=text or ("\r" if key == "Enter" else ""), **keys)
         self("Input.dispatchKeyEvent", type="keyUp", **keys)

@@ -122,6 +122,7 @@ async function start() {
   try {
     served = await service.overviews();
   } catch (error) {
+    say("");
     document.body.dataset.view = "home";
     if (error.status === 401) return askForKey(error.message, start);
     notice("The corpora can’t be listed", error.message, start);
@@ -411,6 +412,7 @@ async function ask() {
       : "Below is what comes nearest to the picture. Add words to say what of it you look for."));
     say("Looking for what is like the picture");
     const version = await drawEvidence(pinned());
+    if (turn === running) say("");
     if (turn === running && version) $("provenance").replaceChildren(provenance(version));
     return;
   }
@@ -451,9 +453,9 @@ function drawAnswer(found) {
     $("parts").replaceChildren(el("div", { class: "abstained" },
       el("strong", {}, "Nothing in this version answers that."),
       el("p", {}, isNarrowed()
-        ? "Only rows that match the filters were searched. The nearest passages are below."
+        ? "Only what matches the filters was searched."
         : "The nearest passages are below; they may still help, or show how the documents word it.")));
-    say("Nothing in this version answers that. The nearest passages are listed below.");
+    say("Nothing in this version answers that.");
     return;
   }
   $("citations").hidden = found.citations.length === 0;
@@ -617,7 +619,11 @@ function hitCard(hit, rank, version) {
 }
 
 function foldable(text) {
-  if (text.dataset.folded !== undefined || text.scrollHeight <= text.clientHeight + 8) return;
+  if (text.dataset.folded !== undefined) return;
+  if (text.scrollHeight <= text.clientHeight + 8) { // a line at most
+    text.classList.add("open");
+    return;
+  }
   text.dataset.folded = "";
   const toggle = el("button", {
     type: "button", class: "link", "aria-expanded": "false",

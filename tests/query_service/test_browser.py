@@ -258,6 +258,7 @@ def test_a_picture_is_searched_by_alone_and_its_preview_shown(way: str, browser:
     assert not corpus.answer_queries, "answers are of words"
     assert re.search(r'<div id="picture" class="given">', html), "not hidden"
     assert "photo.png" in html
+    assert '<span id="status-answer"></span> <span id="status-evidence">1 hit by Pictures.</span>' in html
     assert re.findall(r'name="preset" value="(.*?)"', html) == ["image", "unified"], "those that look at pictures"
 
 
@@ -758,3 +759,49 @@ def test_the_reference_draws_every_operation_and_fetches_nothing_from_other_host
         "Redoc's logo is blocked by the policy"
     )
     browser.complaints.clear()
+
+
+FOCUSED = "document.activeElement.id || document.activeElement.className"
+
+
+def test_a_reader_needs_no_mouse(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    with opened(browser, corpus, ""):
+        browser.settled()
+        browser.run("document.activeElement.blur()")
+        browser.press("/", text="/")
+        assert browser.run(FOCUSED) == "question"
+        for letter in "valve":
+            browser.press(letter, text=letter)
+        browser.press("Enter")
+        browser.until("document.querySelector('.cite')")
+        browser.settled()
+        browser.run("document.querySelector('#parts .cite').focus()")
+        browser.press("Enter")
+        browser.until("document.querySelector('#viewer').open")
+        assert browser.run(FOCUSED) == "stage"
+        for key, page in (("ArrowRight", 4), ("ArrowLeft", 3)):
+            browser.press(key)
+            assert browser.run("document.querySelector('#viewer-pdf').hash") == f"#page={page}"
+        browser.press("Escape")
+        browser.until("!document.querySelector('#viewer').open")
+        assert browser.run(FOCUSED) == "cite", "back where the reader was"
+    assert [query.text for query in corpus.answer_queries] == ["valve"]
+
+
+CONTROLS = """
+[...document.querySelectorAll("a, button, input, select, summary, [tabindex='0']")]
+  .filter((each) => each.checkVisibility() && !each.disabled && !(each.type === "radio" && !each.checked))
+  .map((each, place) => { each.dataset.place = place; return each; }).length
+"""
+
+
+def test_tab_reaches_every_control_in_the_order_of_the_page(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    corpus.search_presets = [BY_WORDS, *BY_PICTURES]
+    with opened(browser, corpus):
+        browser.settled()
+        browser.run("document.activeElement.blur()")
+        for place in range(browser.run(CONTROLS)):
+            browser.press("Tab")
+            assert browser.run("document.activeElement.dataset.place") == str(place)

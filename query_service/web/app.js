@@ -396,7 +396,7 @@ async function ask() {
   stop();
   const turn = new AbortController();
   running = turn;
-  const { corpus, q } = state;
+  const { q } = state;
   entitle();
   document.body.dataset.view = "results";
   clear($("notice"));
@@ -405,6 +405,7 @@ async function ask() {
   $("heading").textContent = heading();
   clear($("provenance"));
   $("citations").hidden = true;
+  $("other-answer").hidden = true;
   if (given) {
     $("answer").removeAttribute("aria-busy");
     $("parts").replaceChildren(el("p", { class: "missing" }, q
@@ -417,18 +418,12 @@ async function ask() {
     return;
   }
   $("answer").setAttribute("aria-busy", "true");
-  const drawing = new Drawing($("parts"), corpus);
   say("Looking for an answer");
   const evidence = drawEvidence(pinned());
+  const wanted = { question: q, filters: filters(), ...(state.answer ? { answer: state.answer } : {}), ...pinned() };
   try {
-    const wanted = { question: q, filters: filters(), ...(state.answer ? { answer: state.answer } : {}), ...pinned() };
-    let found = null;
-    for await (const event of service.answer(corpus, wanted, turn.signal)) {
-      if (turn !== running) return;
-      if (event.model) say(`${event.model} is writing the answer`);
-      drawing.take(event);
-      found = event.result ?? found;
-    }
+    const [found] = await Promise.all([stream($("parts"), wanted, turn), drawOther(wanted, turn)]);
+    if (turn !== running) return;
     drawAnswer(found);
     // If another version was published meanwhile, search the version that answered.
     const version = await evidence;
@@ -442,19 +437,47 @@ async function ask() {
   }
 }
 
+// Draws an answer while it comes, and returns it; null where another question came in between.
+async function stream(box, wanted, turn) {
+  const drawing = new Drawing(box, state.corpus);
+  let found = null;
+  for await (const event of service.answer(state.corpus, wanted, turn.signal)) {
+    if (turn !== running) return null;
+    if (event.model) say(`${event.model} is writing the answer`);
+    drawing.take(event);
+    found = event.result ?? found;
+  }
+  if (found.abstained || !found.parts.length) box.replaceChildren(abstained());
+  return found;
+}
+
+// The answer of the version that is compared, beside the other.
+async function drawOther(wanted, turn) {
+  const version = compared()?.version;
+  if (!version) return;
+  $("other-answer").hidden = false;
+  $("other-answer-name").textContent = `Answer of the version of ${when(version)}`;
+  try {
+    await stream($("other-parts"), { ...wanted, version }, turn);
+  } catch (error) {
+    if (error.name !== "AbortError" && turn === running) $("other-parts").replaceChildren(failure("That version could not answer", error.message, ask));
+  }
+}
+
 const failure = (title, detail, again) => el("div", { class: "notice wrong" },
   el("strong", {}, title), el("p", {}, detail), el("button", { type: "button", onclick: again }, "Try again"));
 
 // ---- the answer ----
 
+const abstained = () => el("div", { class: "abstained" },
+  el("strong", {}, "Nothing in this version answers that."),
+  el("p", {}, isNarrowed()
+    ? "Only what matches the filters was searched."
+    : "The nearest passages are below; they may still help, or show how the documents word it."));
+
 function drawAnswer(found) {
   $("provenance").replaceChildren(...colophon(found), provenance(found.version), taking(found));
   if (found.abstained || !found.parts.length) {
-    $("parts").replaceChildren(el("div", { class: "abstained" },
-      el("strong", {}, "Nothing in this version answers that."),
-      el("p", {}, isNarrowed()
-        ? "Only what matches the filters was searched."
-        : "The nearest passages are below; they may still help, or show how the documents word it.")));
     say("Nothing in this version answers that.");
     return;
   }
@@ -735,9 +758,11 @@ for (const box of ["presets", "papers"]) {
   });
 }
 $("compare").addEventListener("change", () => {
+  const before = compared();
   state.compare = $("compare").value;
   writeAddress(true);
-  drawEvidence(pinned());
+  if (before?.version || compared()?.version) ask();
+  else drawEvidence(pinned());
 });
 $("answers").addEventListener("change", () => change({ answer: $("answers").value }));
 $("modalities").addEventListener("change", (event) => {

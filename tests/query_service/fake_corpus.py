@@ -272,7 +272,7 @@ class FakeCorpus(PublishedCorpus):
 
     def answer_events(self, query: AnswerQuery, stopped: Callable[[], bool] = lambda: False) -> Iterator[AnswerEvent]:
         self.answer_queries.append(query)
-        if query.version not in {None, LIVE}:
+        if query.version not in {None, LIVE, *self.older}:
             raise NotFoundError(f"there is no version {query.version}")
         if query.text in self.streams:
             yield from self.streams[query.text](stopped)

@@ -52,6 +52,7 @@ STATES: dict[str, tuple[str, list[str]]] = {
     "figure": ("q=valve", ["figure .picture", "#lightbox[open] #similar-ask"]),
     "table": ("q=valve&sentences=1&group=page", []),
     "compared": ("q=valve&compare=preset:image", []),
+    "compared versions": ("q=valve&compare=version:20260201T061502Z-1a2b3c4d", []),
     "unknown corpus": ("corpus=none", []),
 }
 
@@ -67,9 +68,11 @@ def _found(browser: Browser, axe: str) -> list[object]:
 @pytest.mark.parametrize("state", STATES)
 def test_axe_finds_nothing(state: str, width: int, dark: bool, axe: str, browser: Browser) -> None:
     corpus = FakeCorpus("pumps", table=state == "table")
+    corpus.rows = [["", "Does", ""], ["7", "stops", "it"], ["8", "runs", "it"]]
     corpus.files.pixels = draw(1)
     corpus.documents = 2
     corpus.search_presets = PRESETS
+    corpus.older = ["20260201T061502Z-1a2b3c4d"]
     query, clicks = STATES[state]
     with opened(browser, corpus, query, width=width, dark=dark):
         browser.settled()

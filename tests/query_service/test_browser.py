@@ -702,11 +702,15 @@ def test_two_presets_are_compared_side_by_side(browser: Browser) -> None:
 
 def test_a_version_is_compared_with_another(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
+    corpus.files.pixels = draw(1)
     corpus.older = ["20260201T061502Z-1a2b3c4d"]
     with opened(browser, corpus, "q=valve&compare=version:20260201T061502Z-1a2b3c4d"):
         browser.settled()
         chosen = browser.run("document.querySelector('#compare').value")
+        answers = browser.run("['#parts', '#other-parts'].map((each) => document.querySelector(each).textContent)")
     assert chosen == "version:20260201T061502Z-1a2b3c4d"
+    assert [_words(answer) for answer in answers] == ["ServiceTurn the valve. 1Figure 1 1"] * 2
+    assert {query.version for query in corpus.answer_queries} == {None, "20260201T061502Z-1a2b3c4d"}
     assert {query.version for query in corpus.queries} == {None, "20260201T061502Z-1a2b3c4d"}
 
 

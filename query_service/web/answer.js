@@ -255,7 +255,7 @@ export class Drawing {
     const section = this.#keep(`section ${place}`, () => el("section", { class: "passage" }));
     const origin = this.#of.model === null && this.#of.cited.get(parts[0].citations[0]);
     // What is folded as a whole is named by where it stands.
-    const whole = origin && parts.every((part) => part.folded) ? placeName(origin) : null;
+    const whole = origin && parts.every((part) => part.folded) ? `${placeName(origin)}, ${nameOf(origin)}` : null;
     const children = grouped(parts, (part) => part.folded).flatMap((group, run) => {
       const blocks = this.#blocks(group.parts, markOf, lasts, `${place} ${run}`);
       if (!group.key) return blocks;

@@ -512,6 +512,12 @@ def test_the_parts_of_a_passage_are_drawn_by_their_style_and_its_rest_is_folded(
     assert shown.count('class="cite"') == 1, "behind what is shown of the passage"
 
 
+def test_a_passage_that_is_folded_as_a_whole_is_named_by_its_place(browser: Browser) -> None:
+    parts: list[Part] = [part.model_copy(update={"folded": True}) for part in (FIRST, SECOND)]
+    html = page_after(browser, _answering(_answer(parts)), ["#parts summary"])
+    assert re.search(r'<details class="more" open=""><summary>Service, page iv \(PDF page 3\)</summary>', html)
+
+
 def test_what_is_folded_opens(browser: Browser) -> None:
     html = page_after(browser, _answering(_answer(EXTRACTED)), ["#parts summary"])
     assert re.search(r'<details class="more" open=""><summary>Show less</summary>', html)

@@ -61,7 +61,7 @@ from query_service.admission import (
 )
 from query_service.conditional import file_response
 from query_service.errors import Problem, one_line
-from query_service.guard import Guard
+from query_service.guard import REFERENCE_POLICY, Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.metrics import Metrics, metrics_of
 from query_service.requests import (
@@ -475,7 +475,7 @@ def index_page() -> FileResponse:
 @_pages.get("/api")
 def api_page() -> FileResponse:
     """The reference of this API, drawn from /openapi.json."""
-    return FileResponse(WEB / "api.html")
+    return FileResponse(WEB / "api.html", headers={"content-security-policy": REFERENCE_POLICY})
 
 
 class _Service(FastAPI):

@@ -37,6 +37,12 @@ HEADERS = {
 }
 """Defaults of response headers."""
 
+REFERENCE_POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
+    "object-src 'none'; frame-ancestors 'none'"
+)
+"""Content security policy of the API's reference: Redoc writes style sheets and markup, of /openapi.json alone."""
+
 _logger = logging.getLogger("inset.query_service")
 
 

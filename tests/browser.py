@@ -35,6 +35,8 @@ class Browser:
         self._read = b""
         self._calls = 0
         self._session: str | None = None
+        self._sent = 0
+        self._open: dict[str, str] = {}
         self.complaints: list[str] = []
 
     def __enter__(self) -> Self:
@@ -42,6 +44,8 @@ class Browser:
         self._session = self("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self(f"{domain}.enable")
+        self("Emulation.setScrollbarsHidden", hidden=True)
+        self("Emulation.setFocusEmulationEnabled", enabled=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -70,11 +74,16 @@ class Browser:
         return json.loads(message)
 
     def _note(self, event: Any) -> None:
-        if event.get("method") == "Runtime.exceptionThrown":
-            details = event["params"]["exceptionDetails"]
-            self.complaints.append(details.get("exception", {}).get("description") or details["text"])
-        elif event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
-            self.complaints.append(event["params"]["entry"]["text"])
+        match event.get("method"), event.get("params"):
+            case "Runtime.exceptionThrown", {"exceptionDetails": details}:
+                self.complaints.append(details.get("exception", {}).get("description") or details["text"])
+            case "Log.entryAdded", {"entry": {"level": "error", "text": text}}:
+                self.complaints.append(text)
+            case "Network.requestWillBeSent", {"requestId": number, "request": {"url": address}}:
+                self._sent += 1
+                self._open[number] = address
+            case "Network.loadingFinished" | "Network.loadingFailed", {"requestId": number}:
+                self._open.pop(number, None)
 
     def run(self, script: str) -> Any:
         """Return the value of an expression in the page; a promise is awaited."""
@@ -93,17 +102,41 @@ class Browser:
             time.sleep(0.1)
         raise AssertionError(f"never became true: {script}")
 
-    def open(self, address: str, *, width: int = 1280, height: int = 800) -> None:
+    def settled(self) -> None:
+        """Wait until the page has nothing left to do: no request is open, and its script is idle."""
+        deadline = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline:
+            sent = self._sent
+            self.run("new Promise((done) => requestIdleCallback(() => setTimeout(done), { timeout: 1000 }))")
+            if not self._open and self._sent == sent:
+                return
+        raise AssertionError(f"never answered: {sorted(self._open.values())}")
+
+    def open(self, address: str, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:
         """Open a page."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self("Emulation.setEmulatedMedia", features=[scheme])
         self("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self._open.clear()
         self("Page.navigate", url=address)
+
+    def click(self, selector: str) -> None:
+        """Click on the first element that a CSS selector finds, as soon as there is one."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        self.until(found)
+        self.run(f"void {found}.click()")
 
     def press(self, key: str, *, text: str = "") -> None:
         """Press and release a key."""
-        code = {"Enter": 13, "Escape": 27, "Tab": 9}.get(key, 0)
+        code = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}.get(key, 0)
         keys = {"key": key, "windowsVirtualKeyCode": code}
         self("Input.dispatchKeyEvent", type="keyDown", text=text or ("\r" if key == "Enter" else ""), **keys)
         self("Input.dispatchKeyEvent", type="keyUp", **keys)
+
+    @property
+    def html(self) -> str:
+        """What the page has become."""
+        return str(self.run("document.documentElement.outerHTML"))
 
     def shoot(self, file: Path) -> None:
         """Write a picture of the page as PNG."""

@@ -254,14 +254,16 @@ export class Drawing {
       || (this.#of.model !== null && !part.unfinished && !part.citations.length && isProse(part) ? uncited() : null);
     const section = this.#keep(`section ${place}`, () => el("section", { class: "passage" }));
     const origin = this.#of.model === null && this.#of.cited.get(parts[0].citations[0]);
+    // What is folded as a whole is named by where it stands.
+    const whole = origin && parts.every((part) => part.folded) ? `${placeName(origin)}, ${nameOf(origin)}` : null;
     const children = grouped(parts, (part) => part.folded).flatMap((group, run) => {
       const blocks = this.#blocks(group.parts, markOf, lasts, `${place} ${run}`);
       if (!group.key) return blocks;
-      const rest = this.#keep(`rest ${place} ${run}`, folded);
+      const rest = this.#keep(`rest ${place} ${run} ${whole}`, () => folded(whole));
       settle(rest, [rest.firstChild, ...blocks]);
       return [rest];
     });
-    settle(section, [...(origin ? [this.#keep(`origin ${JSON.stringify(origin)}`, () => eyebrow(origin))] : []), ...children]);
+    settle(section, [...(origin && !whole ? [this.#keep(`origin ${JSON.stringify(origin)}`, () => eyebrow(origin))] : []), ...children]);
     return section;
   }
 
@@ -302,11 +304,12 @@ function unfinished(text, before) {
   return { type: "text", style, continues, text, citations: [], marked: [], folded: false, unfinished: true };
 }
 
-const eyebrow = (citation) => el("p", { class: "eyebrow" }, citation.section_path.length ? citation.section_path.join(" › ") : titleOf(citation));
+const placeName = (citation) => (citation.section_path.length ? citation.section_path.join(" › ") : titleOf(citation));
+const eyebrow = (citation) => el("p", { class: "eyebrow" }, placeName(citation));
 
-function folded() {
-  const summary = el("summary", {}, "Show the rest of the passage");
-  const rest = el("details", { class: "more", ontoggle: () => { summary.textContent = rest.open ? "Show less" : "Show the rest of the passage"; } }, summary);
+function folded(name) {
+  const summary = el("summary", {}, name ?? "Show the rest of the passage");
+  const rest = el("details", { class: "more", ontoggle: () => { summary.textContent = name ?? (rest.open ? "Show less" : "Show the rest of the passage"); } }, summary);
   return rest;
 }
 

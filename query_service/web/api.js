@@ -1,77 +1,21 @@
-import { el } from "./text.js";
+// Redoc draws /openapi.json in the colours of the search page.
 
-const $ = (id) => document.getElementById(id);
-const named = (reference) => reference.split("/").pop();
+const reference = document.getElementById("reference");
+const ACCENT = "#0f5c66";
+const theme = {
+  colors: { primary: { main: ACCENT }, success: { main: ACCENT }, error: { main: "#9b2c1f" }, text: { primary: "#1d1f21", secondary: "#5b6066" } },
+  typography: {
+    fontSize: "16px", fontFamily: "system-ui, sans-serif", headings: { fontFamily: "ui-serif, Georgia, serif" }, code: { fontFamily: "ui-monospace, monospace" },
+  },
+  sidebar: { backgroundColor: "#f2f0e9" },
+};
 
-function typeOf(schema) {
-  if (!schema || Object.keys(schema).length === 0) return ["anything"];
-  if (schema.$ref) return [el("a", { href: `#${named(schema.$ref)}` }, named(schema.$ref))];
-  if (schema.enum) return [schema.enum.map((value) => JSON.stringify(value)).join(" | ")];
-  if ("const" in schema) return [JSON.stringify(schema.const)];
-  const several = schema.anyOf ?? schema.oneOf;
-  if (several) return several.flatMap((one, index) => (index ? [" | ", ...typeOf(one)] : typeOf(one)));
-  if (schema.prefixItems) return ["[", ...schema.prefixItems.flatMap((one, index) => (index ? [", ", ...typeOf(one)] : typeOf(one))), "]"];
-  if (schema.type === "array") return ["list of ", ...typeOf(schema.items)];
-  if (schema.additionalProperties && schema.additionalProperties !== true) return ["map to ", ...typeOf(schema.additionalProperties)];
-  return [schema.type + (schema.format ? ` (${schema.format})` : "")];
-}
+// What axe finds in Redoc 2.5: headings of the fifth level below those of the second, names of menus without what they show.
+new MutationObserver(() => {
+  for (const heading of reference.querySelectorAll("h5:not([aria-level])")) heading.setAttribute("aria-level", "3");
+  for (const item of reference.querySelectorAll("[role=menuitem][aria-label]")) item.removeAttribute("aria-label");
+}).observe(reference, { childList: true, subtree: true });
 
-// Docstrings set names in double backticks.
-const prose = (text = "") => text.split("``").map((piece, index) => (index % 2 ? el("code", {}, piece) : piece));
-
-function limits(schema) {
-  const bound = (key, word) => (key in schema ? `${word} ${schema[key]}` : null);
-  return [bound("minimum", "≥"), bound("maximum", "≤"), bound("maxLength", "at most") && `at most ${schema.maxLength} characters`,
-    bound("maxItems", "at most") && `at most ${schema.maxItems}`, schema.pattern && `matches ${schema.pattern}`,
-    "default" in schema && schema.default !== null && typeof schema.default !== "object" && `default ${JSON.stringify(schema.default)}`]
-    .filter(Boolean).join(", ");
-}
-
-const row = (name, schema, required, description) => el("tr", {},
-  el("th", { scope: "row" }, el("code", {}, name), required ? "" : el("span", { class: "quiet" }, " optional")),
-  el("td", {}, ...typeOf(schema)),
-  el("td", {}, ...prose([description ?? schema.description, limits(schema)].filter(Boolean).join(" "))));
-
-const grid = (label, rows) => (rows.length
-  ? el("div", { class: "table", tabindex: 0, role: "group", "aria-label": label }, el("table", {}, el("tbody", {}, ...rows))) : null);
-
-const failures = (spec) => Object.entries(spec.responses).filter(([status]) => Number(status) >= 400);
-
-function operation(path, method, spec) {
-  const sent = spec.requestBody?.content?.["application/json"]?.schema;
-  const returned = Object.entries(spec.responses["200"]?.content ?? {})[0];
-  return el("section", { class: "operation", id: spec.operationId },
-    el("h3", {}, el("span", { class: `method ${method}` }, method.toUpperCase()), " ", el("code", {}, path)),
-    el("p", {}, ...prose(spec.description ?? spec.summary)),
-    grid(`Parameters of ${path}`, (spec.parameters ?? []).filter((one) => one.in !== "header")
-      .map((one) => row(one.name, one.schema, one.required, one.description))),
-    sent && el("p", {}, "Send ", ...typeOf(sent), "."),
-    returned && el("p", {}, "Returns ", ...(returned[0] === "application/json" ? typeOf(returned[1].schema) : [returned[0]]), "."),
-    el("p", { class: "quiet" }, failures(spec).length ? `May fail with ${failures(spec).map(([status]) => status).join(", ")}.` : ""));
-}
-
-const schema = (name, spec) => el("section", { class: "operation", id: name },
-  el("h3", {}, el("code", {}, name)), el("p", {}, ...prose(spec.description)),
-  spec.enum && el("p", {}, ...typeOf(spec)),
-  grid(`Fields of ${name}`, Object.entries(spec.properties ?? {}).map(([field, one]) =>
-    row(field, one, (spec.required ?? []).includes(field)))));
-
-$("example").textContent = `curl -s ${new URL("v1/corpora/CORPUS/answer", document.baseURI)} \\
-  -H 'content-type: application/json' -d '{"question": "How do I reconcile an account?"}'`;
-
-try {
-  const response = await fetch("openapi.json");
-  const api = await response.json();
-  document.querySelector("h1").textContent = `${api.info.title} API ${api.info.version}`;
-  $("operations").replaceChildren(...Object.entries(api.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, spec]) => operation(path, method, spec))));
-  const known = new Map(Object.values(api.paths).flatMap(Object.values).flatMap(failures));
-  $("errors").replaceChildren(
-    el("p", {}, "Every error, and 404, 405, 413 and 500 anywhere, has the same body: ", ...typeOf({ $ref: "Problem" }), "."),
-    grid("Errors", [...known].sort().map(([status, response]) => el("tr", {},
-      el("th", { scope: "row" }, el("code", {}, status)), el("td", {}, response.description)))));
-  $("schemas").replaceChildren(...Object.entries(api.components.schemas).map(([name, spec]) => schema(name, spec)));
-  if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
-} catch (error) {
-  $("operations").replaceChildren(el("p", { class: "notice wrong", role: "alert" }, "openapi.json can’t be read now."));
-}
+Redoc.init("openapi.json", { disableSearch: true, nativeScrollbars: true, theme }, reference, (error) => {
+  if (error) reference.textContent = "openapi.json can’t be read now.";
+});

@@ -1,6 +1,7 @@
 import { Drawing, colophon, image, nameOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
 import { askForKey } from "./key.js";
 import * as service from "./service.js";
+import { markdown } from "./markdown.js";
 import { begun, blocks, count, el, fileName, labelsOf, languageName, markedBlocks, markedWords, plainName, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
@@ -15,7 +16,7 @@ const PICTURE_MIB = 8; // what the service takes
 const PREVIEW_PX = 144;
 
 const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], languages: [], figures: "", since: "", until: "" };
-const state = { corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, ...NARROWED, version: "", k: FEW };
+const state = { corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, compare: "", ...NARROWED, version: "", k: FEW };
 // Names of the filters in the address.
 const NAMED = {
   documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", languages: "language",
@@ -28,7 +29,8 @@ let overviews = new Map();
 let running = null;
 let searching = null;
 
-const say = (line) => { $("status").textContent = line; };
+// What is going on, and what came of it.
+const say = (line, of = "answer") => { $(`status-${of}`).textContent = line; };
 const clear = (node) => node.replaceChildren();
 
 // ---- the address ----
@@ -50,6 +52,7 @@ function readAddress() {
   if (!["with", "without"].includes(state.figures)) state.figures = "";
   for (const day of ["since", "until"]) if (!/^\d{4}-\d\d-\d\d$/.test(state[day])) state[day] = "";
   state.version = parameters.get("version") ?? "";
+  state.compare = parameters.get("compare") ?? "";
   state.k = FEW;
   given = pictures.get(history.state?.picture) ?? null;
 }
@@ -67,6 +70,7 @@ function writeAddress(push) {
   if (state.group) query.set("group", state.group);
   if (state.sentences) query.set("sentences", "1");
   if (state.version) query.set("version", state.version);
+  if (state.compare) query.set("compare", state.compare);
   const address = `${location.pathname}${query.size ? `?${query}` : ""}`;
   const kept = given && { picture: given.key };
   if (address !== location.pathname + location.search || kept?.picture !== history.state?.picture) {
@@ -118,6 +122,7 @@ async function start() {
   try {
     served = await service.overviews();
   } catch (error) {
+    say("");
     document.body.dataset.view = "home";
     if (error.status === 401) return askForKey(error.message, start);
     notice("The corpora can’t be listed", error.message, start);
@@ -170,6 +175,8 @@ async function show() {
 
 function home() {
   stop();
+  say("");
+  say("", "evidence");
   document.body.dataset.view = "home";
   $("results").hidden = true;
   $("suggestions").hidden = !$("suggestions").querySelector("li");
@@ -185,7 +192,7 @@ async function drawVersions() {
   const corpus = state.corpus;
   const live = overviews.get(corpus).version;
   let listed = [];
-  try { listed = (await service.versions(corpus)).versions; } catch { /* the picker stays with what is known */ }
+  try { listed = (await service.versions(corpus)).versions; } catch { /* the pickers stay with what is known */ }
   if (corpus !== state.corpus) return;
   const others = listed.filter(({ version, state: how }) => how !== "refused" && version !== live).map(({ version }) => version);
   if (state.version && state.version !== live && !others.includes(state.version)) others.unshift(state.version);
@@ -197,6 +204,16 @@ async function drawVersions() {
   $("version").value = state.version;
   $("version").title = state.version || live || "";
   $("version-picker").hidden = !live && !others.length;
+  // Evidence is compared with that of another preset, or of another version.
+  const group = (label, choices) => choices.length > 0 && el("optgroup", { label }, ...choices.map(([value, name]) => el("option", { value }, name)));
+  $("compare").replaceChildren(...[
+    el("option", { value: "" }, "nothing"),
+    group("Presets", presets().filter(({ takes_picture: takes }) => takes || !given).map(({ name, label }) => [`preset:${name}`, label])),
+    group("Versions", [live, ...others].filter((version) => version && version !== (state.version || live)).map((version) => [`version:${version}`, when(version)])),
+  ].filter(Boolean));
+  $("compare").value = state.compare;
+  if ($("compare").selectedIndex < 0) $("compare").value = "";
+  $("compare-picker").hidden = $("compare").options.length < 3;
 }
 
 // Answer presets that the version supports; the first is the default, which the address omits.
@@ -379,7 +396,7 @@ async function ask() {
   stop();
   const turn = new AbortController();
   running = turn;
-  const { corpus, q } = state;
+  const { q } = state;
   entitle();
   document.body.dataset.view = "results";
   clear($("notice"));
@@ -388,6 +405,7 @@ async function ask() {
   $("heading").textContent = heading();
   clear($("provenance"));
   $("citations").hidden = true;
+  $("other-answer").hidden = true;
   if (given) {
     $("answer").removeAttribute("aria-busy");
     $("parts").replaceChildren(el("p", { class: "missing" }, q
@@ -395,21 +413,17 @@ async function ask() {
       : "Below is what comes nearest to the picture. Add words to say what of it you look for."));
     say("Looking for what is like the picture");
     const version = await drawEvidence(pinned());
+    if (turn === running) say("");
     if (turn === running && version) $("provenance").replaceChildren(provenance(version));
     return;
   }
   $("answer").setAttribute("aria-busy", "true");
-  const drawing = new Drawing($("parts"), corpus);
   say("Looking for an answer");
   const evidence = drawEvidence(pinned());
+  const wanted = { question: q, filters: filters(), ...(state.answer ? { answer: state.answer } : {}), ...pinned() };
   try {
-    const wanted = { question: q, filters: filters(), ...(state.answer ? { answer: state.answer } : {}), ...pinned() };
-    let found = null;
-    for await (const event of service.answer(corpus, wanted, turn.signal)) {
-      if (turn !== running) return;
-      drawing.take(event);
-      found = event.result ?? found;
-    }
+    const [found] = await Promise.all([stream($("parts"), wanted, turn), drawOther(wanted, turn)]);
+    if (turn !== running) return;
     drawAnswer(found);
     // If another version was published meanwhile, search the version that answered.
     const version = await evidence;
@@ -423,20 +437,48 @@ async function ask() {
   }
 }
 
+// Draws an answer while it comes, and returns it; null where another question came in between.
+async function stream(box, wanted, turn) {
+  const drawing = new Drawing(box, state.corpus);
+  let found = null;
+  for await (const event of service.answer(state.corpus, wanted, turn.signal)) {
+    if (turn !== running) return null;
+    if (event.model) say(`${event.model} is writing the answer`);
+    drawing.take(event);
+    found = event.result ?? found;
+  }
+  if (found.abstained || !found.parts.length) box.replaceChildren(abstained());
+  return found;
+}
+
+// The answer of the version that is compared, beside the other.
+async function drawOther(wanted, turn) {
+  const version = compared()?.version;
+  if (!version) return;
+  $("other-answer").hidden = false;
+  $("other-answer-name").textContent = `Answer of the version of ${when(version)}`;
+  try {
+    await stream($("other-parts"), { ...wanted, version }, turn);
+  } catch (error) {
+    if (error.name !== "AbortError" && turn === running) $("other-parts").replaceChildren(failure("That version could not answer", error.message, ask));
+  }
+}
+
 const failure = (title, detail, again) => el("div", { class: "notice wrong" },
   el("strong", {}, title), el("p", {}, detail), el("button", { type: "button", onclick: again }, "Try again"));
 
 // ---- the answer ----
 
+const abstained = () => el("div", { class: "abstained" },
+  el("strong", {}, "Nothing in this version answers that."),
+  el("p", {}, isNarrowed()
+    ? "Only what matches the filters was searched."
+    : "The nearest passages are below; they may still help, or show how the documents word it."));
+
 function drawAnswer(found) {
-  $("provenance").replaceChildren(...colophon(found), provenance(found.version));
+  $("provenance").replaceChildren(...colophon(found), provenance(found.version), taking(found));
   if (found.abstained || !found.parts.length) {
-    $("parts").replaceChildren(el("div", { class: "abstained" },
-      el("strong", {}, "Nothing in this version answers that."),
-      el("p", {}, isNarrowed()
-        ? "Only rows that match the filters were searched. The nearest passages are below."
-        : "The nearest passages are below; they may still help, or show how the documents word it.")));
-    say("Nothing in this version answers that. The nearest passages are listed below.");
+    say("Nothing in this version answers that.");
     return;
   }
   $("citations").hidden = found.citations.length === 0;
@@ -448,23 +490,89 @@ function drawAnswer(found) {
 const provenance = (version) => el("p", {},
   "From the version of ", el("span", { title: version }, when(version)), state.version ? " (pinned)" : "", ".");
 
+// Buttons that copy the answer, and the address that shows it again when another version is live.
+function taking(found) {
+  const pinnedHere = () => {
+    const address = new URL(location.href);
+    address.searchParams.set("corpus", state.corpus);
+    address.searchParams.set("version", found.version);
+    return address.href;
+  };
+  const button = (label, text, done) => el("button", {
+    type: "button",
+    onclick: () => copy(text()).then(() => say(done), () => say("The browser doesn’t let this page copy; use HTTPS")),
+  }, label);
+  return el("p", { class: "taking" },
+    !found.abstained && button("Copy as Markdown",
+      () => markdown(found, { corpus: state.corpus, title: heading(), address: pinnedHere() }), "The answer is copied, with its citations"),
+    button("Copy a permanent link", pinnedHere, "The link is copied; it names this version"));
+}
+
+// Clipboards of pages are there over HTTPS and on loopback only.
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  addEventListener("copy", (event) => {
+    event.clipboardData.setData("text/plain", text);
+    event.preventDefault();
+  }, { once: true });
+  if (!document.execCommand("copy")) throw new Error();
+}
+
 // ---- the evidence ----
 
+const labelOf = (preset) => presets().find(({ name }) => name === preset)?.label ?? preset;
+
+// What the evidence is compared with: { preset } or { version }; null where it is not.
+function compared() {
+  const found = /^(preset|version):(.+)$/.exec(state.compare);
+  return found && { [found[1]]: found[2] };
+}
+
+// Searches, and searches again for what is compared. Returns the version that was searched, null where the search failed.
 async function drawEvidence(version, keep = false) {
   searching?.abort();
   const turn = new AbortController();
   searching = turn;
-  const box = $("hits");
+  const takes = !given || presets().some(({ name, takes_picture: does }) => does && name === state.preset);
+  const request = {
+    query: state.q, ...(given ? { picture: given.base64 } : {}), ...(takes && state.preset ? { preset: state.preset } : {}), k: state.k,
+    ...(state.group ? { group: state.group } : {}), ...(state.sentences ? { highlight: true } : {}), filters: filters(state.modality), ...version,
+  };
+  const other = compared();
+  $("other").hidden = !other;
+  $("hits-name").hidden = !other;
+  say("Searching", "evidence");
+  const found = await Promise.all([
+    drawHits(request, $("hits"), turn, keep, () => drawEvidence(version)),
+    ...(other ? [drawHits({ ...request, ...other }, $("other-hits"), turn, keep, () => drawEvidence(version))] : []),
+  ]);
+  if (turn !== searching) return null;
+  const [first, second] = found;
+  $("more").hidden = !found.some((each) => each?.hits.length >= state.k) || state.k >= MANY;
+  const named = (each) => (other?.version ? `The version of ${when(each.version)}` : labelOf(each.preset));
+  const counted = (each) => `${count(each.hits.length, "hit")} by ${labelOf(each.preset)}`;
+  say(found.every(Boolean) ? `${found.map(counted).join(", ")}.` : "The evidence could not be searched.", "evidence");
+  if (first && second) {
+    for (const [box, own, others] of [[$("hits"), first, second], [$("other-hits"), second, first]]) {
+      box.previousElementSibling.textContent = named(own);
+      own.hits.forEach((hit, index) => {
+        const rank = others.hits.findIndex(({ evidence_id: id }) => id === hit.evidence_id) + 1;
+        box.children[index].querySelector(".elsewhere")?.remove();
+        box.children[index].querySelector(".score").after(el("span", { class: "elsewhere" }, rank ? `rank ${rank} in the other` : "only here"));
+      });
+    }
+  }
+  if (first && given) for (const choice of $("presets").querySelectorAll("input")) choice.checked = choice.value === first.preset;
+  return first?.version ?? null;
+}
+
+// Returns what was found, and null where it could not be searched or another search came in between.
+async function drawHits(request, box, turn, keep, again) {
   box.setAttribute("aria-busy", "true");
   if (!keep) {
     box.replaceChildren(...Array.from({ length: 3 }, () => el("li", { class: "hit" }, skeleton(3))));
     $("more").hidden = true;
   }
-  const preset = given && !presets().some(({ name, takes_picture: takes }) => takes && name === state.preset) ? "" : state.preset;
-  const request = {
-    query: state.q, ...(given ? { picture: given.base64 } : {}), ...(preset ? { preset } : {}), k: state.k,
-    ...(state.group ? { group: state.group } : {}), ...(state.sentences ? { highlight: true } : {}), filters: filters(state.modality), ...version,
-  };
   try {
     const found = await service.search(state.corpus, request, turn.signal);
     if (turn !== searching) return null;
@@ -472,18 +580,12 @@ async function drawEvidence(version, keep = false) {
     const drawn = found.hits.map((hit, index) => hitCard(hit, index + 1, found.version));
     if (had) box.append(...drawn.slice(had));
     else box.replaceChildren(...(drawn.length ? drawn : [el("li", { class: "none" }, "No evidence matches these filters.")]));
-    $("more").hidden = found.hits.length < state.k || state.k >= MANY;
-    if (had) box.children[had]?.querySelector("button")?.focus({ preventScroll: true });
+    if (had && box === $("hits")) box.children[had]?.querySelector("button")?.focus({ preventScroll: true });
     for (const hit of box.querySelectorAll(".hit-text")) foldable(hit);
-    if (given) {
-      for (const choice of $("presets").querySelectorAll("input")) choice.checked = choice.value === found.preset;
-      say(`${count(found.hits.length, "hit")} for the picture`);
-    }
-    return found.version;
+    return found;
   } catch (error) {
     if (error.name === "AbortError" || turn !== searching) return null;
-    box.replaceChildren(el("li", {}, failure("The evidence could not be searched", error.message, () => drawEvidence(version))));
-    $("more").hidden = true;
+    box.replaceChildren(el("li", {}, failure("The evidence could not be searched", error.message, again)));
     return null;
   } finally {
     if (turn === searching) box.removeAttribute("aria-busy");
@@ -540,7 +642,11 @@ function hitCard(hit, rank, version) {
 }
 
 function foldable(text) {
-  if (text.dataset.folded !== undefined || text.scrollHeight <= text.clientHeight + 8) return;
+  if (text.dataset.folded !== undefined) return;
+  if (text.scrollHeight <= text.clientHeight + 8) { // a line at most
+    text.classList.add("open");
+    return;
+  }
   text.dataset.folded = "";
   const toggle = el("button", {
     type: "button", class: "link", "aria-expanded": "false",
@@ -651,6 +757,13 @@ for (const box of ["presets", "papers"]) {
     if (isAsked()) drawEvidence(pinned());
   });
 }
+$("compare").addEventListener("change", () => {
+  const before = compared();
+  state.compare = $("compare").value;
+  writeAddress(true);
+  if (before?.version || compared()?.version) ask();
+  else drawEvidence(pinned());
+});
 $("answers").addEventListener("change", () => change({ answer: $("answers").value }));
 $("modalities").addEventListener("change", (event) => {
   Object.assign(state, { modality: event.target.value, k: FEW });
@@ -663,7 +776,7 @@ $("more").addEventListener("click", () => {
 });
 
 $("corpus").addEventListener("change", () => {
-  Object.assign(state, { corpus: $("corpus").value, version: "", answer: "", ...NARROWED, k: FEW });
+  Object.assign(state, { corpus: $("corpus").value, version: "", answer: "", compare: "", ...NARROWED, k: FEW });
   writeAddress(true);
   show();
 });
@@ -673,7 +786,7 @@ $("home").addEventListener("click", (event) => {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
   given = null;
-  Object.assign(state, { q: "", modality: "", preset: "", answer: "", group: "", sentences: false, ...NARROWED, version: "" });
+  Object.assign(state, { q: "", modality: "", preset: "", answer: "", group: "", sentences: false, compare: "", ...NARROWED, version: "" });
   writeAddress(true);
   if (overviews.size) show(); else start();
 });

@@ -60,6 +60,6 @@ document.addEventListener("click", async (event) => {
   try {
     open(`${await fetched(href.split("#")[0])}${hash}`);
   } catch (error) {
-    $("status").textContent = error.message;
+    $("status-answer").textContent = error.message;
   }
 }, true);

@@ -20,8 +20,10 @@ export function table(rows, draw = (text) => [text]) {
   const widest = Math.max(...rows.map((row) => row.length), 1);
   const numbers = Array.from({ length: widest }, (_, column) =>
     body.length > 0 && body.every((row) => numeric(row[column] ?? "")) && body.some((row) => row[column]));
+  const unnamed = (column) => el("span", { class: "hidden" }, `Column ${column + 1}`);
   const row = (kind) => (texts) => el("tr", {}, ...Array.from({ length: widest }, (_, column) =>
-    el(kind, { class: numbers[column] && "number", scope: kind === "th" && "col" }, ...draw(texts[column] ?? ""))));
+    el(kind, { class: numbers[column] && "number", scope: kind === "th" && "col" },
+      ...(kind === "th" && !texts[column] ? [unnamed(column)] : draw(texts[column] ?? "")))));
   return el("div", { class: "table", tabindex: 0, role: "group", "aria-label": "Table" },
     el("table", { dir: "auto" }, el("thead", {}, row("th")(head)), el("tbody", {}, ...body.map(row("td")))));
 }

@@ -70,7 +70,7 @@ function go(number) {
   };
   picture.dataset.wanted = wanted;
   picture.src = wanted;
-  $("page-number").textContent = begun(named(page));
+  $("page-number").textContent = `${begun(named(page))}${last ? ` of ${last}` : ""}`;
   $("back-to-cited").hidden = page === place.page;
   $("zoom").setAttribute("aria-pressed", String(large));
   $("zoom").textContent = large ? "Fit" : "Enlarge";
@@ -105,6 +105,7 @@ async function findLast(shown) {
   const found = await documentInfo(shown.corpus, shown.docId, shown.version).catch(() => null);
   if (place !== shown || !found) return;
   last = found.pages;
+  $("page-number").textContent = `${begun(named(page))} of ${last}`;
   pagerState();
   if (!dialog.classList.contains("loading")) lookAhead(shown);
 }
@@ -176,6 +177,22 @@ function thumbnail(hit, version) {
 }
 
 $("similar-ask").addEventListener("click", () => findSimilar("vector"));
+// Page that is printed so; else the page that the PDF counts so, where the document has one.
+function pageOf(words) {
+  for (const [number, label] of place.labels) if (label.toLowerCase() === words.toLowerCase()) return number;
+  return /^\d{1,6}$/.test(words) && +words >= 1 && (last === null || +words <= last) ? +words : null;
+}
+
+$("go-to").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const box = $("go-to-page");
+  const found = pageOf(box.value.trim());
+  box.setCustomValidity(found === null ? `This document has no page “${box.value}”` : "");
+  if (!box.reportValidity()) return;
+  box.value = "";
+  go(found);
+});
+$("go-to-page").addEventListener("input", () => $("go-to-page").setCustomValidity(""));
 $("previous").addEventListener("click", () => go(page - 1));
 $("next").addEventListener("click", () => go(page + 1));
 $("back-to-cited").addEventListener("click", () => { go(place.page); stage.focus({ preventScroll: true }); });
@@ -185,7 +202,7 @@ $("viewer-close").addEventListener("click", () => dialog.close());
 $("lightbox-close").addEventListener("click", () => lightbox.close());
 
 dialog.addEventListener("keydown", (event) => {
-  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.target === $("go-to-page")) return;
   const sideways = large && event.target === stage && stage.scrollWidth > stage.clientWidth;
   if (event.key === "ArrowLeft" && !sideways) { event.preventDefault(); go(page - 1); }
   if (event.key === "ArrowRight" && !sideways) { event.preventDefault(); go(page + 1); }

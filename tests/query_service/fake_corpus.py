@@ -179,6 +179,7 @@ class FakeCorpus(PublishedCorpus):
         self._tagged = {"tagged_pdf": tagged, "regions": regions}
         self._table = table
         self._text = text
+        self.rows = [["Key", "Does | says"], ["7", "<i>turns</i>"]]
         self.files: FakeFiles = FakeFiles()
         self.queries: list[Query] = []
         self.stops: list[Callable[[], bool]] = []
@@ -188,6 +189,7 @@ class FakeCorpus(PublishedCorpus):
         self.search_presets: list[SearchPreset] = []
         self.streams: dict[str, Callable[[Callable[[], bool]], Iterator[AnswerEvent]]] = {}
         self.lacking: list[str] = []
+        self.older: list[str] = []
         self.documents = 1
 
     @property
@@ -213,7 +215,8 @@ class FakeCorpus(PublishedCorpus):
             quarantined=0,
             rows=1,
         )
-        return VersionList(corpus=self._name, live=LIVE, held=False, versions=[row])
+        older = [row.model_copy(update={"version": version, "state": "ready"}) for version in self.older]
+        return VersionList(corpus=self._name, live=LIVE, held=False, versions=[row, *older])
 
     def plan(self, query: Query | AnswerQuery) -> Preset:
         known = packaged()
@@ -235,7 +238,7 @@ class FakeCorpus(PublishedCorpus):
                 raise UserError("index.api_key_env names KEY, which is not set")
             case "bug":
                 raise ZeroDivisionError("a secret")
-        cells = {"rows": [["Key", "Does | says"], ["7", "<i>turns</i>"]]} if self._table else {}
+        cells = {"rows": self.rows} if self._table else {}
         hit = HIT.model_copy(update=self._tagged | cells)
         if self._text:
             # Stars surround the match; the nearest sentence ends with it.
@@ -269,7 +272,7 @@ class FakeCorpus(PublishedCorpus):
 
     def answer_events(self, query: AnswerQuery, stopped: Callable[[], bool] = lambda: False) -> Iterator[AnswerEvent]:
         self.answer_queries.append(query)
-        if query.version not in {None, LIVE}:
+        if query.version not in {None, LIVE, *self.older}:
             raise NotFoundError(f"there is no version {query.version}")
         if query.text in self.streams:
             yield from self.streams[query.text](stopped)

@@ -2,25 +2,16 @@
 
 import json
 import re
-import shutil
-import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
-from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
 
 from query_service.access import Access, Key, KeyFile, digest, key_line, new_key
-from query_service.app import WEB, create_app
-from query_service.serve import listen
 from schemas.answers import (
     AnswerCounts,
     AnswerEvent,
@@ -38,49 +29,20 @@ from schemas.answers import (
 from schemas.errors import TransientError
 from schemas.evidence import CitedRegion, Filters, PageRange
 from schemas.overview import SearchPreset
+from tests.browser import CHROMIUM, Browser
 from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, LIVE, OTHER_ID, FakeCorpus, Released
+from tests.query_service.web_page import opened, page_after
 from tests.tiny_models import draw
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome on PATH"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome on PATH"),
 ]
 
-# The reader's hand. The page's policy lets scripts in from its own service only, so it is served from there.
-WANTED = """
-const parameters = new URLSearchParams(location.search); // before the page writes an address of its own
-const wanted = parameters.getAll("click");
-"""
-CLICK = """
-const step = () => {
-  const found = document.querySelector(wanted[0]);
-  if (found) { wanted.shift(); found.click(); }
-  if (wanted.length) setTimeout(step, 20);
-};
-step();
-"""
 
-
-@contextmanager
-def _serving(app: FastAPI) -> Iterator[str]:
-    with listen("127.0.0.1", 0) as bound:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        thread.start()
-        try:
-            while thread.is_alive() and not server.started:
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-
-
-def _links_after(corpus: FakeCorpus, clicks: list[str], folder: Path) -> dict[str, str]:
+def _links_after(browser: Browser, corpus: FakeCorpus, clicks: list[str]) -> dict[str, str]:
     """Ask a question, click, and return the addresses of the links to PDFs that are shown then, by what they say."""
-    links = re.findall(r"<a (id=\"viewer-[^>]*)>(.*?)</a>", _page_after(corpus, clicks, folder))
+    links = re.findall(r"<a (id=\"viewer-[^>]*)>(.*?)</a>", page_after(browser, corpus, clicks))
     return {
         re.sub(r"<.*?>", "", words): unescape(re.findall(r'href="(.*?)"', attributes)[0])
         for attributes, words in links
@@ -88,93 +50,54 @@ def _links_after(corpus: FakeCorpus, clicks: list[str], folder: Path) -> dict[st
     }
 
 
-def _page_after(
-    corpus: FakeCorpus,
-    clicks: list[str],
-    folder: Path,
-    address: str = "q=valve",
-    script: str = "",
-    *flags: str,
-    release: Callable[[], None] = lambda: None,
-    access: Access | None = None,
-) -> str:
-    """Ask a question, run a script, click, and return what the page has become; ``flags`` are the browser's.
-
-    The script calls ``release`` with a request for ``release``.
-    """
-    app = create_app({"pumps": corpus}, access=access)
-    app.get("/release")(release)
-    app.get("/click.js")(lambda: Response(WANTED + script + CLICK, media_type="text/javascript"))
-    app.get("/watch.js")(lambda: Response(WATCH, media_type="text/javascript"))
-    page = (
-        (WEB / "index.html")
-        .read_text(encoding="utf-8")
-        .replace("<head>", '<head><script src="watch.js"></script>')
-        .replace("</head>", '<script src="click.js" type="module"></script></head>')
-    )
-    app.get("/driven")(lambda: HTMLResponse(page))
-    assert BROWSER is not None
-    with _serving(app) as place:
-        query = "&".join([address, *(f"click={selector}" for selector in clicks)])
-        command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
-        command += [*flags, "--virtual-time-budget=10000", "--dump-dom", f"{place}/driven?{query}"]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 ORIGINAL = f"v1/corpora/pumps/documents/{DOC_ID}.pdf?version={LIVE}"
 TAGGED = f"v1/corpora/pumps/documents/{DOC_ID}/tagged.pdf?version={LIVE}"
 
 
 @pytest.mark.parametrize("place", [".source", ".cite", ".place"], ids=["cited", "mark", "evidence"])
-def test_a_cited_page_leads_to_the_original_and_to_the_tagged_copy_there(place: str, tmp_path: Path) -> None:
-    assert _links_after(FakeCorpus("pumps"), [place], tmp_path) == {
+def test_a_cited_page_leads_to_the_original_and_to_the_tagged_copy_there(place: str, browser: Browser) -> None:
+    assert _links_after(browser, FakeCorpus("pumps"), [place]) == {
         "Open the PDF at this page ↗": f"{ORIGINAL}#page=3",
         "PDF with figure tags ↗": f"{TAGGED}#page=3",
     }
 
 
-def test_both_follow_the_reader_to_the_next_page(tmp_path: Path) -> None:
-    links = _links_after(FakeCorpus("pumps"), [".source", "%23viewer[open] %23next"], tmp_path)
+def test_both_follow_the_reader_to_the_next_page(browser: Browser) -> None:
+    links = _links_after(browser, FakeCorpus("pumps"), [".source", "#viewer[open] #next"])
     assert list(links.values()) == [f"{ORIGINAL}#page=4", f"{TAGGED}#page=4"]
 
 
-def test_no_page_beyond_the_last_is_asked_for(tmp_path: Path) -> None:
+def test_no_page_beyond_the_last_is_asked_for(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    html = _page_after(corpus, [".source", "%23viewer[open] %23next"], tmp_path)
+    html = page_after(browser, corpus, [".source", "#viewer[open] #next"])
     assert {call["page"] for call in corpus.files.calls if "page" in call} == {3, 4}
     assert re.search(r'<button[^>]* id="next"[^>]* disabled', html)
 
 
-def test_no_link_leads_to_a_copy_that_the_version_does_not_have(tmp_path: Path) -> None:
-    links = _links_after(FakeCorpus("pumps", tagged=False), [".source"], tmp_path)
+def test_no_link_leads_to_a_copy_that_the_version_does_not_have(browser: Browser) -> None:
+    links = _links_after(browser, FakeCorpus("pumps", tagged=False), [".source"])
     assert links == {"Open the PDF at this page ↗": f"{ORIGINAL}#page=3"}
 
 
-def test_words_of_a_document_never_become_markup(tmp_path: Path) -> None:
-    html = _page_after(FakeCorpus("pumps"), [], tmp_path)
+def test_words_of_a_document_never_become_markup(browser: Browser) -> None:
+    html = page_after(browser, FakeCorpus("pumps"))
     assert "&lt;b&gt;Turn&lt;/b&gt; the valve." in html
     assert "<b>Turn" not in html
 
 
-WATCH = """
-addEventListener("error", (event) => document.body.setAttribute("data-failed", event.message));
-addEventListener("unhandledrejection", (event) => document.body.setAttribute("data-failed", String(event.reason)));
-"""
-
-
-def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Path) -> None:
+def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
     corpus.files.pixels = draw(1)
-    clicks = ["figure .picture", "%23lightbox[open] %23similar-ask"]
-    html = _page_after(corpus, clicks, tmp_path)
+    clicks = ["figure .picture", "#lightbox[open] #similar-ask"]
+    html = page_after(browser, corpus, clicks)
     assert "Figures with similar pictures" in html
     assert re.search(r'aria-label="Show Figure (<|&lt;)2(>|&gt;), pump.pdf, page 5"', html)
     assert f"figures/{OTHER_ID}?version={LIVE}" in html
     assert [call["by"] for call in corpus.similar_calls] == ["vector"]
-    html = _page_after(corpus, [*clicks, "%23similar-figures .picture"], tmp_path)
+    html = page_after(browser, corpus, [*clicks, "#similar-figures .picture"])
     assert re.search(r'<h2 id="lightbox-caption">Figure (<|&lt;)2(>|&gt;)</h2>', html)
     assert "See it on its page (page 5)" in html
-    html = _page_after(corpus, [*clicks, "%23similar-switch:not([hidden])"], tmp_path)
+    html = page_after(browser, corpus, [*clicks, "#similar-switch:not([hidden])"])
     assert "Figures with similar perceptual hashes" in html
     assert corpus.similar_calls[-1]["by"] == "hash"
 
@@ -183,31 +106,36 @@ def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Pa
     "clicks",
     [
         [],
-        [".source", "%23viewer[open] %23zoom", "%23next", "%23previous", "%23viewer-close"],
-        ["figure .picture", "%23lightbox[open] %23lightbox-close"],
-        ["figure .picture", "%23lightbox[open] %23similar-ask", "%23similar-figures .picture", "%23lightbox-places button"],
-        [".only", ".chip button", "%23presets label:last-child input", "%23modalities label:last-child input"],
-        ["%23filter", "%23sentences"],
-        ["%23home", "%23suggestions"],
+        [".source", "#viewer[open] #zoom", "#next", "#previous", "#viewer-close"],
+        ["figure .picture", "#lightbox[open] #lightbox-close"],
+        ["figure .picture", "#lightbox[open] #similar-ask", "#similar-figures .picture", "#lightbox-places button"],
+        [".only", ".chip button", "#presets label:last-child input", "#modalities label:last-child input"],
+        ["#filter", "#sentences"],
+        ["#home", "#suggestions"],
     ],
     ids=["answer", "page", "figure", "similar", "filters", "more filters", "home"],
 )
-def test_no_script_of_the_page_fails(clicks: list[str], tmp_path: Path) -> None:
+def test_no_script_of_the_page_fails(clicks: list[str], browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
     corpus.files.pixels = draw(1)  # a figure that can't be shown can't be clicked on
-    html = _page_after(corpus, clicks, tmp_path)
-    assert "data-failed" not in html
+    corpus.documents = 2
+    corpus.search_presets = [BY_WORDS, *BY_PICTURES]
+    page_after(browser, corpus, clicks)
+    assert browser.complaints == []
 
 
-def test_a_failing_script_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{__name__}.CLICK", 'document.body.innerHTML = "<b>markup</b>";')
-    html = _page_after(FakeCorpus("pumps"), [], tmp_path)
-    assert "data-failed" in html, "the policy lets no script make markup of a text"
-    assert "<b>markup" not in html
+def test_no_script_can_make_markup_of_a_text(browser: Browser) -> None:
+    with opened(browser, FakeCorpus("pumps"), ""):
+        browser.settled()
+        browser.run("void setTimeout(() => { document.body.innerHTML = '<b>markup</b>' })")
+        browser.settled()
+        assert "<b>markup" not in browser.html
+    assert any("TrustedHTML" in each for each in browser.complaints)
+    browser.complaints.clear()
 
 
-def test_a_table_is_drawn_of_its_cells_with_its_figures_in_them(tmp_path: Path) -> None:
-    html = _page_after(FakeCorpus("pumps", table=True), [], tmp_path)
+def test_a_table_is_drawn_of_its_cells_with_its_figures_in_them(browser: Browser) -> None:
+    html = page_after(browser, FakeCorpus("pumps", table=True))
     answered, listed = (_cells(found) for found in re.findall(r"<table.*?</table>", html))
     assert [[re.sub(r"<(button|span).*</\1>", "FIGURE", cell) for cell in row] for row in answered] == [
         ["Key", "Does"],
@@ -221,9 +149,9 @@ def _cells(table: str) -> list[list[str]]:
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
 
 
-def test_what_matched_is_marked_and_stays_text(tmp_path: Path) -> None:
+def test_what_matched_is_marked_and_stays_text(browser: Browser) -> None:
     corpus = FakeCorpus("pumps", text="𝛼 <b>Turn</b> the *valve* slowly.\n\nAnother <i>line</i>.")
-    html = _page_after(corpus, [], tmp_path, "q=valve&sentences=1&group=page")
+    html = page_after(browser, corpus, [], "q=valve&sentences=1&group=page")
     assert (
         '<p dir="auto"><span class="nearest">𝛼 &lt;b&gt;Turn&lt;/b&gt; the </span>'
         '<span class="nearest"><mark>valve</mark></span> slowly.</p><p dir="auto">Another &lt;i&gt;line&lt;/i&gt;.</p>'
@@ -231,8 +159,8 @@ def test_what_matched_is_marked_and_stays_text(tmp_path: Path) -> None:
     assert "2 more on this page" in html
 
 
-def test_words_that_matched_are_marked_in_the_cells_of_a_table(tmp_path: Path) -> None:
-    html = _page_after(FakeCorpus("pumps", table=True, text="It *Turns* so"), [], tmp_path)
+def test_words_that_matched_are_marked_in_the_cells_of_a_table(browser: Browser) -> None:
+    html = page_after(browser, FakeCorpus("pumps", table=True, text="It *Turns* so"))
     assert "&lt;i&gt;<mark>turns</mark>&lt;/i&gt;" in html
 
 
@@ -241,10 +169,10 @@ def _filters(corpus: FakeCorpus) -> list[object]:
     return [corpus.answer_queries[-1].filters, corpus.queries[-1].filters]
 
 
-def test_filters_of_the_address_narrow_the_answer_and_the_evidence_and_are_shown(tmp_path: Path) -> None:
+def test_filters_of_the_address_narrow_the_answer_and_the_evidence_and_are_shown(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
     given = "document=pump.pdf&source=phones/**&section=Service&pages=3-9&pages=12-&pages=x&pages=9-3&phrase=oil+filter"
-    html = _page_after(corpus, [], tmp_path, f"q=valve&{given}&figures=with&since=2024-01-31&until=soon")
+    html = page_after(browser, corpus, [], f"q=valve&{given}&figures=with&since=2024-01-31&until=soon")
     expected = Filters(
         documents=["pump.pdf"],
         sources=["phones/**"],
@@ -262,37 +190,47 @@ def test_filters_of_the_address_narrow_the_answer_and_the_evidence_and_are_shown
     ]
 
 
-def test_a_filter_is_taken_away_by_its_chip(tmp_path: Path) -> None:
+def test_a_filter_is_taken_away_by_its_chip(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    _page_after(corpus, [".chip button", ".chip button"], tmp_path, "q=valve&section=Service&phrase=oil+filter")
+    page_after(browser, corpus, [".chip button", ".chip button"], "q=valve&section=Service&phrase=oil+filter")
     assert _filters(corpus) == [Filters(), Filters()]
 
 
-def test_what_a_question_quotes_is_offered_as_a_phrase(tmp_path: Path) -> None:
+def test_what_a_question_quotes_is_offered_as_a_phrase(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    _page_after(corpus, ["%23documents > .link"], tmp_path, "q=What+is+%22the+valve%22+of+the+5%22+pipe+and+3%22+pipe?")
+    page_after(browser, corpus, ["#documents > .link"], "q=What+is+%22the+valve%22+of+the+5%22+pipe+and+3%22+pipe?")
     assert [query.filters for query in corpus.queries] == [Filters(), Filters(phrases=["the valve"])]
 
 
 # A picture as a reader gives it: a file of the figure that the service serves, or words in a file of text.
-GIVEN = """
-// The browser's virtual time waits for requests, but not for a picture to be decoded.
-const until = async (found) => { while (!found()) await fetch("healthz"); };
-const given = new DataTransfer();
-const way = parameters.get("way");
-given.items.add(way === "words"
-  ? new File(["words"], "notes.txt", { type: "text/plain" })
-  : new File([await (await fetch("v1/corpora/pumps/figures/FIGURE")).blob()], "photo.png", { type: "image/png" }));
-await until(() => document.querySelector("#corpus option"));
-if (way === "drop") dispatchEvent(new DragEvent("drop", { dataTransfer: given, cancelable: true }));
-else if (way === "paste") dispatchEvent(new ClipboardEvent("paste", { clipboardData: given, cancelable: true }));
-else {
-  document.querySelector("#picture-file").files = given.files;
-  document.querySelector("#picture-file").dispatchEvent(new Event("change"));
-}
-await until(() => document.querySelector(".notice.wrong, #picture:not([hidden])"));
-await until(() => document.querySelector(".notice.wrong, .hit-head"));
+GIVE = """
+(async () => {
+  const given = new DataTransfer();
+  given.items.add("WAY" === "words"
+    ? new File(["words"], "notes.txt", { type: "text/plain" })
+    : new File([await (await fetch("v1/corpora/pumps/figures/FIGURE")).blob()], "photo.png", { type: "image/png" }));
+  if ("WAY" === "drop") dispatchEvent(new DragEvent("drop", { dataTransfer: given, cancelable: true }));
+  else if ("WAY" === "paste") dispatchEvent(new ClipboardEvent("paste", { clipboardData: given, cancelable: true }));
+  else {
+    document.querySelector("#picture-file").files = given.files;
+    document.querySelector("#picture-file").dispatchEvent(new Event("change"));
+  }
+})()
 """.replace("FIGURE", FIGURE_ID)
+
+
+def _given(browser: Browser, corpus: FakeCorpus, way: str, clicks: Sequence[str] = (), query: str = "") -> str:
+    """Give a picture to search by, click, and return what the page has become."""
+    with opened(browser, corpus, query):
+        browser.settled()
+        browser.run(GIVE.replace("WAY", way))
+        browser.until("document.querySelector('.notice.wrong, #picture:not([hidden])')")
+        browser.settled()
+        for selector in clicks:
+            browser.click(selector)
+            browser.settled()
+        return browser.html
+
 
 BY_WORDS = SearchPreset(name="pages", label="Pages", sentence="by words")
 BY_PICTURES = [
@@ -313,21 +251,21 @@ def _searches(corpus: FakeCorpus) -> list[tuple[object, object, object]]:
 
 
 @pytest.mark.parametrize("way", ["choose", "drop", "paste"])
-def test_a_picture_is_searched_by_alone_and_its_preview_shown(way: str, tmp_path: Path) -> None:
+def test_a_picture_is_searched_by_alone_and_its_preview_shown(way: str, browser: Browser) -> None:
     corpus = _with_pictures()
-    html = _page_after(corpus, [], tmp_path, f"way={way}", GIVEN)
+    html = _given(browser, corpus, way)
     assert _searches(corpus) == [("", None, corpus.files.pixels)]
     assert not corpus.answer_queries, "answers are of words"
     assert re.search(r'<div id="picture" class="given">', html), "not hidden"
     assert "photo.png" in html
+    assert '<span id="status-answer"></span> <span id="status-evidence">1 hit by Pictures.</span>' in html
     assert re.findall(r'name="preset" value="(.*?)"', html) == ["image", "unified"], "those that look at pictures"
-    assert "data-failed" not in html
 
 
-def test_a_picture_goes_with_the_words_until_it_is_removed(tmp_path: Path) -> None:
+def test_a_picture_goes_with_the_words_until_it_is_removed(browser: Browser) -> None:
     corpus = _with_pictures()
-    clicks = ["%23presets label:last-child input", "%23picture-remove"]
-    html = _page_after(corpus, clicks, tmp_path, "q=valve&way=choose", GIVEN)
+    clicks = ["#presets label:last-child input", "#picture-remove"]
+    html = _given(browser, corpus, "choose", clicks, "q=valve")
     assert _searches(corpus) == [
         ("valve", None, None),
         ("valve", None, corpus.files.pixels),
@@ -338,56 +276,54 @@ def test_a_picture_goes_with_the_words_until_it_is_removed(tmp_path: Path) -> No
     assert re.findall(r'name="preset" value="(.*?)"', html) == ["", "image", "unified"]
 
 
-def test_a_version_without_vectors_of_pictures_says_so_in_a_line_that_names_the_setting(tmp_path: Path) -> None:
+def test_a_version_without_vectors_of_pictures_says_so_in_a_line_that_names_the_setting(browser: Browser) -> None:
     corpus = _with_pictures()
     corpus.search_presets = [BY_WORDS]
-    html = _page_after(corpus, [], tmp_path, "way=choose", GIVEN)
+    html = _given(browser, corpus, "choose")
     assert "This version can't be searched by a picture: name a model of pictures as embeddings.image" in html
 
 
-def test_a_file_that_is_no_picture_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+def test_a_file_that_is_no_picture_is_refused_before_it_is_sent(browser: Browser) -> None:
     corpus = _with_pictures()
-    html = _page_after(corpus, [], tmp_path, "way=words", GIVEN)
+    html = _given(browser, corpus, "words")
     assert "“notes.txt” can’t be read as a picture; PNG, JPEG, WebP, GIF and BMP can." in html
     assert _searches(corpus) == []
 
 
-def test_languages_are_a_filter_by_name_where_a_version_has_several(tmp_path: Path) -> None:
+def test_languages_are_a_filter_by_name_where_a_version_has_several(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
     corpus.languages = {"en": 7, "de": 2, "ar": 1}
-    html = _page_after(corpus, [], tmp_path, "q=valve&language=de&language=<x>")
+    html = page_after(browser, corpus, [], "q=valve&language=de&language=<x>")
     assert _filters(corpus) == [Filters(languages=["de"]), Filters(languages=["de"])]
     assert re.findall(r'<span class="chip"><span[^>]*>(.*?)</span>', html) == ["German"]
     choices = re.findall(r'<select id="language">(.*?)</select>', html)[0]
     assert re.findall(r">([^<]+)</option>", choices) == ["Any", "Arabic (1)", "English (7)"]
     assert '<label id="language-filter">' in html
     corpus.languages = {"en": 7}
-    assert '<label id="language-filter" hidden="">' in _page_after(corpus, [], tmp_path)
+    assert '<label id="language-filter" hidden="">' in page_after(browser, corpus)
 
 
-def test_pages_are_named_as_they_are_printed_and_opened_as_the_pdf_counts_them(tmp_path: Path) -> None:
+def test_pages_are_named_as_they_are_printed_and_opened_as_the_pdf_counts_them(browser: Browser) -> None:
     corpus = FakeCorpus("pumps", labels=["iv", None])
-    html = _page_after(corpus, [".source", "%23viewer[open] %23next"], tmp_path)
+    html = page_after(browser, corpus, [".source", "#viewer[open] #next"])
     assert "Page iv (PDF page 3)" in re.findall(r'<span class="cited-page">(.*?)</span>', html)
     assert "pump.pdf, pages iv–4 (PDF pages 3–4)" in html
-    assert "PDF page 4" in re.findall(r'<span id="page-number"[^>]*>(.*?)</span>', html)
+    assert "PDF page 4 of 4" in re.findall(r'<span id="page-number"[^>]*>(.*?)</span>', html)
     assert ">Back to page iv (PDF page 3)</button>" in html
     assert f'href="{ORIGINAL}#page=4"' in html
 
 
-# Every colour of the style sheet as the browser draws it, however it is written there.
-COLOURS = """
-const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-const drawn = document.createElement("i");
-document.body.append(drawn);
-for (const name of parameters.getAll("colour")) {
-  drawn.style.backgroundColor = `var(--${name})`; // transparent where the style sheet has no such colour
-  pen.clearRect(0, 0, 1, 1);
+# A colour of the style sheet as the browser draws it, however it is written there.
+COLOUR = """
+(() => {
+  const drawn = document.createElement("i");
+  document.body.append(drawn);
+  drawn.style.backgroundColor = "var(--NAME)"; // transparent where the style sheet has no such colour
+  const pen = document.createElement("canvas").getContext("2d");
   pen.fillStyle = getComputedStyle(drawn).backgroundColor;
   pen.fillRect(0, 0, 1, 1);
-  document.body.setAttribute(`data-${name}`, pen.getImageData(0, 0, 1, 1).data.join());
-}
-document.body.setAttribute("data-is-dark", matchMedia("(prefers-color-scheme: dark)").matches);
+  return [...pen.getImageData(0, 0, 1, 1).data];
+})()
 """
 
 BACKGROUNDS = ("paper", "sheet", "sunk")
@@ -415,24 +351,22 @@ def _contrast(one: Colour, other: Colour) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def _colours(folder: Path, *, dark: bool) -> dict[str, Colour]:
-    names = sorted({name for pair in TEXTS + BOUNDS for name in pair})
-    address = "&".join(f"colour={name}" for name in names)
-    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-    html = _page_after(FakeCorpus("pumps"), [], folder, address, COLOURS, scheme)
-    assert f'data-is-dark="{str(dark).lower()}"' in html
+def _colours(browser: Browser, *, dark: bool) -> dict[str, Colour]:
     found: dict[str, Colour] = {}
-    for name in names:
-        drawn = re.search(rf'data-{name}="(\d+),(\d+),(\d+),255"', html)
-        assert drawn, f"--{name} is no opaque colour"
-        found[name] = (int(drawn[1]), int(drawn[2]), int(drawn[3]))
+    with opened(browser, FakeCorpus("pumps"), "", dark=dark):
+        browser.settled()
+        assert browser.run("matchMedia('(prefers-color-scheme: dark)').matches") == dark
+        for name in sorted({name for pair in TEXTS + BOUNDS for name in pair}):
+            red, green, blue, alpha = browser.run(COLOUR.replace("NAME", name))
+            assert alpha == 255, f"--{name} is no opaque colour"
+            found[name] = (red, green, blue)
     return found
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_text_and_controls_can_be_told_from_their_background(dark: bool, tmp_path: Path) -> None:
+def test_text_and_controls_can_be_told_from_their_background(dark: bool, browser: Browser) -> None:
     """WCAG 2.2 AA: 4.5 for text, 3 for what bounds a control."""
-    colours = _colours(tmp_path, dark=dark)
+    colours = _colours(browser, dark=dark)
     for pairs, least in ((TEXTS, 4.5), (BOUNDS, 3)):
         contrasts = {pair: _contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
         assert {pair: contrast for pair, contrast in contrasts.items() if contrast < least} == {}
@@ -463,29 +397,6 @@ def _answering(*events: AnswerEvent) -> FakeCorpus:
     return corpus
 
 
-# Releases an event of the answer whenever the page has drawn the last one, and keeps what was to be read each time.
-RELEASE = """
-const parts = document.querySelector("#parts");
-const seen = [];
-const look = () => {
-  seen.push(parts.textContent);
-  document.body.setAttribute("data-seen", JSON.stringify(seen));
-  for (const drawn of parts.querySelectorAll("figure, p")) drawn.setAttribute("data-first", drawn.dataset.first ?? seen.length);
-  looked();
-  fetch("release");
-};
-new MutationObserver(look).observe(parts, { childList: true, subtree: true, characterData: true });
-if (parts.hasChildNodes()) look();
-"""
-
-
-def _seen(html: str) -> list[str]:
-    found = re.search(r'data-seen="(.*?)"', html)
-    assert found
-    read: list[str] = json.loads(unescape(found[1]))
-    return read
-
-
 def _parts(html: str) -> str:
     found = re.search(r'<div id="parts" class="parts">(.*?)</div>\s*<div id="provenance"', html, re.DOTALL)
     assert found
@@ -496,19 +407,21 @@ def _words(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
 
 
-def _streamed(events: Released, folder: Path, looked: str = "") -> str:
-    """Ask for an answer whose events come one after the other, and return what the page has become."""
+READ = "document.querySelector('#parts').textContent"
+
+
+def _streaming(events: Released) -> FakeCorpus:
+    """Return a corpus whose answer comes event by event."""
     corpus = _answering()
     corpus.streams["valve"] = events
-    script = f"const looked = () => {{ {looked} }};{RELEASE}"
-    return _page_after(corpus, [], folder, "q=valve", script, release=events.release)
+    return corpus
 
 
 FIRST = TextPart(text="Turn <b>the</b> valve.", citations=[1])
 SECOND = TextPart(text="Then wait.", citations=[], continues=True)
 
 
-def test_an_answer_is_shown_while_it_is_written_and_what_is_finished_stays(tmp_path: Path) -> None:
+def test_an_answer_is_shown_while_it_is_written_and_what_is_finished_stays(browser: Browser) -> None:
     events = Released(
         STARTED,
         TextDelta(part=0, text="Turn <b>"),
@@ -521,36 +434,35 @@ def test_an_answer_is_shown_while_it_is_written_and_what_is_finished_stays(tmp_p
         PartFinished(part=2, value=SECOND),
         _answer([FIRST, FIGURE, SECOND], model=MODEL, counts=AnswerCounts(uncited_sentences=1)),
     )
-    html = _streamed(events, tmp_path)
-    seen = _seen(html)
-    assert [each.removesuffix("Writing") for each in seen[:8]] == [
-        *("", "", "Turn <b>", "Turn <b>the</b>", "Turn <b>the</b> valve.", "Turn <b>the</b> valve.\u00a01"),
-        *(f"Turn <b>the</b> valve.\u00a01The valve\u00a01{more}" for more in ("", "Then")),
-    ]
-    assert all(each.endswith("Writing") for each in seen[1:-1])
-    assert seen[-1].startswith("Turn <b>the</b> valve.\u00a01The valve\u00a01Then wait.\u00a0?")
-    assert not [each for each in seen if "<image" in each]
-    parts = _parts(html)
-    figure, *_ = re.findall(r'<figure[^>]*data-first="(\d+)"', parts)
-    assert int(figure) < len(seen), "the finished figure is the element that was drawn first"
-    assert "data-failed" not in html
+    turned = "Turn <b>the</b> valve."
+    shown = ["", "Turn <b>", "Turn <b>the</b>", turned, f"{turned}\u00a01", f"{turned}\u00a01The valve\u00a01"]
+    shown += [f"{shown[-1]}Then", f"{shown[-1]}Then wait."]
+    with opened(browser, _streaming(events)):
+        for words in shown:
+            events.release()
+            browser.until(f"{READ} === {json.dumps(words + 'Writing')}")
+            browser.run("document.querySelectorAll('#parts figure').forEach((each) => { each.dataset.first ??= 'yes' })")
+        for _ in range(2):
+            events.release()
+        whole = f"{shown[-1]}\u00a0?(no source is cited for this)"
+        browser.until(f"{READ} === {json.dumps(whole)}")
+        browser.settled()
+        assert "<image" not in _parts(browser.html)
+        assert browser.run("document.querySelector('#parts figure').dataset.first"), "the element that was drawn first"
 
 
-def test_a_question_in_place_of_another_ends_it_and_nothing_of_it_is_shown(tmp_path: Path) -> None:
-    events = Released(STARTED, TextDelta(part=0, text="Turn"), *[TextDelta(part=0, text=" nothing")] * 50)
-    html = _streamed(
-        events,
-        tmp_path,
-        """
-        if (!parts.textContent.includes("Turn") || document.querySelector("#question").value === "other") return;
-        document.querySelector("#question").value = "other";
-        document.querySelector("#ask").requestSubmit();
-        """,
-    )
-    assert events.has_stopped.wait(timeout=10)
-    assert _words(_parts(html)) == "Service Turn the valve. 1 Figure 1 1"
-    assert not [each for each in _seen(html) if "nothing" in each]
-    assert "could not be answered" not in html
+def test_a_question_in_place_of_another_ends_it_and_nothing_of_it_is_shown(browser: Browser) -> None:
+    events = Released(STARTED, TextDelta(part=0, text="Turn"), TextDelta(part=0, text=" nothing"))
+    with opened(browser, _streaming(events)):
+        for _ in range(2):
+            events.release()
+        browser.until(f"{READ}.includes('Turn')")
+        browser.run("document.querySelector('#question').value = 'other'")
+        browser.run("document.querySelector('#ask').requestSubmit()")
+        assert events.has_stopped.wait(timeout=10)
+        browser.settled()
+        assert _words(_parts(browser.html)) == "Service Turn the valve. 1 Figure 1 1"
+        assert "could not be answered" not in browser.html
 
 
 @pytest.mark.parametrize(
@@ -562,11 +474,16 @@ def test_a_question_in_place_of_another_ends_it_and_nothing_of_it_is_shown(tmp_p
     ],
     ids=["error", "bug", "cut"],
 )
-def test_an_answer_that_breaks_off_is_replaced_by_the_reason(end: list[Exception], line: str, tmp_path: Path) -> None:
-    html = _streamed(Released(STARTED, TextDelta(part=0, text="Turn"), PartFinished(part=0, value=FIRST), *end), tmp_path)
-    assert any("valve" in each for each in _seen(html))
-    assert _words(_parts(html)) == f"This question could not be answered {line} Try again"
-    assert "data-failed" not in html
+def test_an_answer_that_breaks_off_is_replaced_by_the_reason(end: list[Exception], line: str, browser: Browser) -> None:
+    events = Released(STARTED, TextDelta(part=0, text="Turn"), PartFinished(part=0, value=FIRST), *end)
+    with opened(browser, _streaming(events)):
+        for _ in range(2):
+            events.release()
+        browser.until(f"{READ}.includes('Turn')")
+        for _ in range(2):
+            events.release()
+        browser.until("document.querySelector('#parts .wrong')")
+        assert _words(_parts(browser.html)) == f"This question could not be answered {line} Try again"
 
 
 EXTRACTED: list[Part] = [
@@ -580,8 +497,8 @@ EXTRACTED: list[Part] = [
 ]
 
 
-def test_the_parts_of_a_passage_are_drawn_by_their_style_and_its_rest_is_folded(tmp_path: Path) -> None:
-    html = _page_after(_answering(_answer(EXTRACTED)), [], tmp_path)
+def test_the_parts_of_a_passage_are_drawn_by_their_style_and_its_rest_is_folded(browser: Browser) -> None:
+    html = page_after(browser, _answering(_answer(EXTRACTED)))
     parts = _parts(html)
     assert '<h3 dir="auto">Fitting &lt;i&gt;it&lt;/i&gt;</h3>' in parts
     assert '<p dir="auto">𝛼 <mark>Turn the valve.</mark> Then wait.</p>' in parts
@@ -593,11 +510,16 @@ def test_the_parts_of_a_passage_are_drawn_by_their_style_and_its_rest_is_folded(
     assert _words(folded).endswith("Show the rest of the passage Another paragraph. The valve 1")
     assert " open" not in folded.split(">")[0]
     assert shown.count('class="cite"') == 1, "behind what is shown of the passage"
-    assert "data-failed" not in html
 
 
-def test_what_is_folded_opens(tmp_path: Path) -> None:
-    html = _page_after(_answering(_answer(EXTRACTED)), ["%23parts summary"], tmp_path)
+def test_a_passage_that_is_folded_as_a_whole_is_named_by_its_place(browser: Browser) -> None:
+    parts: list[Part] = [part.model_copy(update={"folded": True}) for part in (FIRST, SECOND)]
+    html = page_after(browser, _answering(_answer(parts)), ["#parts summary"])
+    assert re.search(r'<details class="more" open=""><summary>Service, page iv \(PDF page 3\)</summary>', html)
+
+
+def test_what_is_folded_opens(browser: Browser) -> None:
+    html = page_after(browser, _answering(_answer(EXTRACTED)), ["#parts summary"])
     assert re.search(r'<details class="more" open=""><summary>Show less</summary>', html)
 
 
@@ -606,24 +528,23 @@ TABLE = TablePart(
 )
 
 
-def test_a_table_shows_the_rows_that_answer_and_the_others_on_demand(tmp_path: Path) -> None:
+def test_a_table_shows_the_rows_that_answer_and_the_others_on_demand(browser: Browser) -> None:
     def rows(html: str) -> list[str]:
         return [_words(row) for row in re.findall(r'<tr(?: class="[^"]*")?>.*?</tr>', _parts(html))]
 
-    html = _page_after(_answering(_answer([TABLE])), [], tmp_path)
+    html = page_after(browser, _answering(_answer([TABLE])))
     assert rows(html) == ["Key Does", "2 <b>runs</b>"]
     assert re.search(r'aria-expanded="false">Show all 3 rows<', html)
-    html = _page_after(_answering(_answer([TABLE])), ["%23parts .below button"], tmp_path / "again")
+    html = page_after(browser, _answering(_answer([TABLE])), ["#parts .below button"])
     assert rows(html) == ["Key Does", "1 stops", "2 <b>runs</b>", "3 waits"]
     assert re.search(r'aria-expanded="true">Show only the rows that answer<', html)
 
 
-def test_a_reader_is_told_who_wrote_an_answer_and_what_has_no_source(tmp_path: Path) -> None:
+def test_a_reader_is_told_who_wrote_an_answer_and_what_has_no_source(browser: Browser) -> None:
     rounds = [Round(query=query, evidence_ids=["e1"], new=1) for query in ("valve", "valve <torque>")]
     counts = AnswerCounts(uncited_sentences=1, unknown_tags=2)
-    html = _page_after(
-        _answering(STARTED, _answer([FIRST, SECOND], model=MODEL, counts=counts, rounds=rounds)), [], tmp_path
-    )
+    answer = _answer([FIRST, SECOND], model=MODEL, counts=counts, rounds=rounds)
+    html = page_after(browser, _answering(STARTED, answer))
     parts = _parts(html)
     assert _words(parts) == "Turn <b>the</b> valve. 1 Then wait. ? (no source is cited for this)"
     assert parts.count("<p ") == 1, "sentences of one paragraph"
@@ -635,24 +556,24 @@ def test_a_reader_is_told_who_wrote_an_answer_and_what_has_no_source(tmp_path: P
     )
 
 
-def test_sentences_of_one_step_are_one_item(tmp_path: Path) -> None:
+def test_sentences_of_one_step_are_one_item(browser: Browser) -> None:
     steps = [FIRST.model_copy(update={"text": "1. Turn it.", "style": "item"}), SECOND.model_copy(update={"style": "item"})]
-    html = _page_after(_answering(STARTED, _answer(steps, model=MODEL)), [], tmp_path)
+    html = page_after(browser, _answering(STARTED, _answer(steps, model=MODEL)))
     items = re.findall(r"<li.*?</li>", _parts(html))
     assert [_words(item) for item in items] == ["1. Turn it. 1 Then wait. ? (no source is cited for this)"]
 
 
-def test_an_answer_without_a_model_says_why_or_that_it_is_not_sure(tmp_path: Path) -> None:
+def test_an_answer_without_a_model_says_why_or_that_it_is_not_sure(browser: Browser) -> None:
     result = _answer([FIRST, SECOND], unsure=True, note="the model does not answer")
-    html = _page_after(_answering(result), [], tmp_path)
+    html = page_after(browser, _answering(result))
     text = "The model does not answer Not sure: the nearest passage says"
     assert _words(_parts(html)) == f"{text} Service Turn <b>the</b> valve. 1 Then wait."
     assert "Written by" not in html
     assert "Not sure: the nearest passage with 0 figures and 1 citation." in html
 
 
-def test_a_citation_names_title_page_and_section_and_leads_to_the_pdf_there(tmp_path: Path) -> None:
-    html = _page_after(_answering(_answer([FIRST])), [], tmp_path)
+def test_a_citation_names_title_page_and_section_and_leads_to_the_pdf_there(browser: Browser) -> None:
+    html = page_after(browser, _answering(_answer([FIRST])))
     listed = re.findall(r'<aside id="citations".*?</aside>', html, re.DOTALL)[0]
     assert _words(listed) == "Cited in this answer 1 Pump <7> Page iv (PDF page 3) Service PDF ↗"
     assert f'<a href="{ORIGINAL}#page=3"' in listed
@@ -664,31 +585,20 @@ def _choices(html: str) -> list[str]:
     return [] if "hidden" in offered[0] else re.findall(r'<option value="(.*?)"', offered[1])
 
 
-def test_ways_to_answer_are_offered_where_a_version_has_what_they_need(tmp_path: Path) -> None:
+def test_ways_to_answer_are_offered_where_a_version_has_what_they_need(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    offered = _choices(_page_after(corpus, [], tmp_path, "q=valve&answer=ilt"))
+    offered = _choices(page_after(browser, corpus, [], "q=valve&answer=ilt"))
     assert {"", "ilt", "omgqa-multi"} <= set(offered)
     assert not [name for name in offered if "gold" in name], "a given context is what filters name"
     assert [query.answer for query in corpus.answer_queries] == ["ilt"]
     corpus.lacking = ["retrieval.models.llm, or answer.model"]
-    assert _choices(_page_after(corpus, [], tmp_path / "none")) == []
+    assert _choices(page_after(browser, corpus)) == []
 
 
-# How wide the page is with everything open where it has 360 pixels. The browser's own windows are not as narrow.
-WIDTH = """
-document.documentElement.style.width = "360px";
-const until = async (found) => { while (!found()) await fetch("healthz"); };
-await until(() => document.querySelector("#parts summary"));
-document.querySelector("#parts summary").click();
-document.querySelector("#answers").value = "ilt";
-document.body.setAttribute("data-wide", `${document.body.clientWidth} ${document.body.scrollWidth}`);
-"""
-
-
-def test_names_for_screen_readers_have_what_is_shown_and_landmarks_are_unique(tmp_path: Path) -> None:
+def test_names_for_screen_readers_have_what_is_shown_and_landmarks_are_unique(browser: Browser) -> None:
     corpus = _answering(_answer([TABLE, TABLE]))
     corpus.documents = 2
-    html = _page_after(corpus, [], tmp_path)
+    html = page_after(browser, corpus)
     named = re.findall(r'<(button|a)\b[^>]* aria-label="([^"]*)"[^>]*>(.*?)</\1>', html, re.DOTALL)
     shown = [(label, re.sub(r"<.*?>|[^\w ]", "", words).strip()) for _, label, words in named]
     assert "More of this document" in [words for _, words in shown]
@@ -697,7 +607,7 @@ def test_names_for_screen_readers_have_what_is_shown_and_landmarks_are_unique(tm
     assert 'role="region"' not in html
 
 
-def test_nothing_is_wider_than_a_phone(tmp_path: Path) -> None:
+def test_nothing_is_wider_than_a_phone(browser: Browser) -> None:
     long = "x" * 90
     parts = [
         *EXTRACTED,
@@ -706,40 +616,202 @@ def test_nothing_is_wider_than_a_phone(tmp_path: Path) -> None:
         TextPart(text=long, citations=[1], style="heading", folded=True),
         TABLE.model_copy(update={"rows": [["Key", long, long], ["1", long, long], ["2", long, long]]}),
     ]
-    corpus = _answering(_answer(parts, model=long, rounds=[Round(query=long, evidence_ids=[], new=0)] * 2))
-    html = _page_after(corpus, [], tmp_path, "q=valve", WIDTH, "--window-size=360,800")
-    assert re.findall(r'data-wide="(.*?)"', html) == ["360 360"]
-
-
-GIVE = """
-const give = () => {
-  const form = document.getElementById("key");
-  if (form && !form.hidden && !document.body.dataset.given) {
-    document.body.dataset.given = "yes";
-    document.getElementById("key-text").value = "%s";
-    form.requestSubmit();
-  }
-  setTimeout(give, 20);
-};
-give();
-"""
+    corpus = FakeCorpus("pumps", table=True)
+    corpus.rows = [["Key", long, long], ["7", long, long]]
+    corpus.streams["valve"] = lambda _: iter(
+        [_answer(parts, model=long, rounds=[Round(query=long, evidence_ids=[], new=0)] * 2)]
+    )
+    with opened(browser, corpus, width=360):
+        browser.settled()
+        browser.click("#parts summary")
+        browser.run("document.querySelector('#answers').value = 'ilt'")
+        assert browser.run("[innerWidth, document.documentElement.scrollWidth]") == [360, 360]
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_key_is_asked_for_and_sent_with_every_request(
-    is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_asked_for_and_sent_with_every_request(is_known: bool, browser: Browser, tmp_path: Path) -> None:
     key = new_key()
     file = tmp_path / "keys.jsonl"
     file.write_text(key_line(Key(name="reader", sha256=digest(key), corpora=("pumps",))))
-    driver = {"/driven", "/click.js", "/watch.js"}
-    monkeypatch.setattr("query_service.access._PUBLIC", {"/", *driver})
     corpus = FakeCorpus("pumps")
     corpus.files.pixels = draw(1)
-    html = _page_after(
-        corpus, [], tmp_path / "browser", script=GIVE % (key if is_known else "wrong"), access=Access(KeyFile(file))
-    )
+    with opened(browser, corpus, access=Access(KeyFile(file))):
+        browser.until("!document.querySelector('#key').hidden")
+        browser.run(f"document.querySelector('#key-text').value = {json.dumps(key if is_known else 'wrong')}")
+        browser.run("document.querySelector('#key').requestSubmit()")
+        browser.settled()
+        html = browser.html
     form = re.findall(r'<form id="key"[^>]*>', html)[0]
     assert ("hidden" in form, 'class="cite"' in html, 'src="blob:' in html) == (is_known, is_known, is_known)
     assert ("The key is not known here" in html) != is_known
     assert key not in html
+
+
+COPIED = "navigator.clipboard.readText()"
+
+
+def test_an_answer_is_copied_as_markdown_with_its_citations(browser: Browser) -> None:
+    parts: list[Part] = [
+        TextPart(text="Fitting *it*", citations=[], style="heading"),
+        FIRST,
+        SECOND,
+        TextPart(text="• Close it.", citations=[1], style="item"),
+        TextPart(text="a*b", citations=[1], style="code"),
+        TABLE.model_copy(update={"rows": [["Key", "Does"], ["1", "a | <image:12345678.png>"]], "figures": [FIGURE]}),
+        FIGURE,
+    ]
+    browser("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    with opened(browser, _answering(_answer(parts)), "q=valve&corpus=pumps") as place:
+        browser.click(".taking button")
+        browser.until("document.querySelector('#status-answer').textContent.includes('copied')")
+        copied = browser.run(COPIED)
+    image = f"![The valve]({place}/v1/corpora/pumps/figures/{FIGURE_ID}?version={LIVE})"
+    assert copied.split("\n\n") == [
+        *("# valve", "## Fitting \\*it\\*", "Turn \\<b\\>the\\</b\\> valve.[^1] Then wait.", "- Close it.[^1]"),
+        *("```\na*b\n```", "[^1]", f"| Key | Does |\n| --- | --- |\n| 1 | a \\| {image} |", "[^1]", image, "[^1]"),
+        f"[pumps, version {LIVE}]({place}/?q=valve&corpus=pumps&version={LIVE})",
+        f"[^1]: [Pump \\<7\\>, page iv (PDF page 3), Service]({place}/{ORIGINAL}#page=3)",
+    ]
+
+
+def test_a_permanent_link_names_the_version_and_shows_the_same_again(browser: Browser) -> None:
+    browser("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    corpus = FakeCorpus("pumps")
+    corpus.search_presets = [BY_WORDS, *BY_PICTURES]
+    with opened(browser, corpus, "q=valve&preset=unified&section=Service&answer=ilt"):
+        browser.click(".taking button:last-child")
+        browser.until("document.querySelector('#status-answer').textContent.includes('copied')")
+        browser.open(browser.run(COPIED))
+        browser.settled()
+    first, again = corpus.answer_queries
+    assert again == replace(first, version=LIVE)
+    assert corpus.queries[-1] == replace(corpus.queries[0], version=LIVE)
+
+
+def test_two_presets_are_compared_side_by_side(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    corpus.search_presets = [BY_WORDS, *BY_PICTURES]
+    with opened(browser, corpus):
+        browser.settled()
+        browser.run("document.querySelector('#compare').value = 'preset:image'")
+        browser.run("document.querySelector('#compare').dispatchEvent(new Event('change'))")
+        browser.settled()
+        assert browser.run("new URLSearchParams(location.search).get('compare')") == "preset:image"
+        columns = "[...document.querySelectorAll('.columns > section:not([hidden])')]"
+        names = f"{columns}.map((each) => each.querySelector('h3').textContent)"
+        assert browser.run(names) == ["Pages", "Pictures"]
+        ranks = f"{columns}.map((each) => each.querySelector('.hit .elsewhere').textContent)"
+        assert browser.run(ranks) == ["rank 1 in the other"] * 2
+        assert browser.run("document.querySelector('#status-evidence').textContent") == "1 hit by Pages, 1 hit by Pictures."
+    assert sorted(str(query.preset) for query in corpus.queries) == ["None", "None", "image"]
+
+
+def test_a_version_is_compared_with_another(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    corpus.files.pixels = draw(1)
+    corpus.older = ["20260201T061502Z-1a2b3c4d"]
+    with opened(browser, corpus, "q=valve&compare=version:20260201T061502Z-1a2b3c4d"):
+        browser.settled()
+        chosen = browser.run("document.querySelector('#compare').value")
+        answers = browser.run("['#parts', '#other-parts'].map((each) => document.querySelector(each).textContent)")
+    assert chosen == "version:20260201T061502Z-1a2b3c4d"
+    assert [_words(answer) for answer in answers] == ["ServiceTurn the valve. 1Figure 1 1"] * 2
+    assert {query.version for query in corpus.answer_queries} == {None, "20260201T061502Z-1a2b3c4d"}
+    assert {query.version for query in corpus.queries} == {None, "20260201T061502Z-1a2b3c4d"}
+
+
+@pytest.mark.parametrize(
+    ("given", "page"), [("IV", 3), ("4", 4), ("9", None), ("x", None)], ids=["printed", "of the PDF", "beyond", "unknown"]
+)
+def test_the_viewer_jumps_to_a_page_by_its_number(given: str, page: int | None, browser: Browser) -> None:
+    corpus = FakeCorpus("pumps", labels=["iv", None])
+    with opened(browser, corpus):
+        browser.click(".source")
+        browser.until("document.querySelector('#page-number').textContent.endsWith('of 4')")
+        browser.click("#next")
+        browser.run(f"document.querySelector('#go-to-page').value = '{given}'")
+        browser.run("document.querySelector('#go-to').requestSubmit()")
+        browser.settled()
+        shown = browser.run("document.querySelector('#viewer-pdf').hash")
+        assert browser.run("document.querySelector('#go-to-page').validity.valid") == (page is not None)
+    assert shown == f"#page={page or 4}"
+
+
+def test_the_page_says_what_is_going_on(browser: Browser) -> None:
+    events = Released(STARTED, TextDelta(part=0, text="Turn"), _answer([FIRST], model=MODEL))
+    status = "document.querySelector('[role=status]').textContent"
+    with opened(browser, _streaming(events)):
+        for words in (
+            "Looking for an answer",
+            "tiny-llm is writing the answer",
+            "",
+            "Answer with 0 figures and 1 citation.",
+        ):
+            browser.until(f"{status}.startsWith({json.dumps(words)})")
+            events.release()
+        browser.until(f"{status}.endsWith(' 1 hit by hybrid.')")
+
+
+def test_the_reference_draws_every_operation_and_fetches_nothing_from_other_hosts(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    with opened(browser, corpus, path="/api") as place:
+        browser.until("document.querySelector('[id=\"operation/search\"]')")
+        browser.settled()
+        drawn = browser.run("[...document.querySelectorAll('[data-section-id^=\"operation/\"]')].map(({ id }) => id)")
+        spec = browser.run("fetch('openapi.json').then((response) => response.json())")
+        entries = "performance.getEntriesByType('resource').filter((each) => each.responseStatus).map((each) => each.name)"
+        loaded = browser.run(entries)
+    assert sorted(drawn) == sorted(
+        f"operation/{operation['operationId']}" for methods in spec["paths"].values() for operation in methods.values()
+    )
+    assert [each for each in loaded if not each.startswith(place)] == []
+    assert [each for each in browser.complaints if "logo-mini.svg" not in each] == [], (
+        "Redoc's logo is blocked by the policy"
+    )
+    browser.complaints.clear()
+
+
+FOCUSED = "document.activeElement.id || document.activeElement.className"
+
+
+def test_a_reader_needs_no_mouse(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    with opened(browser, corpus, ""):
+        browser.settled()
+        browser.run("document.activeElement.blur()")
+        browser.press("/", text="/")
+        assert browser.run(FOCUSED) == "question"
+        for letter in "valve":
+            browser.press(letter, text=letter)
+        browser.press("Enter")
+        browser.until("document.querySelector('.cite')")
+        browser.settled()
+        browser.run("document.querySelector('#parts .cite').focus()")
+        browser.press("Enter")
+        browser.until("document.querySelector('#viewer').open")
+        assert browser.run(FOCUSED) == "stage"
+        for key, page in (("ArrowRight", 4), ("ArrowLeft", 3)):
+            browser.press(key)
+            assert browser.run("document.querySelector('#viewer-pdf').hash") == f"#page={page}"
+        browser.press("Escape")
+        browser.until("!document.querySelector('#viewer').open")
+        assert browser.run(FOCUSED) == "cite", "back where the reader was"
+    assert [query.text for query in corpus.answer_queries] == ["valve"]
+
+
+CONTROLS = """
+[...document.querySelectorAll("a, button, input, select, summary, [tabindex='0']")]
+  .filter((each) => each.checkVisibility() && !each.disabled && !(each.type === "radio" && !each.checked))
+  .map((each, place) => { each.dataset.place = place; return each; }).length
+"""
+
+
+def test_tab_reaches_every_control_in_the_order_of_the_page(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    corpus.search_presets = [BY_WORDS, *BY_PICTURES]
+    with opened(browser, corpus):
+        browser.settled()
+        browser.run("document.activeElement.blur()")
+        for place in range(browser.run(CONTROLS)):
+            browser.press("Tab")
+            assert browser.run("document.activeElement.dataset.place") == str(place)

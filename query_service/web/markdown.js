@@ -1,0 +1,44 @@
+// An answer as Markdown, its citations as footnotes.
+
+import { nameOf, titleOf } from "./answer.js";
+import * as service from "./service.js";
+
+const written = (text) => text.replace(/[\\`*_[\]<>|#~]/g, "\\$&");
+const absolute = (path) => new URL(path, document.baseURI).href;
+const line = (text) => written(text).replace(/\s+/g, " ").trim();
+
+// title is the question, address that of the page that shows the answer.
+export function markdown(found, { corpus, title, address }) {
+  const image = ({ figure_id: id, caption }) => `![${line(caption)}](${absolute(service.figureUrl(corpus, id, found.version))})`;
+  const notes = (part) => part.citations.map((n) => `[^${n}]`).join("");
+
+  function table({ rows, figures }) {
+    const cell = (text) => figures.reduce((drawn, figure) => drawn.replaceAll(line(figure.tag), image(figure)), line(text));
+    const row = (cells) => `| ${cells.map(cell).join(" | ")} |`;
+    const [head, ...body] = rows;
+    return [row(head), `|${" --- |".repeat(head.length)}`, ...body.map(row)].join("\n");
+  }
+
+  function block(part) {
+    if (part.type === "figure") return image(part);
+    if (part.type === "table") return table(part);
+    if (part.style === "code") return `\`\`\`\n${part.text}\n\`\`\``;
+    if (part.style === "heading") return `## ${line(part.text)}`;
+    return written(part.text.trim()).replace(/^[•‣◦▪■●○–—]\s*/, "- ");
+  }
+
+  const blocks = [];
+  for (const part of found.parts) {
+    const inline = part.type === "text" && part.style !== "code";
+    const text = `${block(part)}${notes(part) && (inline ? "" : "\n\n")}${notes(part)}`;
+    if (part.continues && blocks.length) blocks[blocks.length - 1] += ` ${text}`;
+    else blocks.push(text);
+  }
+  const cited = found.citations.map((citation) => {
+    const link = citation.pdf_link?.replace(/^\/+/, "") ?? service.pdfUrl(corpus, citation.doc_id, citation.page, found.version);
+    const where = [titleOf(citation), nameOf(citation), citation.section_path.at(-1)].filter(Boolean).map(line).join(", ");
+    return `[^${citation.n}]: [${where}](${absolute(link)})`;
+  });
+  const by = found.model === null ? "" : `Written by ${line(found.model)}. `;
+  return [`# ${line(title)}`, ...blocks, `${by}[${line(corpus)}, version ${found.version}](${address})`, cited.join("\n")].filter(Boolean).join("\n\n");
+}

@@ -109,8 +109,10 @@ const opens = (label, place) => el("button", { type: "button", class: "link", "a
 const outline = {
   one: "section", several: "sections", box: same("ol", { class: "outline" }),
   item: (found, { of, doc }) => el("li", { class: `level-${Math.min(found.level, 6)}` },
-    opens(found.title, placed({ ...found, doc_id: doc }, of, [])),
-    el("span", { class: "quiet" }, pageName(found.page, found.label))),
+    ...(found.page === null ? [found.title] : [ // only its sections have a page
+      opens(found.title, placed({ ...found, doc_id: doc }, of, [])),
+      el("span", { class: "quiet" }, pageName(found.page, found.label)),
+    ])),
 };
 
 const figures = {
@@ -147,7 +149,9 @@ const tables = {
       el("details", { ontoggle: (event) => { if (event.target.open && !cells.hasChildNodes()) draw(); } }, el("summary", {}, named), cells),
       el("p", { class: "about" },
         opens([...(doc ? [] : [fileName(found.source)]), pageName(found.page, found.label)].join(", "), placed(found, of, [[found.page, [found.bbox]]])),
-        ` · ${count(found.rows_count, "row")}, ${count(found.columns, "column")} · `,
-        el("a", { href: found.links.csv.replace(/^\/+/, ""), target: "_blank", rel: "noopener", "aria-label": `CSV of ${named.slice(0, 200)}` }, "CSV ↗")));
+        " · ",
+        el("a", {
+          href: service.csvUrl(of.corpus, found.evidence_id, of.version), target: "_blank", rel: "noopener", "aria-label": `CSV ↗ of ${named.slice(0, 200)}`,
+        }, "CSV ↗")));
   },
 };

@@ -77,6 +77,8 @@ export const documentInfo = (corpus, docId, version) =>
 // A page of a list, or one thing: path is below the corpus.
 export const list = (corpus, path, parameters, signal) => call(at(corpus, `/${path}?${new URLSearchParams(parameters)}`), { signal });
 
+export const csvUrl = (corpus, evidenceId, version) => at(corpus, `/tables/${encodeURIComponent(evidenceId)}?${new URLSearchParams({ format: "csv", version })}`);
+
 // What is printed on the pages of a document, by page; only where it isn't the page's number.
 export async function pageLabels(corpus, docId, version) {
   const labels = new Map();

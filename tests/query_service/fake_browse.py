@@ -21,6 +21,7 @@ DOCUMENT = {
 }
 OUTLINE = [
     {"path": ["Service"], "title": "Service", "level": 1, "page": 3, "label": "iv", "rows": 2},
+    {"path": ["Parts"], "title": "Parts", "level": 1, "page": None, "label": None, "rows": 0},
     {"path": ["Service", "Valves"], "title": "Valves", "level": 2, "page": 4, "label": None, "rows": 1},
 ]
 FIGURES = [
@@ -46,9 +47,6 @@ TABLE = {
     "bbox": [1, 2, 3, 4],
     "caption": "Table <1>",
     "section_path": ["Service"],
-    "rows_count": 3,
-    "columns": 2,
-    "links": {"csv": f"/v1/corpora/pumps/tables/t1?format=csv&version={LIVE}"},
 }
 CELLS = [["Key", "Does"], ["1", "<b>stops</b>"], ["2", "runs"]]
 PAGES = [{"page": page, "label": {3: "iv"}.get(page)} for page in range(1, 5)]

@@ -106,9 +106,9 @@ class Browser:
         """Wait until the page has nothing left to do: no request is open, and its script is idle."""
         deadline = time.monotonic() + WITHIN_S
         while time.monotonic() < deadline:
-            sent = self._sent
+            sent, was_open = self._sent, bool(self._open)
             self.run("new Promise((done) => requestIdleCallback(() => setTimeout(done), { timeout: 1000 }))")
-            if not self._open and self._sent == sent:
+            if not was_open and not self._open and self._sent == sent:
                 return
         raise AssertionError(f"never answered: {sorted(self._open.values())}")
 

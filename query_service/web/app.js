@@ -1,4 +1,5 @@
 import { Drawing, colophon, image, nameOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
+import { TABS, browse, stop as stopBrowsing } from "./browse.js";
 import { askForKey } from "./key.js";
 import * as service from "./service.js";
 import { markdown } from "./markdown.js";
@@ -16,7 +17,8 @@ const PICTURE_MIB = 8; // what the service takes
 const PREVIEW_PX = 144;
 
 const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], languages: [], figures: "", since: "", until: "" };
-const state = { corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, compare: "", ...NARROWED, version: "", k: FEW };
+const BROWSED = { browse: "", doc: "", contains: "", sort: "" };
+const state = { ...BROWSED, corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, compare: "", ...NARROWED, version: "", k: FEW };
 // Names of the filters in the address.
 const NAMED = {
   documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", languages: "language",
@@ -53,11 +55,22 @@ function readAddress() {
   for (const day of ["since", "until"]) if (!/^\d{4}-\d\d-\d\d$/.test(state[day])) state[day] = "";
   state.version = parameters.get("version") ?? "";
   state.compare = parameters.get("compare") ?? "";
+  for (const name of Object.keys(BROWSED)) state[name] = parameters.get(name) ?? "";
+  if (!TABS.includes(state.browse)) state.browse = "";
   state.k = FEW;
   given = pictures.get(history.state?.picture) ?? null;
 }
 
 function writeAddress(push) {
+  const address = addressOf(state);
+  const kept = given && { picture: given.key };
+  if (address !== location.pathname + location.search || kept?.picture !== history.state?.picture) {
+    history[push ? "pushState" : "replaceState"](kept, "", address);
+  }
+  entitle();
+}
+
+function addressOf(state) {
   const query = new URLSearchParams();
   if (overviews.size > 1 || state.q) query.set("corpus", state.corpus);
   if (state.q) query.set("q", state.q);
@@ -71,17 +84,16 @@ function writeAddress(push) {
   if (state.sentences) query.set("sentences", "1");
   if (state.version) query.set("version", state.version);
   if (state.compare) query.set("compare", state.compare);
-  const address = `${location.pathname}${query.size ? `?${query}` : ""}`;
-  const kept = given && { picture: given.key };
-  if (address !== location.pathname + location.search || kept?.picture !== history.state?.picture) {
-    history[push ? "pushState" : "replaceState"](kept, "", address);
-  }
-  entitle();
+  for (const name of Object.keys(BROWSED)) if (state[name]) query.set(name, state[name]);
+  return `${location.pathname}${query.size ? `?${query}` : ""}`;
 }
 
 const isAsked = () => Boolean(state.q || given);
 const heading = () => state.q || (given ? "By a picture" : "");
-const entitle = () => { document.title = heading() ? `${heading()} · Inset` : "Inset"; };
+const entitle = () => {
+  const named = state.browse ? `Browse ${state.corpus}` : heading();
+  document.title = named ? `${named} · Inset` : "Inset";
+};
 
 // "3", "3-9" or "12-" as the service takes it; null for anything else.
 function range(written) {
@@ -169,8 +181,34 @@ async function show() {
   if (!overview.version && !state.version && !unknown) {
     home();
     notice(`${state.corpus} can’t be searched yet`, overview.problem || "No version of it is live.", start);
-  } else if (isAsked()) ask();
+  } else if (state.browse) openBrowse();
+  else if (isAsked()) ask();
   else home();
+}
+
+// Documents, outlines, figures and tables of the version.
+function openBrowse() {
+  stop();
+  document.body.dataset.view = "browse";
+  say("", "evidence");
+  entitle();
+  return browse({ corpus: state.corpus, version: state.version }, { tab: state.browse, doc: state.doc, contains: state.contains, sort: state.sort }, { to, say });
+}
+
+// A link to another state of the page, which a click draws here.
+function to(label, changes, isHere = false) {
+  const target = { ...state, contains: "", sort: "", ...changes };
+  return el("a", {
+    href: addressOf(target), "aria-current": isHere && "page",
+    onclick: (event) => {
+      if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+      event.preventDefault();
+      Object.assign(state, target);
+      writeAddress(true);
+      openBrowse();
+      scrollTo({ top: 0 });
+    },
+  }, label);
 }
 
 function home() {
@@ -319,10 +357,12 @@ function change(changes) {
   drawPinned();
   drawVersions();
   drawAnswers();
-  if (isAsked()) ask();
+  if (state.browse) openBrowse();
+  else if (isAsked()) ask();
 }
 
 function begin(question) {
+  Object.assign(state, BROWSED);
   state.q = question.trim();
   state.k = FEW;
   if (!isAsked()) return;
@@ -388,6 +428,7 @@ function dropPicture() {
 // ---- asking ----
 
 function stop() {
+  stopBrowsing();
   running?.abort();
   searching?.abort();
 }
@@ -776,17 +817,35 @@ $("more").addEventListener("click", () => {
 });
 
 $("corpus").addEventListener("change", () => {
-  Object.assign(state, { corpus: $("corpus").value, version: "", answer: "", compare: "", ...NARROWED, k: FEW });
+  Object.assign(state, { corpus: $("corpus").value, version: "", answer: "", compare: "", ...NARROWED, doc: "", k: FEW });
   writeAddress(true);
   show();
 });
 $("version").addEventListener("change", () => change({ version: $("version").value }));
 
+$("browse-link").addEventListener("click", (event) => {
+  if (event.metaKey || event.ctrlKey || event.shiftKey || !overviews.size) return;
+  event.preventDefault();
+  Object.assign(state, BROWSED, { browse: "documents" });
+  writeAddress(true);
+  show();
+});
+const narrowList = () => {
+  Object.assign(state, { contains: $("browse-contains").value.trim(), sort: $("browse-sort").value });
+  writeAddress(true);
+  openBrowse();
+};
+$("browse-narrow").addEventListener("submit", (event) => {
+  event.preventDefault();
+  narrowList();
+});
+$("browse-narrow").addEventListener("change", narrowList);
+
 $("home").addEventListener("click", (event) => {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
   given = null;
-  Object.assign(state, { q: "", modality: "", preset: "", answer: "", group: "", sentences: false, compare: "", ...NARROWED, version: "" });
+  Object.assign(state, BROWSED, { q: "", modality: "", preset: "", answer: "", group: "", sentences: false, compare: "", ...NARROWED, version: "" });
   writeAddress(true);
   if (overviews.size) show(); else start();
 });

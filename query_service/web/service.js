@@ -71,7 +71,24 @@ export async function* answer(corpus, body, signal) {
 export const similar = (corpus, id, by, version) =>
   call(at(corpus, `/figures/${encodeURIComponent(id)}/similar?${new URLSearchParams({ by, k: 12, version })}`));
 
-export const documentInfo = (corpus, docId, version) => call(at(corpus, `/documents/${encodeURIComponent(docId)}?${new URLSearchParams({ version })}`));
+export const documentInfo = (corpus, docId, version) =>
+  call(at(corpus, `/documents/${encodeURIComponent(docId)}?${new URLSearchParams(version ? { version } : {})}`));
+
+// A page of a list, or one thing: path is below the corpus.
+export const list = (corpus, path, parameters, signal) => call(at(corpus, `/${path}?${new URLSearchParams(parameters)}`), { signal });
+
+export const csvUrl = (corpus, evidenceId, version) => at(corpus, `/tables/${encodeURIComponent(evidenceId)}?${new URLSearchParams({ format: "csv", version })}`);
+
+// What is printed on the pages of a document, by page; only where it isn't the page's number.
+export async function pageLabels(corpus, docId, version) {
+  const labels = new Map();
+  for (let cursor = ""; cursor !== null;) {
+    const found = await list(corpus, `documents/${encodeURIComponent(docId)}/pages`, { version, limit: 200, ...(cursor ? { cursor } : {}) });
+    for (const { page, label } of found.items) if (label) labels.set(page, label);
+    cursor = found.next;
+  }
+  return labels;
+}
 
 export const figureUrl = (corpus, id, version) => at(corpus, `/figures/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
 

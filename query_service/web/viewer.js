@@ -1,6 +1,6 @@
 // Two dialogs: a page of a document with the cited boxes highlighted, and a figure at its full size.
 
-import { documentInfo, figureUrl, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
+import { documentInfo, figureUrl, pageLabels, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
 import { begun, el, fileName, labelsOf, pageName, plainName } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
@@ -178,15 +178,18 @@ function thumbnail(hit, version) {
 
 $("similar-ask").addEventListener("click", () => findSimilar("vector"));
 // Page that is printed so; else the page that the PDF counts so, where the document has one.
-function pageOf(words) {
+async function pageOf(words) {
+  place.allLabels ??= pageLabels(place.corpus, place.docId, place.version).catch(() => new Map());
+  for (const [number, label] of await place.allLabels) place?.labels.set(number, label);
+  if (!place) return null; // closed meanwhile
   for (const [number, label] of place.labels) if (label.toLowerCase() === words.toLowerCase()) return number;
   return /^\d{1,6}$/.test(words) && +words >= 1 && (last === null || +words <= last) ? +words : null;
 }
 
-$("go-to").addEventListener("submit", (event) => {
+$("go-to").addEventListener("submit", async (event) => {
   event.preventDefault();
   const box = $("go-to-page");
-  const found = pageOf(box.value.trim());
+  const found = await pageOf(box.value.trim());
   box.setCustomValidity(found === null ? `This document has no page “${box.value}”` : "");
   if (!box.reportValidity()) return;
   box.value = "";

@@ -8,7 +8,8 @@ import pytest
 
 from schemas.overview import SearchPreset
 from tests.browser import CHROMIUM, Browser
-from tests.query_service.fake_corpus import FakeCorpus
+from tests.query_service.fake_browse import FakeBrowse
+from tests.query_service.fake_corpus import DOC_ID, FakeCorpus
 from tests.query_service.web_page import opened
 from tests.tiny_models import draw
 
@@ -53,6 +54,10 @@ STATES: dict[str, tuple[str, list[str]]] = {
     "table": ("q=valve&sentences=1&group=page", []),
     "compared": ("q=valve&compare=preset:image", []),
     "compared versions": ("q=valve&compare=version:20260201T061502Z-1a2b3c4d", []),
+    "documents": ("browse=documents", []),
+    "outline": (f"browse=outline&doc={DOC_ID}", []),
+    "figures": ("browse=figures", []),
+    "tables": (f"browse=tables&doc={DOC_ID}", [".tables summary"]),
     "unknown corpus": ("corpus=none", []),
 }
 
@@ -74,7 +79,7 @@ def test_axe_finds_nothing(state: str, width: int, dark: bool, axe: str, browser
     corpus.search_presets = PRESETS
     corpus.older = ["20260201T061502Z-1a2b3c4d"]
     query, clicks = STATES[state]
-    with opened(browser, corpus, query, width=width, dark=dark):
+    with opened(browser, corpus, query, routes=FakeBrowse().router, width=width, dark=dark):
         browser.settled()
         for selector in clicks:
             browser.click(selector)

@@ -808,6 +808,7 @@ CONTROLS = """
 
 def test_tab_reaches_every_control_in_the_order_of_the_page(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
+    corpus.files.pixels = draw(1)
     corpus.search_presets = [BY_WORDS, *BY_PICTURES]
     with opened(browser, corpus):
         browser.settled()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from query_service.access import Access
 from query_service.app import create_app
@@ -39,11 +39,15 @@ def opened(
     *,
     path: str = "/",
     access: Access | None = None,
+    routes: APIRouter | None = None,
     width: int = 1280,
     dark: bool = False,
 ) -> Iterator[str]:
-    """Open the page of a corpus, and return the address of the service."""
-    with serving(create_app({"pumps": corpus}, access=access)) as place:
+    """Open the page of a corpus, and return the address of the service; ``routes`` come before its own."""
+    app = create_app({"pumps": corpus}, access=access)
+    if routes:
+        app.router.routes[:0] = routes.routes
+    with serving(app) as place:
         browser.open(f"{place}{path}?{query}", width=width, dark=dark)
         yield place
         browser.open("about:blank")

@@ -41,6 +41,7 @@ KEY_PREFIX = "inset_"
 """Lets scanners of repositories recognise a key."""
 
 METRICS = "/metrics"
+MCP = "/mcp"
 
 CORS: dict[str, Any] = {
     "allow_methods": ["GET", "POST"],
@@ -327,7 +328,7 @@ class AccessControl:
         try:
             caller = self._access.caller(scope)
             scope.setdefault("state", {})[_CALLER] = caller
-            if caller is not NOBODY:
+            if caller is not NOBODY and scope["path"] != MCP:  # whose tools send requests that are counted
                 self._admit(caller.key)
                 key = caller.key
         except HTTPException as error:

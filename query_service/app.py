@@ -18,6 +18,7 @@
     GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
     GET  /healthz, /readyz, /metrics, /openapi.json
     GET  /, /api                          the web page, and the reference of this API
+    POST /mcp                             the Model Context Protocol, for agents
 
 Artifacts take a ``version``, by default the live one. HEAD is answered like GET.
 
@@ -47,7 +48,7 @@ from pydantic import BaseModel, Field
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from pipeline.published.corpus import PublishedCorpus
-from query_service import errors, metrics
+from query_service import agents, errors, metrics
 from query_service.access import CORS, Access, AccessControl, check_k, visible, within
 from query_service.access_log import LOGS, LogOptions, Observed, Routed, describe, note_corpus
 from query_service.admission import (
@@ -76,7 +77,7 @@ from query_service.requests import (
     VersionParameter,
     parse_box,
 )
-from query_service.stream import as_json, as_server_sent, disconnected, events_of
+from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of
 from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import AnswerFinished, AnswerResult
 from schemas.errors import InsetError, NotFoundError
@@ -193,17 +194,6 @@ def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]
     return found
 
 
-_EVENTS = {  # before OpenAPI 3.2, the schema of an event stream describes one event
-    "schema": {
-        "type": "object",
-        "required": ["event", "data"],
-        "properties": {
-            "event": {"enum": ["start", "text", "part", "result", "error"]},
-            "data": {"type": "string", "contentMediaType": "application/json"},
-        },
-    }
-}
-
 _listing = APIRouter(responses={code: _ERRORS[code] for code in (401, 403, 429)})
 _operations = APIRouter()
 _v1 = APIRouter(prefix="/v1/corpora", responses=_ERRORS)
@@ -257,7 +247,7 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
     "/{corpus}/answer",
     tags=["questions"],
     response_model=AnswerResult,
-    responses={200: {"description": "The answer, or its events.", "content": {"text/event-stream": _EVENTS}}},
+    responses={200: {"description": "The answer, or its events.", "content": {"text/event-stream": {"schema": EVENT}}}},
 )
 async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Response:
     """An answer as an ordered list of parts (text, tables and figures), each with its citations.
@@ -480,7 +470,10 @@ def api_page() -> FileResponse:
 
 class _Service(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        return errors.describe_problems(super().openapi())
+        contract = errors.describe_problems(super().openapi())
+        schemas = contract["components"]["schemas"]
+        schemas.update((name, schema) for name, schema in EVENT_MODELS.items() if name not in schemas)
+        return contract
 
 
 def create_app(
@@ -509,11 +502,12 @@ def create_app(
     check, admission = _Check(corpora), Admission(max_price, deadline_s)
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         # Load models and indexes before the first request.
-        warming_up = asyncio.create_task(run_in_threadpool(check.problems))
+        background = [asyncio.create_task(run_in_threadpool(check.problems)), asyncio.create_task(agents.run(app))]
         yield
-        warming_up.cancel()
+        for task in background:
+            task.cancel()
         admission.close()
         await asyncio.to_thread(close)  # the other threads may all be at work
 
@@ -546,6 +540,7 @@ def create_app(
     app.add_middleware(Observed, metrics=measured, options=logs)
     for router in (_listing, _v1, _questions, _operations, metrics.router, _pages):
         app.include_router(router)
+    app.router.routes.append(agents.ROUTE)
     app.mount("/static", StaticFiles(directory=WEB), name="static")
     return app
 

@@ -25,7 +25,7 @@ EVENT: dict[str, Any] = {  # before OpenAPI 3.2, the schema of an event stream d
     "type": "object",
     "required": ["event", "data"],
     "properties": {
-        "event": {"enum": ["start", "text", "part", "result", "error"]},
+        "event": {"type": "string", "enum": ["start", "text", "part", "result", "error"]},
         "data": {
             "type": "string",
             "contentMediaType": "application/json",

@@ -13,9 +13,10 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query_service.access import MCP
+from query_service.stream import disconnected
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
@@ -57,7 +58,7 @@ def _protocol(app: FastAPI) -> "Starlette":
 
     def connect(context: "Context[Any, Any]") -> AsyncClient:
         request = cast(Request, context.request_context.request)
-        transport = httpx.ASGITransport(app, client=request.client or ("", 0))
+        transport = httpx.ASGITransport(_while_connected(app, request), client=request.client or ("", 0))
         return AsyncClient("http://localhost", retries=0, transport=transport, headers=_passed_on(request.headers))
 
     return server_of(connect).streamable_http_app(
@@ -66,6 +67,26 @@ def _protocol(app: FastAPI) -> "Starlette":
         stateless_http=True,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # query_service.hosts does it
     )
+
+
+def _while_connected(app: ASGIApp, request: Request) -> ASGIApp:
+    """Return the service for a tool's request, which the caller has left once it has left ``request``."""
+
+    async def connected(scope: Scope, receive: Receive, send: Send) -> None:
+        is_received = False
+
+        async def receive_or_leave() -> Message:
+            nonlocal is_received
+            if is_received:
+                await disconnected(request)
+                return {"type": "http.disconnect"}
+            message = await receive()
+            is_received = not message.get("more_body", False)
+            return message
+
+        await app(scope, receive_or_leave, send)
+
+    return connected
 
 
 def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:

@@ -273,14 +273,14 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     if body.stream or "text/event-stream" in request.headers.get("accept", ""):
         first = await anext(events, None)  # errors before the first event get their own status
         if first is None:
-            return Response()
+            return Response(status_code=_CLIENT_GONE)
         return StreamingResponse(
             as_server_sent(first, events), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
         )
     async for event in events:
         if isinstance(event, AnswerFinished):
             return Response(as_json(event.result), media_type="application/json")
-    return Response()  # the client has disconnected
+    return Response(status_code=_CLIENT_GONE)
 
 
 @_v1.get("/{corpus}/answers", tags=["corpora"])

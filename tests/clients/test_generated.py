@@ -39,8 +39,8 @@ def test_the_synchronous_client_is_the_asynchronous_one_without_await(
     unasync.unasync_files([str(tmp_path / "inset_client" / "_async" / "__init__.py")], [rule])
     made = tmp_path / SYNC
     config = PACKAGE.parent.parent / "pyproject.toml"
-    _run("ruff", "check", "--select", "I", "--fix", "--quiet", "--config", config, made)
-    _run("ruff", "format", "--quiet", "--config", config, made)
+    _run("ruff", "check", "--select", "I", "--fix", "--quiet", "--no-cache", "--config", config, made)
+    _run("ruff", "format", "--quiet", "--no-cache", "--config", config, made)
     _check(SYNC, made, request)
 
 

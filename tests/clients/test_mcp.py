@@ -20,7 +20,8 @@ from mcp_types import BlobResourceContents, ImageContent, TextContent, TextResou
 from query_service.access import LOOPBACK_NETWORKS, Access, Key, KeyFile, Network, digest, key_line, new_key
 from query_service.app import create_app
 from query_service.corpora import open_app
-from tests.query_service.fake_corpus import DOC_ID, FIGURE_ID, FakeCorpus
+from schemas.answers import AnswerStarted
+from tests.query_service.fake_corpus import DOC_ID, FIGURE_ID, LIVE, FakeCorpus, Released
 from tests.query_service.live import serving
 
 ROOT = Path(__file__).parent.parent.parent
@@ -158,6 +159,56 @@ def test_a_user_whom_a_proxy_names_is_believed_from_the_proxy_alone(corpus: Fake
             ask(address, work, headers=sent)
         else:
             assert httpx.post(address, json={}, headers=sent).status_code == 401
+
+
+LEGACY = {"mcp-protocol-version": "2025-06-18"}
+MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "answer"}
+ACCEPT = {"accept": "application/json, text/event-stream"}
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@pytest.mark.parametrize(("headers", "meta"), [(LEGACY, {}), (MODERN, {"_meta": ENVELOPE})], ids=["legacy", "modern"])
+def test_an_answer_ends_when_the_agent_leaves(
+    address: str, corpus: FakeCorpus, headers: dict[str, str], meta: dict[str, Any]
+) -> None:
+    released = corpus.streams["slowly"] = Released(AnswerStarted(version=LIVE, preset="extractive"))
+    arguments = {"corpus": "pumps", "question": "slowly"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "answer", "arguments": arguments, **meta}}
+
+    async def leave() -> None:
+        async with httpx.AsyncClient(timeout=None) as http:
+            asked = asyncio.create_task(http.post(address, json=body, headers={**ACCEPT, **headers}))
+            while not corpus.answer_queries:
+                await asyncio.sleep(0)
+            asked.cancel()
+            await asyncio.wait([asked])
+
+    asyncio.run(leave())
+    assert released.has_stopped.wait(30)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"[" * 50_000,
+        b'{"jsonrpc": "2.0", "id": 1' + b"0" * 5_000 + b', "method": "ping"}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": [1]}}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {}}',
+        b"x" * 200_000,
+    ],
+)
+@pytest.mark.parametrize("headers", [{}, LEGACY, MODERN])
+def test_what_is_no_request_of_the_protocol_harms_nothing(address: str, body: bytes, headers: dict[str, str]) -> None:
+    sent = {"content-type": "application/json", **ACCEPT, **headers}
+    assert httpx.post(address, content=body, headers=sent).status_code < 500
+    assert httpx.post(address, content=body).status_code < 500
 
 
 def test_a_request_of_a_page_elsewhere_is_refused(address: str) -> None:

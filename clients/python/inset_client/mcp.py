@@ -41,6 +41,7 @@ def server_of(connect: Connect) -> MCPServer:
         instructions="Evidence from technical PDFs. list_corpora names what can be searched. Cite source and page of what you "
         "use. <image:…> in a text marks where a figure stands; open_figure shows one, open_page the page.",
         log_level="WARNING",
+        subscriptions=False,
     )
 
     @asynccontextmanager

@@ -501,13 +501,16 @@ def create_app(
     """
     check, admission = _Check(corpora), Admission(max_price, deadline_s)
 
+    async def warm_up(app: FastAPI) -> None:
+        """Load models and indexes before the first request, then what agents need."""
+        await run_in_threadpool(check.problems)
+        await agents.run(app)
+
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        # Load models and indexes before the first request.
-        background = [asyncio.create_task(run_in_threadpool(check.problems)), asyncio.create_task(agents.run(app))]
+        warming_up = asyncio.create_task(warm_up(app))
         yield
-        for task in background:
-            task.cancel()
+        warming_up.cancel()
         admission.close()
         await asyncio.to_thread(close)  # the other threads may all be at work
 

@@ -6,10 +6,10 @@ agents as for others.
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Route
@@ -17,10 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query_service.access import MCP
 from query_service.stream import disconnected
-
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import Context
-    from starlette.applications import Starlette
 
 _BETWEEN = ("host", "connection", "content-", "transfer-", "accept", "mcp-", "origin", "cookie")
 """What headers start with that are about the request of the protocol alone."""
@@ -49,15 +45,14 @@ async def run(app: FastAPI) -> None:
             del app.state.protocol
 
 
-def _protocol(app: FastAPI) -> "Starlette":
+def _protocol(app: FastAPI) -> Starlette:
     # Imported here, since that takes half a second.
     from mcp.server.transport_security import TransportSecuritySettings
 
     from inset_client import AsyncClient
     from inset_client.mcp import server_of
 
-    def connect(context: "Context[Any, Any]") -> AsyncClient:
-        request = cast(Request, context.request_context.request)
+    def connect(request: Request) -> AsyncClient:
         transport = httpx.ASGITransport(_while_connected(app, request), client=request.client or ("", 0))
         return AsyncClient("http://localhost", retries=0, transport=transport, headers=_passed_on(request.headers))
 

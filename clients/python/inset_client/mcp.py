@@ -22,8 +22,8 @@ from inset_client.models import Filters
 KEY = "INSET_KEY"
 """Environment variable of the key."""
 
-Connect = Callable[[Context], AsyncClient]
-"""Returns a client for a request; over HTTP, ``headers`` of the context are those of the caller."""
+Connect = Callable[[Any], AsyncClient]
+"""Returns a client, given the HTTP request of the agent; None on standard input and output."""
 
 Documents = Annotated[Sequence[str], Field(description="Only these: document ids, sources, or file names of sources.")]
 Sections = Annotated[Sequence[str], Field(description="Only these sections, by title or path: Service > Filters.")]
@@ -47,7 +47,7 @@ def server_of(connect: Connect) -> MCPServer:
     @asynccontextmanager
     async def asking(ctx: Context) -> AsyncIterator[AsyncClient]:
         try:
-            async with connect(ctx) as client:
+            async with connect(ctx.request_context.request) as client:
                 yield client
         except ApiError as error:
             raise ResourceError(str(error)) from error

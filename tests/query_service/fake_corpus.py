@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from pipeline.published.contents import PublishedContents
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.files import Box, PublishedFiles
 from schemas.answer_presets import AnswerPresetInfo
@@ -160,6 +161,16 @@ class FakeFiles(PublishedFiles):
         return b"%PDF-1.7 tagged", "pump.tagged.pdf"
 
 
+class FakeContents(PublishedContents):
+    def __init__(self) -> None:
+        pass
+
+    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
+        if doc_id != DOC_ID:
+            raise NotFoundError(f"there is no document {doc_id}")
+        return DocumentInfo(version=version or LIVE, doc_id=doc_id, sources=[HIT.source], pages=4)
+
+
 class FakeCorpus(PublishedCorpus):
     def __init__(
         self,
@@ -181,6 +192,7 @@ class FakeCorpus(PublishedCorpus):
         self._text = text
         self.rows = [["Key", "Does | says"], ["7", "<i>turns</i>"]]
         self.files: FakeFiles = FakeFiles()
+        self.contents = FakeContents()
         self.queries: list[Query] = []
         self.stops: list[Callable[[], bool]] = []
         self.answer_queries: list[AnswerQuery] = []
@@ -195,11 +207,6 @@ class FakeCorpus(PublishedCorpus):
     @property
     def name(self) -> str:
         return self._name
-
-    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
-        if doc_id != DOC_ID:
-            raise NotFoundError(f"there is no document {doc_id}")
-        return DocumentInfo(version=version or LIVE, doc_id=doc_id, sources=[HIT.source], pages=4)
 
     @property
     def versions_open(self) -> int:

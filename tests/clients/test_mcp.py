@@ -15,7 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import BlobResourceContents, ImageContent, TextContent, TextResourceContents
+from mcp_types import BlobResourceContents, ContentBlock, ImageContent, TextContent, TextResourceContents
 
 from query_service.access import LOOPBACK_NETWORKS, Access, Key, KeyFile, Network, digest, key_line, new_key
 from query_service.app import create_app
@@ -55,15 +55,21 @@ def ask(
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> Any:
-    """Return what a tool returns; the text of an error is raised."""
+    """Return what a tool returns, a list where that is several things; the text of an error is raised."""
     result = await client.call_tool(tool, arguments)
-    (content,) = result.content
+    if result.is_error:
+        (content,) = result.content
+        assert isinstance(content, TextContent)
+        raise ValueError(content.text)
+    found = [_value(content) for content in result.content]
+    return found[0] if len(found) == 1 else found
+
+
+def _value(content: ContentBlock) -> Any:
     if isinstance(content, ImageContent):
         assert content.mime_type == "image/png"
         return base64.b64decode(content.data)
     assert isinstance(content, TextContent)
-    if result.is_error:
-        raise ValueError(content.text)
     return json.loads(content.text)
 
 
@@ -81,7 +87,16 @@ def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Li
         assert [part["type"] for part in answer["parts"]] == ["text", "figure"]
         assert answer["citations"][0]["page"] == 3
         assert await call(client, "open_page", corpus="pumps", doc_id=DOC_ID, page=3) == b"page"
-        assert await call(client, "open_figure", corpus="pumps", figure_id=FIGURE_ID) == b"pixels"
+        pixels, about = await call(client, "open_figure", corpus="pumps", figure_id=FIGURE_ID)
+        place = {
+            "caption": "Figure 1",
+            "doc_id": DOC_ID,
+            "source": "manuals/pump.pdf",
+            "page": 4,
+            "before": [],
+            "after": [],
+        }
+        assert (pixels, about["places"]) == (b"pixels", [place])
 
     ask(address, work, mode)
 
@@ -224,12 +239,20 @@ async def _reads(client: Client) -> None:
     hit = next(hit for hit in found["hits"] if hit["figures"])
     where = {"corpus": "manuals", "version": found["version"]}
     page = await call(client, "open_page", doc_id=hit["doc_id"], page=hit["page"], **where)
-    figure = await call(client, "open_figure", figure_id=hit["figures"][0]["figure_id"], **where)
+    figure, about = await call(client, "open_figure", figure_id=hit["figures"][0]["figure_id"], **where)
+    place = about["places"][0]
+    assert (place["caption"], place["source"]) == (hit["figures"][0]["caption"], hit["source"])
+    assert place["before"] or place["after"]
     assert page[:8] == figure[:8] == b"\x89PNG\r\n\x1a\n"
     answer = await call(client, "answer", corpus="manuals", question="How is the water pump serviced?")
     assert answer["parts"]
     assert answer["citations"][0]["page_link"].startswith("/v1/corpora/manuals/documents/")
-    (original,) = (await client.read_resource(f"inset://manuals/documents/{hit['doc_id']}/original.pdf")).contents
+    documents = {resource.name: resource.uri for resource in (await client.list_resources()).resources}
+    assert documents.keys() == {"pump.pdf", "winch.pdf"}
+    (described,) = (await client.read_resource(documents["pump.pdf"])).contents
+    assert isinstance(described, TextResourceContents)
+    assert json.loads(described.text)["outline"]
+    (original,) = (await client.read_resource(f"{documents['pump.pdf']}/original.pdf")).contents
     assert isinstance(original, BlobResourceContents)
     assert base64.b64decode(original.blob).startswith(b"%PDF")
 

@@ -24,6 +24,7 @@ from schemas.answers import (
     TablePart,
     TextPart,
 )
+from schemas.browse import FigureContext, Listing, OutlineSection
 from schemas.errors import (
     BadInputError,
     FailureCode,
@@ -169,6 +170,27 @@ class FakeContents(PublishedContents):
         if doc_id != DOC_ID:
             raise NotFoundError(f"there is no document {doc_id}")
         return DocumentInfo(version=version or LIVE, doc_id=doc_id, sources=[HIT.source], pages=4)
+
+    def outline(
+        self, doc_id: str, *, version: str | None = None, offset: int = 0, limit: int = 50
+    ) -> Listing[OutlineSection]:
+        section = OutlineSection(path=["Service"], title="Service", level=1, page=3, rows=1)
+        return Listing(version=version or LIVE, total=1, items=[section])
+
+    def context(
+        self, figure_id: str, *, around: int = 2, version: str | None = None, offset: int = 0, limit: int = 50
+    ) -> Listing[FigureContext]:
+        place = FigureContext(
+            **HIT.figures[0].model_dump(),
+            doc_id=DOC_ID,
+            source=HIT.source,
+            width=10,
+            height=10,
+            row=None,
+            before=[],
+            after=[],
+        )
+        return Listing(version=version or LIVE, total=1, items=[place])
 
 
 class FakeCorpus(PublishedCorpus):

@@ -11,9 +11,11 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 import httpx
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError
-from mcp_types import ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, ListResourcesResult, Resource, ToolAnnotations
 from pydantic import Field
 
 from inset_client import ApiError, AsyncClient
@@ -31,6 +33,7 @@ Modalities = Annotated[Sequence[Literal["text", "table", "figure", "page"]], Fie
 
 _HIT = ("evidence_id", "doc_id", "source", "title", "page", "section_path", "modality", "tagged_text", "figures", "date")
 _CITATION = ("n", "doc_id", "source", "title", "page", "label", "section_path", "page_link")
+_PLACED = ("caption", "doc_id", "source", "page")
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 
@@ -98,16 +101,26 @@ def server_of(connect: Connect) -> MCPServer:
             return Image(data=await inset.page_image(corpus, doc_id, page, dpi=dpi, version=version))
 
     @server.tool(annotations=_READS, structured_output=False)
-    async def open_figure(ctx: Context, corpus: str, figure_id: str, version: str | None = None) -> Image:
-        """Show a figure as a picture."""
+    async def open_figure(
+        ctx: Context, corpus: str, figure_id: str, version: str | None = None
+    ) -> tuple[Image, dict[str, Any]]:
+        """Show a figure as a picture, with its caption and the text round it at each place where it stands."""
         async with asking(ctx) as inset:
-            return Image(data=await inset.figure(corpus, figure_id, version=version))
+            found = await inset.figure_context(corpus, figure_id, around=1, limit=3, version=version)
+            pixels = await inset.figure(corpus, figure_id, version=found["version"])
+        places = [
+            {**_only(_PLACED, place), **{side: [row["text"] for row in place[side]] for side in ("before", "after")}}
+            for place in found["items"]
+        ]
+        return Image(data=pixels), {"version": found["version"], "places": places}
 
     @server.resource("inset://{corpus}/documents/{doc_id}", mime_type="application/json")
     async def document(ctx: Context, corpus: str, doc_id: str) -> dict[str, Any]:
-        """A document: its sources and number of pages."""
+        """A document: its sources, title, size and sections."""
         async with asking(ctx) as inset:
-            return {**await inset.document_info(corpus, doc_id)}
+            found = await inset.document_info(corpus, doc_id)
+            outline = await inset.outline(corpus, doc_id, limit=200, version=found["version"])
+        return {**found, "outline": outline["items"]}
 
     @server.resource("inset://{corpus}/documents/{doc_id}/original.pdf", mime_type="application/pdf")
     async def original(ctx: Context, corpus: str, doc_id: str) -> bytes:
@@ -115,6 +128,35 @@ def server_of(connect: Connect) -> MCPServer:
         async with asking(ctx) as inset:
             return await inset.document(corpus, doc_id)
 
+    async def with_documents(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """List the documents as resources, corpus after corpus; the cursor is a corpus and its own cursor."""
+        result = await call_next(ctx)
+        if ctx.method != "resources/list":
+            return result
+        corpus, _, cursor = str((ctx.params or {}).get("cursor") or "").partition(" ")
+        try:
+            async with connect(ctx.request) as client:
+                names = [each["name"] for each in await client.corpora() if not each["problem"] and each["name"] >= corpus]
+                if not names:
+                    return ListResourcesResult(resources=[])
+                found = await client.documents(names[0], cursor=cursor if names[0] == corpus and cursor else None)
+        except (ApiError, httpx.TransportError) as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
+        following = [f"{names[0]} {found['next']}"] if found["next"] else names[1:]
+        return ListResourcesResult(
+            resources=[
+                Resource(
+                    uri=f"inset://{names[0]}/documents/{each['doc_id']}",
+                    name=each["sources"][0],
+                    title=each["title"] or None,
+                    mime_type="application/json",
+                )
+                for each in found["items"]
+            ],
+            next_cursor=following[0] if following else None,
+        )
+
+    server.middleware.append(with_documents)
     return server
 
 

@@ -74,15 +74,90 @@ class Describe(TypedDict):
 
 class DocumentInfo(TypedDict):
     """
-    A document of a version.
+    A document, and the version that it is from.
     """
 
-    version: str
     doc_id: str
     sources: list[str]
     pages: int
     """
     The number of its last page, counted from 1.
+    """
+    title: str
+    size: int
+    """
+    Bytes of the PDF.
+    """
+    date: str | None
+    """
+    The day in the PDF: when it was changed last, or else made.
+    """
+    language: str | None
+    """
+    In ISO 639-1, else 639-3; null where it is not known.
+    """
+    rows: int
+    tables: int
+    figures: int
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
+    """
+    version: str
+
+
+class DocumentPage(TypedDict):
+    """
+    A page of a document, with the number of rows that stand on it.
+    """
+
+    page: int
+    """
+    From 1.
+    """
+    label: str | None
+    """
+    What is printed on the page, where that is not its number.
+    """
+    rows: int
+    tables: int
+    figures: int
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
+    """
+
+
+class DocumentSummary(TypedDict):
+    """
+    A document; ``rows`` are all of its rows, with tables, figures and pages.
+    """
+
+    doc_id: str
+    sources: list[str]
+    pages: int
+    """
+    The number of its last page, counted from 1.
+    """
+    title: str
+    size: int
+    """
+    Bytes of the PDF.
+    """
+    date: str | None
+    """
+    The day in the PDF: when it was changed last, or else made.
+    """
+    language: str | None
+    """
+    In ISO 639-1, else 639-3; null where it is not known.
+    """
+    rows: int
+    tables: int
+    figures: int
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
     """
 
 
@@ -117,6 +192,32 @@ class FigurePart(TypedDict):
     folded: bool
     """
     Whether it stands behind “more”: the rest of a passage, which a reader opens if needed.
+    """
+
+
+class FigureSummary(TypedDict):
+    """
+    A figure where it is placed; the same pixels may be placed more than once.
+    """
+
+    figure_id: str
+    number: str
+    """
+    The number of its tag.
+    """
+    caption: str
+    doc_id: str
+    source: str
+    page: int
+    bbox: tuple[float, float, float, float]
+    width: int | None
+    """
+    In pixels.
+    """
+    height: int | None
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
     """
 
 
@@ -163,6 +264,36 @@ class Judged(TypedDict):
     """
 
 
+class ListingDocumentPage(TypedDict):
+    version: str
+    total: int
+    items: list[DocumentPage]
+    next: str | None
+    """
+    The cursor of what follows; null at the end.
+    """
+
+
+class ListingDocumentSummary(TypedDict):
+    version: str
+    total: int
+    items: list[DocumentSummary]
+    next: str | None
+    """
+    The cursor of what follows; null at the end.
+    """
+
+
+class ListingFigureSummary(TypedDict):
+    version: str
+    total: int
+    items: list[FigureSummary]
+    next: str | None
+    """
+    The cursor of what follows; null at the end.
+    """
+
+
 class Nearness(TypedDict):
     """
     Rerank candidates by the similarity of their vectors to the question's.
@@ -173,6 +304,38 @@ class Nearness(TypedDict):
     pool: NotRequired[int]
     """
     Candidates that are reranked; the others keep their order behind them.
+    """
+
+
+class OutlineSection(TypedDict):
+    """
+    A section of a document.
+    """
+
+    path: list[str]
+    """
+    Titles from the top, as filters.sections of a search takes them, joined by ' > '.
+    """
+    title: str
+    level: int
+    """
+    From 1.
+    """
+    page: int | None
+    """
+    Page of its first row; null where only its sections have any.
+    """
+    label: str | None
+    """
+    What is printed on the page, where that is not its number.
+    """
+    rows: int
+    """
+    Rows directly in it.
+    """
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
     """
 
 
@@ -265,6 +428,55 @@ class Rewrite(TypedDict):
     """
 
 
+class RowChange(TypedDict):
+    """
+    A row that only one of two versions has. One whose content changed is gone and added, with the same id.
+    """
+
+    change: Literal["gone", "added"]
+    evidence_id: str
+    doc_id: str
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
+    """
+
+
+class RowInfo(TypedDict):
+    """
+    A row, and the version that it is from.
+    """
+
+    evidence_id: str
+    modality: Literal["text", "table", "figure", "page"]
+    """
+    The kinds of rows.
+    """
+    doc_id: str
+    source: str
+    title: str
+    page: int
+    bbox: tuple[float, float, float, float]
+    regions: list[CitedRegion]
+    section_path: list[str]
+    text: str
+    tagged_text: str
+    rows: list[list[str]]
+    """
+    A table's cells, its header first; [] for what is no table.
+    """
+    figure_refs: list[str]
+    figures: list[CitedFigure]
+    figure_id: str | None
+    caption: str
+    date: str | None
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
+    """
+    version: str
+
+
 class Scored(TypedDict):
     """
     Rerank candidates by a cross-encoder or by late interaction.
@@ -337,6 +549,35 @@ class Spent(TypedDict):
     money: float
 
 
+class TableInfo(TypedDict):
+    """
+    A table with its cells, its header first.
+    """
+
+    evidence_id: str
+    doc_id: str
+    source: str
+    page: int
+    label: str | None
+    """
+    What is printed on the page, where that is not its number.
+    """
+    bbox: tuple[float, float, float, float]
+    caption: str
+    section_path: list[str]
+    lines: int
+    """
+    Lines of cells, the header among them.
+    """
+    columns: int
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
+    """
+    version: str
+    rows: list[list[str]]
+
+
 class TablePart(TypedDict):
     """
     A table: its cells, the header first. Each of ``figures`` stands where a cell holds its ``tag``.
@@ -358,6 +599,33 @@ class TablePart(TypedDict):
     folded: bool
     """
     Whether it stands behind “more”: the rest of a passage, which a reader opens if needed.
+    """
+
+
+class TableSummary(TypedDict):
+    """
+    A table without its cells.
+    """
+
+    evidence_id: str
+    doc_id: str
+    source: str
+    page: int
+    label: str | None
+    """
+    What is printed on the page, where that is not its number.
+    """
+    bbox: tuple[float, float, float, float]
+    caption: str
+    section_path: list[str]
+    lines: int
+    """
+    Lines of cells, the header among them.
+    """
+    columns: int
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
     """
 
 
@@ -500,6 +768,68 @@ class TaggedDocumentParametersQuery(TypedDict):
     """
 
 
+class AnswerResponse(TypedDict):
+    event: Literal["start", "text", "part", "result", "error"]
+    data: str
+
+
+class DocumentsParametersQuery(TypedDict):
+    source: NotRequired[list[str] | None]
+    """
+    A glob of sources, such as phones/**. May be repeated: one has to fit.
+    """
+    language: NotRequired[list[str] | None]
+    """
+    In ISO 639-1, such as en. May be repeated: the document has one of them.
+    """
+    contains: NotRequired[str]
+    """
+    Part of a text, in any case.
+    """
+    sort: NotRequired[
+        Literal[
+            "source",
+            "title",
+            "date",
+            "pages",
+            "size",
+            "rows",
+            "-source",
+            "-title",
+            "-date",
+            "-pages",
+            "-size",
+            "-rows",
+        ]
+    ]
+    """
+    By what; descending after a minus. Those without a date come last.
+    """
+    limit: NotRequired[int]
+    """
+    Maximum items.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class DocumentBySourceParametersQuery(TypedDict):
+    source: str
+    """
+    The exact source, such as phones/a.pdf.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
 class DocumentInfoParametersQuery(TypedDict):
     version: NotRequired[str | None]
     """
@@ -507,9 +837,216 @@ class DocumentInfoParametersQuery(TypedDict):
     """
 
 
-class AnswerResponse(TypedDict):
-    event: Literal["start", "text", "part", "result", "error"]
-    data: str
+class OutlineParametersQuery(TypedDict):
+    limit: NotRequired[int]
+    """
+    Maximum items.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class PagesParametersQuery(TypedDict):
+    limit: NotRequired[int]
+    """
+    Maximum items.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class DocumentRowsParametersQuery(TypedDict):
+    modality: NotRequired[list[Literal["text", "table", "figure", "page"]] | None]
+    """
+    May be repeated. All by default.
+    """
+    page: NotRequired[int | None]
+    """
+    What stands on a page, counted from 1.
+    """
+    limit: NotRequired[int]
+    """
+    Maximum items.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class DocumentTablesParametersQuery(TypedDict):
+    page: NotRequired[int | None]
+    """
+    What stands on a page, counted from 1.
+    """
+    limit: NotRequired[int]
+    """
+    Maximum items.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class DocumentFiguresParametersQuery(TypedDict):
+    page: NotRequired[int | None]
+    """
+    What stands on a page, counted from 1.
+    """
+    limit: NotRequired[int]
+    """
+    Maximum items.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class RowsParametersQuery(TypedDict):
+    modality: NotRequired[list[Literal["text", "table", "figure", "page"]] | None]
+    """
+    May be repeated. All by default.
+    """
+    source: NotRequired[list[str] | None]
+    """
+    A glob of sources, such as phones/**. May be repeated: one has to fit.
+    """
+    limit: NotRequired[int]
+    """
+    Maximum items.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class RowParametersQuery(TypedDict):
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class TablesParametersQuery(TypedDict):
+    source: NotRequired[list[str] | None]
+    """
+    A glob of sources, such as phones/**. May be repeated: one has to fit.
+    """
+    limit: NotRequired[int]
+    """
+    Maximum items.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class TableParametersQuery(TypedDict):
+    format: NotRequired[Literal["json", "csv", "html"] | None]
+    """
+    By default the first of these that Accept names, or JSON.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class FiguresParametersQuery(TypedDict):
+    source: NotRequired[list[str] | None]
+    """
+    A glob of sources, such as phones/**. May be repeated: one has to fit.
+    """
+    contains: NotRequired[str]
+    """
+    Part of a text, in any case.
+    """
+    limit: NotRequired[int]
+    """
+    Maximum items.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class FigureContextParametersQuery(TypedDict):
+    around: NotRequired[int]
+    """
+    Rows on each side.
+    """
+    limit: NotRequired[int]
+    """
+    Maximum placements.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
+
+
+class ChangesParametersQuery(TypedDict):
+    since: str
+    """
+    An earlier version, or a later one.
+    """
+    limit: NotRequired[int]
+    """
+    Maximum rows.
+    """
+    cursor: NotRequired[str | None]
+    """
+    next of the reply before, to go on in the same version. The other parameters stay as they were.
+    """
+    version: NotRequired[str | None]
+    """
+    A version; the live one by default.
+    """
 
 
 class AnswerSettings(TypedDict):
@@ -537,6 +1074,55 @@ class AnswerSettings(TypedDict):
     max_images: NotRequired[int]
     figures: NotRequired[Literal["in_place", "after", "none"]]
     rounds: NotRequired[int]
+
+
+class BrowsedRow(TypedDict):
+    """
+    A row of the index. ``page`` and ``bbox`` are the first of ``regions``, in points from the top left.
+    """
+
+    evidence_id: str
+    modality: Literal["text", "table", "figure", "page"]
+    """
+    The kinds of rows.
+    """
+    doc_id: str
+    source: str
+    title: str
+    page: int
+    bbox: tuple[float, float, float, float]
+    regions: list[CitedRegion]
+    section_path: list[str]
+    text: str
+    tagged_text: str
+    rows: list[list[str]]
+    """
+    A table's cells, its header first; [] for what is no table.
+    """
+    figure_refs: list[str]
+    figures: list[CitedFigure]
+    figure_id: str | None
+    caption: str
+    date: str | None
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
+    """
+
+
+class Changes(TypedDict):
+    """
+    The rows that differ between two versions: by document, and what is gone first.
+    """
+
+    version: str
+    total: int
+    items: list[RowChange]
+    next: str | None
+    """
+    The cursor of what follows; null at the end.
+    """
+    since: str
 
 
 class Citation(TypedDict):
@@ -611,6 +1197,38 @@ class CorpusOverview(TypedDict):
     """
     Why it can't be searched now, in one line; empty when it can.
     """
+
+
+class FigureContext(TypedDict):
+    """
+    A placement of a figure with its neighbours in reading order.
+    """
+
+    figure_id: str
+    number: str
+    """
+    The number of its tag.
+    """
+    caption: str
+    doc_id: str
+    source: str
+    page: int
+    bbox: tuple[float, float, float, float]
+    width: int | None
+    """
+    In pixels.
+    """
+    height: int | None
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
+    """
+    row: BrowsedRow | None
+    """
+    The figure's own row, or else the first that shows or mentions it.
+    """
+    before: list[BrowsedRow]
+    after: list[BrowsedRow]
 
 
 class Filters(TypedDict):
@@ -728,6 +1346,46 @@ class Hit(TypedDict):
     more: int
     """
     Where the request groups: further hits of the same page or document.
+    """
+
+
+class ListingBrowsedRow(TypedDict):
+    version: str
+    total: int
+    items: list[BrowsedRow]
+    next: str | None
+    """
+    The cursor of what follows; null at the end.
+    """
+
+
+class ListingFigureContext(TypedDict):
+    version: str
+    total: int
+    items: list[FigureContext]
+    next: str | None
+    """
+    The cursor of what follows; null at the end.
+    """
+
+
+class ListingOutlineSection(TypedDict):
+    version: str
+    total: int
+    items: list[OutlineSection]
+    next: str | None
+    """
+    The cursor of what follows; null at the end.
+    """
+
+
+class ListingTableSummary(TypedDict):
+    version: str
+    total: int
+    items: list[TableSummary]
+    next: str | None
+    """
+    The cursor of what follows; null at the end.
     """
 
 
@@ -1091,7 +1749,11 @@ class SearchRequest(TypedDict):
     """
     preset: NotRequired[str | None]
     """
-    A retrieval preset of /v1/corpora/{corpus}/presets; null for the corpus's default. mode is its earlier name.
+    A retrieval preset of /v1/corpora/{corpus}/presets; null for the corpus's default.
+    """
+    mode: NotRequired[str | None]
+    """
+    The earlier name of preset, which is used where both are.
     """
     steps: NotRequired[ChangedSteps]
     """
@@ -1139,6 +1801,17 @@ class SearchResult(TypedDict):
     trace: list[TraceStep] | None
     """
     What each step did, where the request asks for it.
+    """
+
+
+class SearchesRequest(TypedDict):
+    """
+    Searches to run one after another.
+    """
+
+    searches: list[SearchRequest]
+    """
+    Those that name no version are all answered from one.
     """
 
 
@@ -1246,6 +1919,23 @@ class PresetInfo(TypedDict):
     What this version lacks of that, each with the setting that brings it.
     """
     steps: Steps
+
+
+class SearchReply(TypedDict):
+    """
+    What one search returned: a result, or a problem.
+    """
+
+    result: NotRequired[SearchResult | None]
+    problem: NotRequired[Problem | None]
+
+
+class SearchesReply(TypedDict):
+    """
+    What each search returned, in the order of the request.
+    """
+
+    results: list[SearchReply]
 
 
 PackagedPresetsResponse: TypeAlias = list[PresetInfo]

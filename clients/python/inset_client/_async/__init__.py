@@ -147,6 +147,100 @@ class AsyncClient:
         """Return what a version says of a document."""
         return cast(models.DocumentInfo, await self._json("GET", _path("corpora", corpus, "documents", doc_id), query))
 
+    async def documents(
+        self, corpus: str, **query: Unpack[models.DocumentsParametersQuery]
+    ) -> models.ListingDocumentSummary:
+        """Return the documents of a version; ``cursor`` is ``next`` of the list before, as in every list."""
+        path = _path("corpora", corpus, "documents")
+        return cast(models.ListingDocumentSummary, await self._json("GET", path, query))
+
+    async def outline(
+        self, corpus: str, doc_id: str, **query: Unpack[models.OutlineParametersQuery]
+    ) -> models.ListingOutlineSection:
+        """Return the sections of a document."""
+        path = _path("corpora", corpus, "documents", doc_id, "outline")
+        return cast(models.ListingOutlineSection, await self._json("GET", path, query))
+
+    async def pages(
+        self, corpus: str, doc_id: str, **query: Unpack[models.PagesParametersQuery]
+    ) -> models.ListingDocumentPage:
+        """Return the pages of a document, with what stands on each."""
+        path = _path("corpora", corpus, "documents", doc_id, "pages")
+        return cast(models.ListingDocumentPage, await self._json("GET", path, query))
+
+    async def document_rows(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentRowsParametersQuery]
+    ) -> models.ListingBrowsedRow:
+        """Return the rows of a document, in reading order."""
+        path = _path("corpora", corpus, "documents", doc_id, "rows")
+        return cast(models.ListingBrowsedRow, await self._json("GET", path, query))
+
+    async def document_tables(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentTablesParametersQuery]
+    ) -> models.ListingTableSummary:
+        """Return the tables of a document, without their cells."""
+        path = _path("corpora", corpus, "documents", doc_id, "tables")
+        return cast(models.ListingTableSummary, await self._json("GET", path, query))
+
+    async def document_figures(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentFiguresParametersQuery]
+    ) -> models.ListingFigureSummary:
+        """Return the figures of a document, each where it is placed."""
+        path = _path("corpora", corpus, "documents", doc_id, "figures")
+        return cast(models.ListingFigureSummary, await self._json("GET", path, query))
+
+    async def rows(self, corpus: str, **query: Unpack[models.RowsParametersQuery]) -> models.ListingBrowsedRow:
+        """Return the rows of all documents."""
+        path = _path("corpora", corpus, "rows")
+        return cast(models.ListingBrowsedRow, await self._json("GET", path, query))
+
+    async def tables(self, corpus: str, **query: Unpack[models.TablesParametersQuery]) -> models.ListingTableSummary:
+        """Return the tables of all documents, without their cells."""
+        path = _path("corpora", corpus, "tables")
+        return cast(models.ListingTableSummary, await self._json("GET", path, query))
+
+    async def figures(self, corpus: str, **query: Unpack[models.FiguresParametersQuery]) -> models.ListingFigureSummary:
+        """Return the figures of all documents."""
+        path = _path("corpora", corpus, "figures")
+        return cast(models.ListingFigureSummary, await self._json("GET", path, query))
+
+    async def document_by_source(
+        self, corpus: str, **query: Unpack[models.DocumentBySourceParametersQuery]
+    ) -> models.DocumentInfo:
+        """Return the document of a source."""
+        path = _path("corpora", corpus, "document")
+        return cast(models.DocumentInfo, await self._json("GET", path, query))
+
+    async def row(self, corpus: str, evidence_id: str, **query: Unpack[models.RowParametersQuery]) -> models.RowInfo:
+        """Return a row of the index."""
+        path = _path("corpora", corpus, "rows", evidence_id)
+        return cast(models.RowInfo, await self._json("GET", path, query))
+
+    async def table(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> models.TableInfo:
+        """Return a table with its cells; for CSV or HTML, use ``table_file``."""
+        path = _path("corpora", corpus, "tables", evidence_id)
+        return cast(models.TableInfo, await self._json("GET", path, {**query, "format": "json"}))
+
+    async def table_file(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> bytes:
+        """Return a table in the ``format`` csv or html."""
+        return await self._bytes(_path("corpora", corpus, "tables", evidence_id), query)
+
+    async def figure_context(
+        self, corpus: str, figure_id: str, **query: Unpack[models.FigureContextParametersQuery]
+    ) -> models.ListingFigureContext:
+        """Return the placements of a figure, each with its neighbours in the text."""
+        path = _path("corpora", corpus, "figures", figure_id, "context")
+        return cast(models.ListingFigureContext, await self._json("GET", path, query))
+
+    async def changes(self, corpus: str, **query: Unpack[models.ChangesParametersQuery]) -> models.Changes:
+        """Return the rows that are gone or added between two versions."""
+        path = _path("corpora", corpus, "changes")
+        return cast(models.Changes, await self._json("GET", path, query))
+
+    async def searches(self, corpus: str, **request: Unpack[models.SearchesRequest]) -> models.SearchesReply:
+        """Return a result or a problem for each of many searches."""
+        return cast(models.SearchesReply, await self._json("POST", _path("corpora", corpus, "searches"), body=request))
+
     async def _json(
         self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None
     ) -> Any:

@@ -139,6 +139,96 @@ class Client:
         """Return what a version says of a document."""
         return cast(models.DocumentInfo, self._json("GET", _path("corpora", corpus, "documents", doc_id), query))
 
+    def documents(self, corpus: str, **query: Unpack[models.DocumentsParametersQuery]) -> models.ListingDocumentSummary:
+        """Return the documents of a version; ``cursor`` is ``next`` of the list before, as in every list."""
+        path = _path("corpora", corpus, "documents")
+        return cast(models.ListingDocumentSummary, self._json("GET", path, query))
+
+    def outline(
+        self, corpus: str, doc_id: str, **query: Unpack[models.OutlineParametersQuery]
+    ) -> models.ListingOutlineSection:
+        """Return the sections of a document."""
+        path = _path("corpora", corpus, "documents", doc_id, "outline")
+        return cast(models.ListingOutlineSection, self._json("GET", path, query))
+
+    def pages(self, corpus: str, doc_id: str, **query: Unpack[models.PagesParametersQuery]) -> models.ListingDocumentPage:
+        """Return the pages of a document, with what stands on each."""
+        path = _path("corpora", corpus, "documents", doc_id, "pages")
+        return cast(models.ListingDocumentPage, self._json("GET", path, query))
+
+    def document_rows(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentRowsParametersQuery]
+    ) -> models.ListingBrowsedRow:
+        """Return the rows of a document, in reading order."""
+        path = _path("corpora", corpus, "documents", doc_id, "rows")
+        return cast(models.ListingBrowsedRow, self._json("GET", path, query))
+
+    def document_tables(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentTablesParametersQuery]
+    ) -> models.ListingTableSummary:
+        """Return the tables of a document, without their cells."""
+        path = _path("corpora", corpus, "documents", doc_id, "tables")
+        return cast(models.ListingTableSummary, self._json("GET", path, query))
+
+    def document_figures(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentFiguresParametersQuery]
+    ) -> models.ListingFigureSummary:
+        """Return the figures of a document, each where it is placed."""
+        path = _path("corpora", corpus, "documents", doc_id, "figures")
+        return cast(models.ListingFigureSummary, self._json("GET", path, query))
+
+    def rows(self, corpus: str, **query: Unpack[models.RowsParametersQuery]) -> models.ListingBrowsedRow:
+        """Return the rows of all documents."""
+        path = _path("corpora", corpus, "rows")
+        return cast(models.ListingBrowsedRow, self._json("GET", path, query))
+
+    def tables(self, corpus: str, **query: Unpack[models.TablesParametersQuery]) -> models.ListingTableSummary:
+        """Return the tables of all documents, without their cells."""
+        path = _path("corpora", corpus, "tables")
+        return cast(models.ListingTableSummary, self._json("GET", path, query))
+
+    def figures(self, corpus: str, **query: Unpack[models.FiguresParametersQuery]) -> models.ListingFigureSummary:
+        """Return the figures of all documents."""
+        path = _path("corpora", corpus, "figures")
+        return cast(models.ListingFigureSummary, self._json("GET", path, query))
+
+    def document_by_source(
+        self, corpus: str, **query: Unpack[models.DocumentBySourceParametersQuery]
+    ) -> models.DocumentInfo:
+        """Return the document of a source."""
+        path = _path("corpora", corpus, "document")
+        return cast(models.DocumentInfo, self._json("GET", path, query))
+
+    def row(self, corpus: str, evidence_id: str, **query: Unpack[models.RowParametersQuery]) -> models.RowInfo:
+        """Return a row of the index."""
+        path = _path("corpora", corpus, "rows", evidence_id)
+        return cast(models.RowInfo, self._json("GET", path, query))
+
+    def table(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> models.TableInfo:
+        """Return a table with its cells; for CSV or HTML, use ``table_file``."""
+        path = _path("corpora", corpus, "tables", evidence_id)
+        return cast(models.TableInfo, self._json("GET", path, {**query, "format": "json"}))
+
+    def table_file(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> bytes:
+        """Return a table in the ``format`` csv or html."""
+        return self._bytes(_path("corpora", corpus, "tables", evidence_id), query)
+
+    def figure_context(
+        self, corpus: str, figure_id: str, **query: Unpack[models.FigureContextParametersQuery]
+    ) -> models.ListingFigureContext:
+        """Return the placements of a figure, each with its neighbours in the text."""
+        path = _path("corpora", corpus, "figures", figure_id, "context")
+        return cast(models.ListingFigureContext, self._json("GET", path, query))
+
+    def changes(self, corpus: str, **query: Unpack[models.ChangesParametersQuery]) -> models.Changes:
+        """Return the rows that are gone or added between two versions."""
+        path = _path("corpora", corpus, "changes")
+        return cast(models.Changes, self._json("GET", path, query))
+
+    def searches(self, corpus: str, **request: Unpack[models.SearchesRequest]) -> models.SearchesReply:
+        """Return a result or a problem for each of many searches."""
+        return cast(models.SearchesReply, self._json("POST", _path("corpora", corpus, "searches"), body=request))
+
     def _json(
         self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None
     ) -> Any:

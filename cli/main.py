@@ -16,6 +16,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 from rich.filesize import decimal
 
+from cli.agents import mcp
 from cli.key import key
 from cli.status import status
 from cli.step import step
@@ -922,6 +923,7 @@ def doctor(
 
 
 app.command()(key)
+app.command()(mcp)
 app.command()(status)
 app.command()(step)
 

@@ -41,11 +41,12 @@ KEY_PREFIX = "inset_"
 """Lets scanners of repositories recognise a key."""
 
 METRICS = "/metrics"
+MCP = "/mcp"
 
 CORS: dict[str, Any] = {
     "allow_methods": ["GET", "POST"],
     "allow_headers": ["authorization", "x-api-key", "content-type", "if-none-match", "range", "x-request-id"],
-    "expose_headers": ["accept-ranges", "content-range", "etag", "retry-after", "x-request-id"],
+    "expose_headers": ["accept-ranges", "content-range", "deprecation", "etag", "link", "retry-after", "x-request-id"],
 }
 """What pages of other origins may send and read. Cookies aren't among it: the service has none."""
 
@@ -327,7 +328,7 @@ class AccessControl:
         try:
             caller = self._access.caller(scope)
             scope.setdefault("state", {})[_CALLER] = caller
-            if caller is not NOBODY:
+            if caller is not NOBODY and scope["path"] != MCP:  # whose tools send requests that are counted
                 self._admit(caller.key)
                 key = caller.key
         except HTTPException as error:

@@ -12,12 +12,14 @@
     GET  /v1/presets                      packaged retrieval presets
     GET  /v1/corpora/{corpus}/figures/{figure_id}
     GET  /v1/corpora/{corpus}/figures/{figure_id}/similar?by=vector&k=10
-    GET  /v1/corpora/{corpus}/documents/{doc_id}
     GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/tagged.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
+    GET  /v1/corpora/{corpus}/documents, /rows, /tables, /figures …   what is in a version: ``browse``
+    POST /v1/corpora/{corpus}/searches    many searches at once
     GET  /healthz, /readyz, /metrics, /openapi.json
     GET  /, /api                          the web page, and the reference of this API
+    POST /mcp                             the Model Context Protocol, for agents
 
 Artifacts take a ``version``, by default the live one. HEAD is answered like GET.
 
@@ -34,10 +36,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, StreamingResponse
@@ -47,9 +49,9 @@ from pydantic import BaseModel, Field
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from pipeline.published.corpus import PublishedCorpus
-from query_service import errors, metrics
-from query_service.access import CORS, Access, AccessControl, check_k, visible, within
-from query_service.access_log import LOGS, LogOptions, Observed, Routed, describe, note_corpus
+from query_service import agents, batch, browse, errors, metrics
+from query_service.access import CORS, Access, AccessControl, check_k, within
+from query_service.access_log import LOGS, LogOptions, Observed, Routed, describe
 from query_service.admission import (
     ANSWER_DEADLINES,
     DEADLINE_S,
@@ -60,14 +62,14 @@ from query_service.admission import (
     late,
 )
 from query_service.conditional import file_response
-from query_service.errors import Problem, one_line
+from query_service.errors import one_line
 from query_service.guard import REFERENCE_POLICY, Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.metrics import Metrics, metrics_of
 from query_service.requests import (
+    DEPRECATED,
     AnswerRequest,
     BoxText,
-    CorpusName,
     DocumentId,
     FigureId,
     PageNumber,
@@ -76,12 +78,13 @@ from query_service.requests import (
     VersionParameter,
     parse_box,
 )
-from query_service.stream import as_json, as_server_sent, disconnected, events_of
+from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control, corpora_of
+from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of
 from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import AnswerFinished, AnswerResult
-from schemas.errors import InsetError, NotFoundError
+from schemas.errors import InsetError
 from schemas.evidence import Resemblance, SearchResult, SimilarFigures
-from schemas.overview import CorpusOverview, DocumentInfo
+from schemas.overview import CorpusOverview
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList
 from tasks.answering.presets import packaged, preset_info
@@ -108,24 +111,6 @@ class Readiness(BaseModel):
     reasons: dict[str, str] = Field(description="One line for each corpus that can't be searched yet.")
 
 
-def _corpora(request: Request) -> Mapping[str, PublishedCorpus]:
-    return visible(request, cast(Mapping[str, PublishedCorpus], request.app.state.corpora))
-
-
-def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
-    corpora = _corpora(request)
-    if corpus not in corpora:
-        known = f"served here: {', '.join(corpora)}" if corpora else "none is served here"
-        raise NotFoundError(f"there is no corpus '{corpus}'; {known}")
-    note_corpus(request, corpus)
-    return corpora[corpus]
-
-
-def _admission(request: Request) -> Admission:
-    return cast(Admission, request.app.state.admission)
-
-
-Corpus = Annotated[PublishedCorpus, Depends(_corpus)]
 Reply = TypeVar("Reply")
 
 
@@ -170,17 +155,6 @@ class _Check:
         return dict.fromkeys(self._corpora, "models and index are being loaded") if self._found is None else self._found
 
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "A mistake that only the corpus can see, such as a filter it doesn't know."},
-    401: {"model": Problem, "description": "A key is needed, or the one that is sent is unknown or has expired."},
-    403: {"model": Problem, "description": "The key may not ask for this."},
-    404: {"model": Problem, "description": "No such corpus, version, document, page or figure."},
-    422: {"model": Problem, "description": "The request is not well-formed."},
-    429: {"model": Problem, "description": "The key sends too many requests; Retry-After says when to go on."},
-    503: {"model": Problem, "description": "The index or the store does not answer now; try again."},
-}
-
-
 def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
     schema = {"type": "string", "format": "binary"}
     found: dict[int | str, dict[str, Any]] = {
@@ -193,27 +167,16 @@ def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]
     return found
 
 
-_EVENTS = {  # before OpenAPI 3.2, the schema of an event stream describes one event
-    "schema": {
-        "type": "object",
-        "required": ["event", "data"],
-        "properties": {
-            "event": {"enum": ["start", "text", "part", "result", "error"]},
-            "data": {"type": "string", "contentMediaType": "application/json"},
-        },
-    }
-}
-
-_listing = APIRouter(responses={code: _ERRORS[code] for code in (401, 403, 429)})
+_listing = APIRouter(responses={code: ERRORS[code] for code in (401, 403, 429)})
 _operations = APIRouter()
-_v1 = APIRouter(prefix="/v1/corpora", responses=_ERRORS)
-_questions = APIRouter(prefix="/v1/corpora", responses=_ERRORS, route_class=QuestionRoute)
+_v1 = APIRouter(prefix="/v1/corpora", responses=ERRORS)
+_questions = APIRouter(prefix="/v1/corpora", responses=ERRORS, route_class=QuestionRoute)
 
 
 @_listing.get("/v1/corpora", tags=["corpora"])
 def corpora(request: Request) -> list[CorpusOverview]:
     """A summary of every corpus; ``problem`` says why one can't be searched now."""
-    return [_overview(corpus) for corpus in _corpora(request).values()]
+    return [_overview(corpus) for corpus in corpora_of(request).values()]
 
 
 @_v1.get("/{corpus}", tags=["corpora"])
@@ -246,18 +209,19 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
 
     422: the request is too expensive. 503: too many requests are waiting, or this one took too long.
     """
-    describe(request, question=body.query, preset=body.preset, k=body.k)
-    query, admission = await run_in_threadpool(within, request, corpus, body.as_query()), _admission(request)
+    query, admission = await run_in_threadpool(within, request, corpus, body.as_query()), admission_of(request)
+    describe(request, question=query.text, preset=query.preset, k=query.k)
     asked = await run_in_threadpool(admission.price_of_search, corpus, query)
     found = await admission.reply(request, asked, lambda stopped: as_json(corpus.search(query, stopped)))
-    return Response(status_code=_CLIENT_GONE) if found is None else Response(found, media_type="application/json")
+    headers = None if body.mode is None else DEPRECATED
+    return Response(status_code=CLIENT_GONE) if found is None else Response(found, 200, headers, "application/json")
 
 
 @_questions.post(
     "/{corpus}/answer",
     tags=["questions"],
     response_model=AnswerResult,
-    responses={200: {"description": "The answer, or its events.", "content": {"text/event-stream": _EVENTS}}},
+    responses={200: {"description": "The answer, or its events.", "content": {"text/event-stream": {"schema": EVENT}}}},
 )
 async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Response:
     """An answer as an ordered list of parts (text, tables and figures), each with its citations.
@@ -267,7 +231,7 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     text of a part) and ``part`` (the whole part, which replaces its text), and last ``result`` (the whole answer, which replaces
     everything before) or ``error``. Calls of models end when the client disconnects.
     """
-    query, admission = body.as_query(), _admission(request)
+    query, admission = body.as_query(), admission_of(request)
     describe(request, question=body.question, preset=body.preset, answer=body.answer)
     check_k(request, query.steps.get("select", {}).get("k"))
     asked = await run_in_threadpool(admission.price_of_answer, corpus, query)
@@ -283,14 +247,14 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     if body.stream or "text/event-stream" in request.headers.get("accept", ""):
         first = await anext(events, None)  # errors before the first event get their own status
         if first is None:
-            return Response()
+            return Response(status_code=CLIENT_GONE)
         return StreamingResponse(
             as_server_sent(first, events), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
         )
     async for event in events:
         if isinstance(event, AnswerFinished):
             return Response(as_json(event.result), media_type="application/json")
-    return Response()  # the client has disconnected
+    return Response(status_code=CLIENT_GONE)
 
 
 @_v1.get("/{corpus}/answers", tags=["corpora"])
@@ -309,7 +273,7 @@ def figure(request: Request, corpus: Corpus, figure_id: FigureId, version: Versi
     """A figure. Its id is a digest of its pixels, so with a version it never changes and may be cached for good."""
     body, media_type = corpus.files.figure(figure_id, version=version)
     headers = {
-        "cache-control": _cache_control(version, f"public, max-age={_YEAR_S}, immutable"),
+        "cache-control": cache_control(version, f"public, max-age={_YEAR_S}, immutable"),
         "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'",
     }
     return file_response(request, body, media_type, headers)
@@ -335,17 +299,12 @@ async def similar(
     The first comparison by hash of a version takes a while; meanwhile 503 gives the progress.
     """
     check_k(request, k)
-    found = await _admission(request).reply(
+    found = await admission_of(request).reply(
         request,
         RETRIEVER + HIT * k,
         lambda _: as_json(corpus.similar(figure_id, by=by, k=k, version=version)),
     )
-    return Response(status_code=_CLIENT_GONE) if found is None else Response(found, media_type="application/json")
-
-
-def _cache_control(version: str | None, pinned: str = f"public, max-age={_DAY_S}") -> str:
-    """Return the caching of an artifact: without a version it is revalidated, since another may be live by then."""
-    return pinned if version is not None else "no-cache"
+    return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
 
 @_v1.get(
@@ -376,11 +335,8 @@ async def page_image(
     drawing = await run_in_threadpool(corpus.files.page_image, doc_id, page, highlight=boxes, dpi=dpi, version=version)
     body = await _unless_disconnected(request, drawing)
     if body is None:
-        return Response(status_code=_CLIENT_GONE)
-    return file_response(request, body, "image/png", {"cache-control": _cache_control(version)})
-
-
-_CLIENT_GONE = 499  # as nginx logs it; no client receives it
+        return Response(status_code=CLIENT_GONE)
+    return file_response(request, body, "image/png", {"cache-control": cache_control(version)})
 
 
 async def _unless_disconnected(request: Request, future: "Future[bytes]") -> bytes | None:
@@ -426,15 +382,9 @@ def _pdf(request: Request, body: bytes, file_name: str, version: str | None) -> 
         "content-disposition": _inline(file_name),
         # With default-src, the PDF viewer of some browsers shows nothing.
         "content-security-policy": "frame-ancestors 'none'",
-        "cache-control": _cache_control(version),
+        "cache-control": cache_control(version),
     }
     return file_response(request, body, "application/pdf", headers, ranges=True)
-
-
-@_v1.get("/{corpus}/documents/{doc_id}", tags=["artifacts"])
-def document_info(corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> DocumentInfo:
-    """What a version says of a document: its sources, and the number of its pages."""
-    return corpus.document(doc_id, version)
 
 
 @_operations.get("/healthz", tags=["operations"])
@@ -450,7 +400,7 @@ async def healthz() -> Health:
 )
 def readyz(request: Request, response: Response) -> Readiness:
     """Whether every corpus has a live version that can be searched; each is searched every few seconds at most."""
-    corpora = _corpora(request)
+    corpora = corpora_of(request)
     problems = request.app.state.check.problems()
     reasons = {name: problem for name, problem in problems.items() if name in corpora}
     if len(reasons) < len(problems):
@@ -480,7 +430,10 @@ def api_page() -> FileResponse:
 
 class _Service(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        return errors.describe_problems(super().openapi())
+        contract = errors.describe_problems(super().openapi())
+        schemas = contract["components"]["schemas"]
+        schemas.update((name, schema) for name, schema in EVENT_MODELS.items() if name not in schemas)
+        return contract
 
 
 def create_app(
@@ -508,10 +461,14 @@ def create_app(
     """
     check, admission = _Check(corpora), Admission(max_price, deadline_s)
 
+    async def warm_up(app: FastAPI) -> None:
+        """Load models and indexes before the first request, then what agents need."""
+        await run_in_threadpool(check.problems)
+        await agents.run(app)
+
     @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        # Load models and indexes before the first request.
-        warming_up = asyncio.create_task(run_in_threadpool(check.problems))
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        warming_up = asyncio.create_task(warm_up(app))
         yield
         warming_up.cancel()
         admission.close()
@@ -544,8 +501,9 @@ def create_app(
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     app.add_middleware(Observed, metrics=measured, options=logs)
-    for router in (_listing, _v1, _questions, _operations, metrics.router, _pages):
+    for router in (_listing, _v1, _questions, browse.router, batch.router, _operations, metrics.router, _pages):
         app.include_router(router)
+    app.router.routes.append(agents.ROUTE)
     app.mount("/static", StaticFiles(directory=WEB), name="static")
     return app
 

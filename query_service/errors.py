@@ -10,7 +10,15 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from schemas.errors import BadInputError, NotFoundError, RequestError, TransientError, UnforeseenError, UserError
+from schemas.errors import (
+    BadInputError,
+    InsetError,
+    NotFoundError,
+    RequestError,
+    TransientError,
+    UnforeseenError,
+    UserError,
+)
 from schemas.printing import line, without_secrets
 
 _logger = logging.getLogger("inset.query_service")
@@ -111,6 +119,21 @@ def error_response(status: int, code: str, message: str, headers: dict[str, str]
 def problem(status: int, code: str, message: str) -> Problem:
     """Return the body of an error response."""
     return Problem(title=HTTPStatus(status).phrase, status=status, detail=one_line(message), code=code)
+
+
+def problem_of(error: InsetError | HTTPException) -> Problem:
+    """Return the problem of an error, as the handlers of ``install`` do."""
+    match error:
+        case HTTPException():
+            return problem(error.status_code, HTTP_CODES.get(error.status_code, "bad_request"), error.detail)
+        case NotFoundError():
+            return problem(404, "not_found", error.message)
+        case RequestError():
+            return problem(400, "bad_request", error.message)
+        case BadInputError():
+            return problem(422, "unreadable", error.message)
+        case _:
+            return problem(503, "unavailable", error.message)
 
 
 def describe_problems(contract: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -30,6 +29,9 @@ from schemas.answer_presets import AnswerSettings
 from schemas.evidence import Filters
 from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, Query
 
+DEPRECATED = {"deprecation": "@1764028800", "link": '</openapi.json>; rel="deprecation"; type="application/json"'}
+"""Headers of a reply to a request with ``mode``: the day since when it is deprecated (RFC 9745)."""
+
 QUERY_LIMIT = 2000
 """Maximum characters of a query or question."""
 
@@ -44,7 +46,7 @@ def _visible(text: str) -> str:
 
 
 _DIGEST = r"^[0-9a-f]{64}$"
-_VERSION = r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}$"
+VERSION = r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}$"
 
 
 def _is_box(text: str) -> str:
@@ -67,9 +69,11 @@ CorpusName = Annotated[str, PathParameter(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 DocumentId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the PDF, in hex.")]
 FigureId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the figure's pixels, in hex.")]
 PageNumber = Annotated[int, PathParameter(ge=1, le=100_000, description="From 1.")]
-VersionName = Annotated[str, StringConstraints(pattern=_VERSION)]
-VersionParameter = Annotated[
-    str | None, QueryParameter(pattern=_VERSION, description="A version; the live one by default.")
+VersionName = Annotated[str, StringConstraints(pattern=VERSION)]
+VersionParameter = Annotated[str | None, QueryParameter(pattern=VERSION, description="A version; the live one by default.")]
+VersionRequired = Annotated[str, QueryParameter(pattern=VERSION, description="An earlier version, or a later one.")]
+EvidenceIdParameter = Annotated[
+    str, PathParameter(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", description="The id of a row.")
 ]
 Question = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=QUERY_LIMIT), AfterValidator(_visible)
@@ -163,10 +167,12 @@ class SearchRequest(_Body):
         "Without a preset, the default is used if it takes pictures, or else the first that does.",
     )
     preset: PresetName | None = Field(
+        None, description="A retrieval preset of /v1/corpora/{corpus}/presets; null for the corpus's default."
+    )
+    mode: PresetName | None = Field(
         None,
-        validation_alias=AliasChoices("preset", "mode"),
-        description="A retrieval preset of /v1/corpora/{corpus}/presets; null for the corpus's default. mode is its "
-        "earlier name.",
+        description="The earlier name of preset, which is used where both are.",
+        json_schema_extra={"deprecated": True},
     )
     steps: Changes = ChangedSteps()
     k: int | None = Field(
@@ -198,7 +204,7 @@ class SearchRequest(_Body):
         return Query(
             text=self.query,
             picture=self.picture,
-            preset=self.preset,
+            preset=self.preset or self.mode,
             steps=self.steps.given,
             k=self.k,
             offset=self.offset,

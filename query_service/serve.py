@@ -78,7 +78,8 @@ class _Formatter(DefaultFormatter):
 def _logs() -> dict[str, Any]:
     logs = copy.deepcopy(LOGGING_CONFIG)
     logs["formatters"]["default"]["()"] = _Formatter
-    logs["loggers"]["inset"] = {"handlers": ["default"], "level": "INFO"}
+    logs["root"] = {"handlers": ["default"], "level": "WARNING"}  # without one, packages add handlers of their own
+    logs["loggers"]["inset"] = {"level": "INFO"}
     logs["formatters"]["json"] = {"format": "%(message)s"}
     logs["handlers"]["json"] = {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stdout"}
     for name in ("inset.access", "inset.slow"):

@@ -5,14 +5,35 @@ import logging
 import re
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
 
 from fastapi import Request
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from query_service.errors import problem
 from schemas.answers import AnswerEvent
 from schemas.errors import InsetError
 from tasks.answering.trace import Stopped
+
+_DATA: dict[str, Any] = TypeAdapter(AnswerEvent).json_schema(
+    mode="serialization", ref_template="#/components/schemas/{model}"
+)
+EVENT_MODELS: dict[str, Any] = _DATA.pop("$defs")
+"""JSON schemas that ``EVENT`` refers to, by name."""
+
+EVENT: dict[str, Any] = {  # before OpenAPI 3.2, the schema of an event stream describes one event
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"type": "string", "enum": ["start", "text", "part", "result", "error"]},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"anyOf": [*_DATA["anyOf"], {"$ref": "#/components/schemas/Problem"}]},
+        },
+    },
+}
+"""JSON schema of an event of an answer; the data of ``error`` is a problem."""
 
 _logger = logging.getLogger("inset.query_service")
 

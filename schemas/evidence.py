@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from schemas.documents import BBOX
 from schemas.frozen import Frozen
@@ -149,8 +149,14 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Day = Annotated[datetime.date, BeforeValidator(_day)]
 
 
+_AS_SENT = ConfigDict(json_schema_serialization_defaults_required=False)
+"""Clients send filters, and leave out what they don't need, so one schema says both."""
+
+
 class PageRange(Frozen):
     """An inclusive range of pages; empty if ``last`` is before ``first``."""
+
+    model_config = _AS_SENT
 
     first: PageNumber = 1
     last: PageNumber | None = Field(None, description="null: to the end of the document.")
@@ -178,6 +184,8 @@ EvidenceId = Annotated[_Name, Field(max_length=64)]
 
 class Filters(Frozen):
     """Filters of a search, combined by AND. Empty and null ones are ignored."""
+
+    model_config = _AS_SENT
 
     documents: list[SourceName] = Field(
         [], max_length=MOST_NAMED, description="Document ids, sources, or file names of sources."

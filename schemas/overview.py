@@ -1,6 +1,7 @@
 """The overview of a corpus that the service returns."""
 
 from datetime import datetime
+from typing import Annotated
 
 from pydantic import Field
 
@@ -15,13 +16,29 @@ class SearchPreset(ListedPreset):
     takes_picture: bool = Field(False, description="Whether it accepts a query picture, alone or with words.")
 
 
-class DocumentInfo(Frozen):
-    """A document of a version."""
+Links = Annotated[dict[str, str], Field(description="Paths of what belongs to it, by name.")]
 
-    version: str
+
+class DocumentSummary(Frozen):
+    """A document; ``rows`` are all of its rows, with tables, figures and pages."""
+
     doc_id: str
     sources: list[str]
     pages: int = Field(description="The number of its last page, counted from 1.")
+    title: str = ""
+    size: int = Field(0, description="Bytes of the PDF.")
+    date: str | None = Field(None, description="The day in the PDF: when it was changed last, or else made.")
+    language: str | None = Field(None, description="In ISO 639-1, else 639-3; null where it is not known.")
+    rows: int = 0
+    tables: int = 0
+    figures: int = 0
+    links: Links = Field({})
+
+
+class DocumentInfo(DocumentSummary):
+    """A document, and the version that it is from."""
+
+    version: str
 
 
 class CorpusOverview(Frozen):

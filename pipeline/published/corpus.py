@@ -10,6 +10,7 @@ from pipeline.corpus.presets import default_preset, preset_of, presets_of
 from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
+from pipeline.published.contents import PublishedContents
 from pipeline.published.files import PublishedFiles
 from pipeline.published.version import DEFAULT_K, OpenVersion
 from pipeline.published.versions import VERSIONS_OPEN, OpenVersions
@@ -20,7 +21,7 @@ from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
 from schemas.corpus import Corpus
 from schemas.errors import RequestError, TransientError
 from schemas.evidence import Filters, Modality, Resemblance, SearchResult, SimilarFigures
-from schemas.overview import CorpusOverview, DocumentInfo, SearchPreset
+from schemas.overview import CorpusOverview, SearchPreset
 from schemas.progress import Report, silent
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.versions import VersionList
@@ -61,6 +62,7 @@ class PublishedCorpus:
         self._owns_drawer = drawer is None
         self._looks = PictureHashes(workspace.store)
         self.files = PublishedFiles(workspace, self._versions, self._drawer)
+        self.contents = PublishedContents(workspace.store, self._versions)
 
     @property
     def name(self) -> str:
@@ -238,16 +240,6 @@ class PublishedCorpus:
             )
         # A description takes a call of a generative model, and says less than what it describes.
         return min(able, key=lambda preset: not compares_pictures(preset)).name
-
-    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
-        """Return what a version says of a document.
-
-        Raises:
-            NotFoundError: The version doesn't hold it.
-        """
-        with self._versions.opened(version) as opened:
-            sources = opened.require(doc_id)
-            return DocumentInfo(version=opened.version, doc_id=doc_id, sources=sources, pages=opened.pages[doc_id])
 
     def overview(self) -> CorpusOverview:
         """Return a summary of the live version."""

@@ -302,9 +302,14 @@ class OpenVersion:
     @functools.cached_property
     def _figures(self) -> pa.Table:
         """The placements that have pixels."""
-        columns = ["doc_id", "page", "order", "bbox", "figure_id", "number", "caption"]
+        columns = ["doc_id", "page", "order", "bbox", "figure_id", "number", "caption", "width", "height"]
         table = read_placements(self.workspace.store, self.version).select(columns)
         return table.filter(pc.is_valid(table.column("figure_id")))
+
+    @functools.cached_property
+    def tagged_figures(self) -> pa.Table:
+        """The placements that have a tag, by document and order."""
+        return self._figures.filter(pc.is_valid(self._figures.column("number"))).combine_chunks()
 
     @functools.cached_property
     def document_rows(self) -> DocumentRows:
@@ -351,7 +356,15 @@ class OpenVersion:
     ) -> list[Hit]:
         """Return a ranking as hits, best first; ``marked`` finds the matching spans of a text in a language."""
         scores = dict(ranked)
-        rows: list[dict[str, Any]] = self.index.fetch(list(scores))
+        return self.as_hits(self.index.fetch(list(scores)), scores, marked)
+
+    def as_hits(
+        self,
+        rows: Sequence[dict[str, Any]],
+        scores: Mapping[str, float],
+        marked: Callable[[str, str | None], list[Span]] = _unmarked,
+    ) -> list[Hit]:
+        """Return rows of the version as hits; ``marked`` is as for ``hits``."""
         figures = sorted({figure_id for row in rows for figure_id in row["figure_refs"]})
         placements: list[dict[str, Any]] = []
         if figures:

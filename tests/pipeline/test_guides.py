@@ -1,10 +1,17 @@
-"""Every guide is followed to the letter: its blocks are written into a copy of the code, and its commands are run there."""
+"""Every guide is followed to the letter: its blocks are written into a copy of the code, and its commands are run there.
+
+A command that ends in ``&`` runs until the guide does. ``PORT`` is replaced by a free one.
+"""
 
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+PORT = "8750"
 CODE = ("backends", "cli", "evaluation", "pipeline", "query_service", "ray_jobs", "schemas", "tasks", "tests", "workers")
 
 _BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -35,8 +43,8 @@ class Block:
         return text.replace(before, after)
 
 
-def blocks(guide: Path) -> list[Block]:
-    found = _BLOCK.finditer(guide.read_text(encoding="utf-8"))
+def blocks(guide: Path, port: str = PORT) -> list[Block]:
+    found = _BLOCK.finditer(guide.read_text(encoding="utf-8").replace(PORT, port))
     return [Block(match["kind"], match["file"], match["text"]) for match in found]
 
 
@@ -90,11 +98,25 @@ def test_a_guide_does_what_it_says(guide: Path, refreshed_once: Path, tmp_path: 
     for name in CODE:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for block in blocks(guide):
-        file = tmp_path / str(block.file)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    with ExitStack() as running:
+        _follow(blocks(guide, port), tmp_path, running)
+
+
+def _follow(guide: list[Block], folder: Path, running: ExitStack) -> None:
+    commands = [turn.command for block in guide if block.kind == "console" for turn in turns(block.text)]
+    for tool in ("curl", "npm"):
+        if any(tool in command.split() for command in commands) and shutil.which(tool) is None:
+            pytest.skip(f"needs {tool} on PATH")
+    for block in guide:
+        file = folder / str(block.file)
         if block.kind == "console":
             for turn in turns(block.text):
-                code, printed = _run(turn.command, tmp_path)
+                if turn.command.endswith("&"):
+                    running.enter_context(_running(turn.command.removesuffix("&"), folder))
+                    continue
+                code, printed = _run(turn.command, folder)
                 assert re.search(turn.pattern, printed), f"{turn.command} prints:\n{printed}"
                 assert (code != 0) is turn.is_refusal, f"{turn.command} ends with {code} and prints:\n{printed}"
         elif block.kind == "diff":
@@ -107,10 +129,28 @@ def test_a_guide_does_what_it_says(guide: Path, refreshed_once: Path, tmp_path: 
 
 
 def _run(command: str, folder: Path) -> tuple[int, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("INSET", "PYTEST", "COV"))}
-    tools = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
-    env = kept | {"PYTHONPATH": str(folder), "PATH": tools, "COLUMNS": "500"}
     done = subprocess.run(
-        command, shell=True, cwd=folder, env=env, text=True, capture_output=True, check=False, timeout=600
+        command, shell=True, cwd=folder, env=_env(folder), text=True, capture_output=True, check=False, timeout=600
     )
     return done.returncode, done.stdout + done.stderr
+
+
+@contextmanager
+def _running(command: str, folder: Path) -> Iterator[None]:
+    with (
+        (folder / "running.log").open("w") as log,
+        subprocess.Popen(
+            command, shell=True, cwd=folder, env=_env(folder), stdout=log, stderr=log, start_new_session=True
+        ) as process,
+    ):
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+
+
+def _env(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("INSET", "PYTEST", "COV"))}
+    tools = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
+    code = os.pathsep.join([str(folder), str(ROOT / "clients" / "python")])
+    return kept | {"PYTHONPATH": code, "PATH": tools, "COLUMNS": "500"}

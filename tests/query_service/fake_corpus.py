@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from pipeline.published.contents import PublishedContents
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.files import Box, PublishedFiles
 from schemas.answer_presets import AnswerPresetInfo
@@ -23,6 +24,7 @@ from schemas.answers import (
     TablePart,
     TextPart,
 )
+from schemas.browse import FigureContext, Listing, OutlineSection
 from schemas.errors import (
     BadInputError,
     FailureCode,
@@ -160,6 +162,37 @@ class FakeFiles(PublishedFiles):
         return b"%PDF-1.7 tagged", "pump.tagged.pdf"
 
 
+class FakeContents(PublishedContents):
+    def __init__(self) -> None:
+        pass
+
+    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
+        if doc_id != DOC_ID:
+            raise NotFoundError(f"there is no document {doc_id}")
+        return DocumentInfo(version=version or LIVE, doc_id=doc_id, sources=[HIT.source], pages=4)
+
+    def outline(
+        self, doc_id: str, *, version: str | None = None, offset: int = 0, limit: int = 50
+    ) -> Listing[OutlineSection]:
+        section = OutlineSection(path=["Service"], title="Service", level=1, page=3, rows=1)
+        return Listing(version=version or LIVE, total=1, items=[section])
+
+    def context(
+        self, figure_id: str, *, around: int = 2, version: str | None = None, offset: int = 0, limit: int = 50
+    ) -> Listing[FigureContext]:
+        place = FigureContext(
+            **HIT.figures[0].model_dump(),
+            doc_id=DOC_ID,
+            source=HIT.source,
+            width=10,
+            height=10,
+            row=None,
+            before=[],
+            after=[],
+        )
+        return Listing(version=version or LIVE, total=1, items=[place])
+
+
 class FakeCorpus(PublishedCorpus):
     def __init__(
         self,
@@ -181,6 +214,7 @@ class FakeCorpus(PublishedCorpus):
         self._text = text
         self.rows = [["Key", "Does | says"], ["7", "<i>turns</i>"]]
         self.files: FakeFiles = FakeFiles()
+        self.contents = FakeContents()
         self.queries: list[Query] = []
         self.stops: list[Callable[[], bool]] = []
         self.answer_queries: list[AnswerQuery] = []
@@ -195,11 +229,6 @@ class FakeCorpus(PublishedCorpus):
     @property
     def name(self) -> str:
         return self._name
-
-    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
-        if doc_id != DOC_ID:
-            raise NotFoundError(f"there is no document {doc_id}")
-        return DocumentInfo(version=version or LIVE, doc_id=doc_id, sources=[HIT.source], pages=4)
 
     @property
     def versions_open(self) -> int:

@@ -466,7 +466,8 @@ class TestArtifacts:
 
     def test_a_document_says_how_many_pages_it_has(self, client: TestClient) -> None:
         found = client.get(f"{BASE}/documents/{DOC_ID}").json()
-        assert found == {"version": LIVE, "doc_id": DOC_ID, "sources": ["manuals/pump.pdf"], "pages": 4}
+        assert found["version"] == LIVE
+        assert (found["doc_id"], found["sources"], found["pages"]) == (DOC_ID, ["manuals/pump.pdf"], 4)
         assert error_of(client.get(f"{BASE}/documents/{'ab' * 32}"))[:2] == (404, "not_found")
 
     def test_a_name_that_turns_its_direction_shows_its_own_extension(

@@ -1,34 +1,15 @@
 """The web page over a fake corpus, in a real browser."""
 
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import uvicorn
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 
 from query_service.access import Access
 from query_service.app import create_app
-from query_service.serve import listen
 from tests.browser import Browser
 from tests.query_service.fake_corpus import FakeCorpus
-
-
-@contextmanager
-def serving(app: FastAPI) -> Iterator[str]:
-    """Serve an app, and return its address."""
-    with listen("127.0.0.1", 0) as bound:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        thread.start()
-        try:
-            while thread.is_alive() and not server.started:
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
+from tests.query_service.live import serving
 
 
 @contextmanager

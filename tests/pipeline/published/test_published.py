@@ -138,10 +138,10 @@ def test_a_result_says_whether_there_are_more_hits(published: Workspace, opened:
 def test_a_document_says_its_pages(published: Workspace, opened: Open) -> None:
     corpus = opened(published)
     doc_id = corpus.search(Query("winch", filters=Filters(documents=["winch.pdf"]))).hits[0].doc_id
-    info = corpus.document(doc_id)
+    info = corpus.contents.document(doc_id)
     assert (info.sources, info.pages) == (["winch.pdf"], 2)
     with pytest.raises(NotFoundError):
-        corpus.document("00" * 32)
+        corpus.contents.document("00" * 32)
 
 
 def test_a_hit_says_what_matched(published: Workspace, opened: Open) -> None:

@@ -1,0 +1,263 @@
+"""The client of a service."""
+
+# The synchronous client is generated from the asynchronous one: tests/clients/test_generated.py.
+
+import time
+from collections.abc import Generator, Mapping
+from typing import Any, Self, Unpack, cast
+from urllib.parse import quote
+
+import httpx
+
+from inset_client import models
+from inset_client._replies import AnswerEvent, error_of, event_of
+
+
+class Client:
+    """A client of one service; requests share its connections.
+
+    Methods are named like the operations of the OpenAPI document, and take and return its objects as dictionaries with types.
+
+    Args:
+        url: Address of the service, such as ``https://search.example.org``.
+        key: API key, where the service asks for one.
+        retries: Further tries of a request that the service refuses with a time to wait (429 or 503 with Retry-After).
+        longest_wait_s: A longer wait is not waited for: the error is raised at once.
+        timeout_s: Longest silence of the service; an answer of a model takes minutes.
+        transport: What carries requests; by default the network.
+        headers: Further headers of every request.
+
+    Raises:
+        ApiError: By every method, where the service answers with an error.
+        httpx.TransportError: By every method, where the service can't be reached.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        retries: int = 3,
+        longest_wait_s: float = 30.0,
+        timeout_s: float = 300.0,
+        transport: httpx.BaseTransport | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._retries, self._longest_wait_s = retries, longest_wait_s
+        self._http = httpx.Client(
+            base_url=url,
+            headers={**(headers or {}), **({"authorization": f"Bearer {key}"} if key else {})},
+            timeout=httpx.Timeout(timeout_s, connect=10.0),
+            transport=transport,
+        )
+
+    def __enter__(self) -> Self:
+        """Return the client; it is closed at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def corpora(self) -> models.CorporaResponse:
+        """Return a summary of every corpus."""
+        return cast(models.CorporaResponse, self._json("GET", _path("corpora")))
+
+    def packaged_presets(self) -> models.PackagedPresetsResponse:
+        """Return the packaged retrieval presets."""
+        return cast(models.PackagedPresetsResponse, self._json("GET", _path("presets")))
+
+    def overview(self, corpus: str) -> models.CorpusOverview:
+        """Return a summary of a corpus."""
+        return cast(models.CorpusOverview, self._json("GET", _path("corpora", corpus)))
+
+    def versions(self, corpus: str) -> models.VersionList:
+        """Return the versions of a corpus, newest first."""
+        return cast(models.VersionList, self._json("GET", _path("corpora", corpus, "versions")))
+
+    def presets(self, corpus: str, **query: Unpack[models.PresetsParametersQuery]) -> models.PresetsResponse:
+        """Return the retrieval presets of a corpus, its default first."""
+        return cast(models.PresetsResponse, self._json("GET", _path("corpora", corpus, "presets"), query))
+
+    def answers(self, corpus: str, **query: Unpack[models.AnswersParametersQuery]) -> models.AnswersResponse:
+        """Return the answer presets of a corpus, its default first."""
+        return cast(models.AnswersResponse, self._json("GET", _path("corpora", corpus, "answers"), query))
+
+    def search(self, corpus: str, **request: Unpack[models.SearchRequest]) -> models.SearchResult:
+        """Return hits, best first; a ``picture`` is base64."""
+        return cast(models.SearchResult, self._json("POST", _path("corpora", corpus, "search"), body=request))
+
+    def answer(self, corpus: str, **request: Unpack[models.AnswerRequest]) -> models.AnswerResult:
+        """Return an answer; with ``stream``, use ``answer_events``."""
+        body = {**request, "stream": False}
+        return cast(models.AnswerResult, self._json("POST", _path("corpora", corpus, "answer"), body=body))
+
+    def answer_events(self, corpus: str, **request: Unpack[models.AnswerRequest]) -> Generator[AnswerEvent, None]:
+        """Yield an answer while it is written: start, then text and parts, last the whole result.
+
+        The service stops writing when the iterator is closed.
+        """
+        response = self._send("POST", _path("corpora", corpus, "answer"), body={**request, "stream": True})
+        try:
+            rest = b""
+            for received in response.iter_bytes():
+                *blocks, rest = (rest + received).split(b"\n\n")
+                for block in blocks:
+                    if (event := event_of(block.decode())) is not None:
+                        yield event
+        finally:
+            response.close()
+
+    def figure(self, corpus: str, figure_id: str, **query: Unpack[models.FigureParametersQuery]) -> bytes:
+        """Return the pixels of a figure, as PNG."""
+        return self._bytes(_path("corpora", corpus, "figures", figure_id), query)
+
+    def similar(self, corpus: str, figure_id: str, **query: Unpack[models.SimilarParametersQuery]) -> models.SimilarFigures:
+        """Return the figures most like one, best first."""
+        path = _path("corpora", corpus, "figures", figure_id, "similar")
+        return cast(models.SimilarFigures, self._json("GET", path, query))
+
+    def page_image(self, corpus: str, doc_id: str, page: int, **query: Unpack[models.PageImageParametersQuery]) -> bytes:
+        """Return a page as PNG; ``page`` counts from 1."""
+        return self._bytes(_path("corpora", corpus, "documents", doc_id, "pages", f"{page}.png"), query)
+
+    def document(self, corpus: str, doc_id: str, **query: Unpack[models.DocumentParametersQuery]) -> bytes:
+        """Return the original PDF."""
+        return self._bytes(_path("corpora", corpus, "documents", f"{doc_id}.pdf"), query)
+
+    def tagged_document(self, corpus: str, doc_id: str, **query: Unpack[models.TaggedDocumentParametersQuery]) -> bytes:
+        """Return the copy of a PDF with a tag at each figure."""
+        return self._bytes(_path("corpora", corpus, "documents", doc_id, "tagged.pdf"), query)
+
+    def document_info(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentInfoParametersQuery]
+    ) -> models.DocumentInfo:
+        """Return what a version says of a document."""
+        return cast(models.DocumentInfo, self._json("GET", _path("corpora", corpus, "documents", doc_id), query))
+
+    def documents(self, corpus: str, **query: Unpack[models.DocumentsParametersQuery]) -> models.ListingDocumentSummary:
+        """Return the documents of a version; ``cursor`` is ``next`` of the list before, as in every list."""
+        path = _path("corpora", corpus, "documents")
+        return cast(models.ListingDocumentSummary, self._json("GET", path, query))
+
+    def outline(
+        self, corpus: str, doc_id: str, **query: Unpack[models.OutlineParametersQuery]
+    ) -> models.ListingOutlineSection:
+        """Return the sections of a document."""
+        path = _path("corpora", corpus, "documents", doc_id, "outline")
+        return cast(models.ListingOutlineSection, self._json("GET", path, query))
+
+    def pages(self, corpus: str, doc_id: str, **query: Unpack[models.PagesParametersQuery]) -> models.ListingDocumentPage:
+        """Return the pages of a document, with what stands on each."""
+        path = _path("corpora", corpus, "documents", doc_id, "pages")
+        return cast(models.ListingDocumentPage, self._json("GET", path, query))
+
+    def document_rows(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentRowsParametersQuery]
+    ) -> models.ListingBrowsedRow:
+        """Return the rows of a document, in reading order."""
+        path = _path("corpora", corpus, "documents", doc_id, "rows")
+        return cast(models.ListingBrowsedRow, self._json("GET", path, query))
+
+    def document_tables(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentTablesParametersQuery]
+    ) -> models.ListingTableSummary:
+        """Return the tables of a document, without their cells."""
+        path = _path("corpora", corpus, "documents", doc_id, "tables")
+        return cast(models.ListingTableSummary, self._json("GET", path, query))
+
+    def document_figures(
+        self, corpus: str, doc_id: str, **query: Unpack[models.DocumentFiguresParametersQuery]
+    ) -> models.ListingFigureSummary:
+        """Return the figures of a document, each where it is placed."""
+        path = _path("corpora", corpus, "documents", doc_id, "figures")
+        return cast(models.ListingFigureSummary, self._json("GET", path, query))
+
+    def rows(self, corpus: str, **query: Unpack[models.RowsParametersQuery]) -> models.ListingBrowsedRow:
+        """Return the rows of all documents."""
+        path = _path("corpora", corpus, "rows")
+        return cast(models.ListingBrowsedRow, self._json("GET", path, query))
+
+    def tables(self, corpus: str, **query: Unpack[models.TablesParametersQuery]) -> models.ListingTableSummary:
+        """Return the tables of all documents, without their cells."""
+        path = _path("corpora", corpus, "tables")
+        return cast(models.ListingTableSummary, self._json("GET", path, query))
+
+    def figures(self, corpus: str, **query: Unpack[models.FiguresParametersQuery]) -> models.ListingFigureSummary:
+        """Return the figures of all documents."""
+        path = _path("corpora", corpus, "figures")
+        return cast(models.ListingFigureSummary, self._json("GET", path, query))
+
+    def document_by_source(
+        self, corpus: str, **query: Unpack[models.DocumentBySourceParametersQuery]
+    ) -> models.DocumentInfo:
+        """Return the document of a source."""
+        path = _path("corpora", corpus, "document")
+        return cast(models.DocumentInfo, self._json("GET", path, query))
+
+    def row(self, corpus: str, evidence_id: str, **query: Unpack[models.RowParametersQuery]) -> models.RowInfo:
+        """Return a row of the index."""
+        path = _path("corpora", corpus, "rows", evidence_id)
+        return cast(models.RowInfo, self._json("GET", path, query))
+
+    def table(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> models.TableInfo:
+        """Return a table with its cells; for CSV or HTML, use ``table_file``."""
+        path = _path("corpora", corpus, "tables", evidence_id)
+        return cast(models.TableInfo, self._json("GET", path, {**query, "format": "json"}))
+
+    def table_file(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> bytes:
+        """Return a table in the ``format`` csv or html."""
+        return self._bytes(_path("corpora", corpus, "tables", evidence_id), query)
+
+    def figure_context(
+        self, corpus: str, figure_id: str, **query: Unpack[models.FigureContextParametersQuery]
+    ) -> models.ListingFigureContext:
+        """Return the placements of a figure, each with its neighbours in the text."""
+        path = _path("corpora", corpus, "figures", figure_id, "context")
+        return cast(models.ListingFigureContext, self._json("GET", path, query))
+
+    def changes(self, corpus: str, **query: Unpack[models.ChangesParametersQuery]) -> models.Changes:
+        """Return the rows that are gone or added between two versions."""
+        path = _path("corpora", corpus, "changes")
+        return cast(models.Changes, self._json("GET", path, query))
+
+    def searches(self, corpus: str, **request: Unpack[models.SearchesRequest]) -> models.SearchesReply:
+        """Return a result or a problem for each of many searches."""
+        return cast(models.SearchesReply, self._json("POST", _path("corpora", corpus, "searches"), body=request))
+
+    def _json(
+        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None
+    ) -> Any:
+        response = self._send(method, path, query, body)
+        response.read()
+        return response.json()
+
+    def _bytes(self, path: str, query: Mapping[str, Any]) -> bytes:
+        response = self._send("GET", path, query)
+        return response.read()
+
+    def _send(
+        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None
+    ) -> httpx.Response:
+        """Return a response that is a success and not read yet."""
+        params = {name: value for name, value in (query or {}).items() if value is not None}
+        for left in reversed(range(self._retries + 1)):
+            request = self._http.build_request(method, path, params=params, json=body)
+            response = self._http.send(request, stream=True)
+            if response.is_success:
+                break
+            response.read()
+            error = error_of(response)
+            wait_s = error.retry_after_s
+            if error.status not in (429, 503) or wait_s is None or wait_s > self._longest_wait_s or not left:
+                raise error
+            time.sleep(wait_s)
+        return response
+
+
+def _path(*parts: str) -> str:
+    return "/".join(["/v1", *(quote(part, safe="") for part in parts)])

@@ -1,0 +1,176 @@
+"""A server of the Model Context Protocol over the query service: agents search, ask, and look at pages and figures.
+
+``python -m inset_client.mcp URL`` speaks it on standard input and output; the key is that of the environment variable
+``INSET_KEY``. Needs the extra ``mcp``.
+"""
+
+import argparse
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+import httpx
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, ListResourcesResult, Resource, ToolAnnotations
+from pydantic import Field
+
+from inset_client import ApiError, AsyncClient
+from inset_client.models import Filters
+
+KEY = "INSET_KEY"
+"""Environment variable of the key."""
+
+Connect = Callable[[Any], AsyncClient]
+"""Returns a client, given the HTTP request of the agent; None on standard input and output."""
+
+Documents = Annotated[Sequence[str], Field(description="Only these: document ids, sources, or file names of sources.")]
+Sections = Annotated[Sequence[str], Field(description="Only these sections, by title or path: Service > Filters.")]
+Modalities = Annotated[Sequence[Literal["text", "table", "figure", "page"]], Field(description="Only these kinds of rows.")]
+
+_HIT = ("evidence_id", "doc_id", "source", "title", "page", "section_path", "modality", "tagged_text", "figures", "date")
+_CITATION = ("n", "doc_id", "source", "title", "page", "label", "section_path", "page_link")
+_PLACED = ("caption", "doc_id", "source", "page")
+_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+
+
+def server_of(connect: Connect) -> MCPServer:
+    """Return the server; ``connect`` returns the client of a request."""
+    server = MCPServer(
+        "inset",
+        instructions="Evidence from technical PDFs. list_corpora names what can be searched. Cite source and page of what you "
+        "use. <image:…> in a text marks where a figure stands; open_figure shows one, open_page the page.",
+        log_level="WARNING",
+        subscriptions=False,
+    )
+
+    @asynccontextmanager
+    async def asking(ctx: Context) -> AsyncIterator[AsyncClient]:
+        try:
+            async with connect(ctx.request_context.request) as client:
+                yield client
+        except ApiError as error:
+            raise ResourceError(str(error)) from error
+        except httpx.TransportError as error:
+            raise ResourceError(f"the service can't be reached: {error}") from error
+
+    @server.tool(annotations=_READS, structured_output=False)
+    async def list_corpora(ctx: Context) -> list[dict[str, Any]]:
+        """List the corpora, with what each holds and questions to start with."""
+        shown = ("name", "documents", "pages", "figures", "languages", "suggestions", "problem")
+        async with asking(ctx) as inset:
+            return [_only(shown, corpus) for corpus in await inset.corpora()]
+
+    @server.tool(annotations=_READS, structured_output=False)
+    async def search(
+        ctx: Context,
+        corpus: str,
+        query: str,
+        k: int = 5,
+        offset: int = 0,
+        documents: Documents = (),
+        sections: Sections = (),
+        modalities: Modalities = (),
+    ) -> dict[str, Any]:
+        """Return passages, tables and figures for a query in plain words, best first, each with its document and page."""
+        filters: Filters = {"documents": [*documents], "sections": [*sections], "modalities": [*modalities]}
+        async with asking(ctx) as inset:
+            found = await inset.search(corpus, query=query, k=k, offset=offset, filters=filters, highlight=False)
+        return {**found, "hits": [_only(_HIT, hit) for hit in found["hits"]]}
+
+    @server.tool(annotations=_READS, structured_output=False)
+    async def answer(
+        ctx: Context, corpus: str, question: str, documents: Documents = (), sections: Sections = ()
+    ) -> dict[str, Any]:
+        """Answer a question by text, tables and figures in order; ``citations`` of a part are numbers of those below."""
+        filters: Filters = {"documents": [*documents], "sections": [*sections]}
+        async with asking(ctx) as inset:
+            found = await inset.answer(corpus, question=question, filters=filters)
+        shown = _only(("version", "abstained", "unsure", "model", "parts"), found)
+        return {**shown, "citations": [_only(_CITATION, citation) for citation in found["citations"]]}
+
+    @server.tool(annotations=_READS, structured_output=False)
+    async def open_page(
+        ctx: Context, corpus: str, doc_id: str, page: int, dpi: int = 80, version: str | None = None
+    ) -> Image:
+        """Show a page of a document as a picture; ``page`` counts from 1."""
+        async with asking(ctx) as inset:
+            return Image(data=await inset.page_image(corpus, doc_id, page, dpi=dpi, version=version))
+
+    @server.tool(annotations=_READS, structured_output=False)
+    async def open_figure(
+        ctx: Context, corpus: str, figure_id: str, version: str | None = None
+    ) -> tuple[Image, dict[str, Any]]:
+        """Show a figure as a picture, with its caption and the text round it at each place where it stands."""
+        async with asking(ctx) as inset:
+            found = await inset.figure_context(corpus, figure_id, around=1, limit=3, version=version)
+            pixels = await inset.figure(corpus, figure_id, version=found["version"])
+        places = [
+            {**_only(_PLACED, place), **{side: [row["text"] for row in place[side]] for side in ("before", "after")}}
+            for place in found["items"]
+        ]
+        return Image(data=pixels), {"version": found["version"], "places": places}
+
+    @server.resource("inset://{corpus}/documents/{doc_id}", mime_type="application/json")
+    async def document(ctx: Context, corpus: str, doc_id: str) -> dict[str, Any]:
+        """A document: its sources, title, size and sections."""
+        async with asking(ctx) as inset:
+            found = await inset.document_info(corpus, doc_id)
+            outline = await inset.outline(corpus, doc_id, limit=200, version=found["version"])
+        return {**found, "outline": outline["items"]}
+
+    @server.resource("inset://{corpus}/documents/{doc_id}/original.pdf", mime_type="application/pdf")
+    async def original(ctx: Context, corpus: str, doc_id: str) -> bytes:
+        """The original PDF of a document."""
+        async with asking(ctx) as inset:
+            return await inset.document(corpus, doc_id)
+
+    async def with_documents(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """List the documents as resources, corpus after corpus; the cursor is a corpus and its own cursor."""
+        result = await call_next(ctx)
+        if ctx.method != "resources/list":
+            return result
+        corpus, _, cursor = str((ctx.params or {}).get("cursor") or "").partition(" ")
+        try:
+            async with connect(ctx.request) as client:
+                names = [each["name"] for each in await client.corpora() if not each["problem"] and each["name"] >= corpus]
+                if not names:
+                    return ListResourcesResult(resources=[])
+                found = await client.documents(names[0], cursor=cursor if names[0] == corpus and cursor else None)
+        except (ApiError, httpx.TransportError) as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
+        following = [f"{names[0]} {found['next']}"] if found["next"] else names[1:]
+        return ListResourcesResult(
+            resources=[
+                Resource(
+                    uri=f"inset://{names[0]}/documents/{each['doc_id']}",
+                    name=each["sources"][0],
+                    title=each["title"] or None,
+                    mime_type="application/json",
+                )
+                for each in found["items"]
+            ],
+            next_cursor=following[0] if following else None,
+        )
+
+    server.middleware.append(with_documents)
+    return server
+
+
+def _only(names: tuple[str, ...], found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: found[name] for name in names}
+
+
+def main() -> None:
+    """Serve on standard input and output."""
+    parser = argparse.ArgumentParser(prog="python -m inset_client.mcp", description=__doc__)
+    parser.add_argument("url", help="address of the query service, such as https://search.example.org")
+    url = parser.parse_args().url
+    server_of(lambda _: AsyncClient(url, os.environ.get(KEY))).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,551 @@
+"""What a published version holds: its documents, their outlines, pages, rows, tables and figures, in parts of lists.
+
+A version never changes, so an offset into one of its lists always names the same item.
+"""
+
+import functools
+import re
+import threading
+from bisect import bisect_left
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from fnmatch import translate
+from typing import Any, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from backends.stores.objects import read_part, read_table
+from backends.stores.temporary_tables import TemporaryTables
+from pipeline.published.version import OpenVersion
+from pipeline.published.versions import OpenVersions
+from pipeline.records.evidence import evidence_parts, row_files
+from pipeline.records.ledger import read_ledger
+from schemas.browse import (
+    BrowsedRow,
+    Changes,
+    DocumentPage,
+    FigureContext,
+    FigureSummary,
+    Listing,
+    OutlineSection,
+    RowChange,
+    RowInfo,
+    TableInfo,
+    TableSummary,
+)
+from schemas.errors import NotFoundError
+from schemas.evidence import EVIDENCE, Hit, Modality
+from schemas.overview import DocumentInfo, DocumentSummary
+from schemas.ports import ObjectStore
+from tasks.answering.sections import ContentsRow, contents_of
+
+SORTS = ("source", "title", "date", "pages", "size", "rows")
+
+CATALOGUES = 4
+"""Most versions whose rows are indexed in this process: some 500 bytes a document, and a byte a row."""
+
+COMPARISONS = 8
+"""Most pairs of versions whose changes are kept."""
+
+_MODALITIES = list(Modality)
+_FACTS = ("title", "date", "language")
+_DIGESTS = pa.schema([EVIDENCE.field("evidence_id"), EVIDENCE.field("doc_id"), pa.field("digest", pa.uint64())])
+_CHANGED = pa.schema([pa.field(name, pa.string()) for name in ("change", "evidence_id", "doc_id")])
+
+
+class PublishedContents:
+    """What the versions of one corpus hold. Thread-safe.
+
+    ``version`` is the live one where None. ``offset`` counts items from 0, ``limit`` is the maximum of items returned.
+    """
+
+    def __init__(self, store: ObjectStore, versions: OpenVersions) -> None:
+        self._store, self._versions = store, versions
+        self._lock = threading.Lock()
+        self._catalogues: OrderedDict[str, _Catalogue] = OrderedDict()
+        self._comparing = threading.Lock()
+        self._compared: OrderedDict[tuple[str, str], pa.Table] = OrderedDict()
+
+    def documents(
+        self,
+        *,
+        sources: Sequence[str] = (),
+        languages: Sequence[str] = (),
+        contains: str = "",
+        sort: str = "source",
+        version: str | None = None,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> Listing[DocumentSummary]:
+        """Return documents.
+
+        Args:
+            sources: Globs, one of which fits a source.
+            languages: One of which is the document's.
+            contains: Part of the title or of a source, in any case.
+            sort: One of ``SORTS``, after ``-`` for descending; what has no date comes last.
+            version: The version.
+            offset: Items to skip.
+            limit: Maximum items.
+        """
+        with self._versions.opened(version) as opened:
+            catalogue = self._catalogue(opened)
+            numbers = catalogue.ordered(sort)
+            fits = catalogue.fitting(sources)
+            if languages:
+                known = catalogue.documents.column("language")
+                fits &= pc.is_in(known, pa.array([one.lower() for one in languages])).to_numpy()
+            if contains:
+                fits &= catalogue.named(contains)
+            numbers = numbers[fits[numbers]]
+            found = [catalogue.document(number) for number in numbers[offset : offset + limit]]
+            return Listing(version=opened.version, total=len(numbers), items=found)
+
+    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
+        """Return a document.
+
+        Raises:
+            NotFoundError: The version doesn't hold it.
+        """
+        with self._versions.opened(version) as opened:
+            opened.require(doc_id)
+            catalogue = self._catalogue(opened)
+            found = catalogue.document(catalogue.number(doc_id))
+            return DocumentInfo(version=opened.version, **found.model_dump())
+
+    def document_of(self, source: str, version: str | None = None) -> DocumentInfo:
+        """Return the document of a source; raises as ``document`` does."""
+        with self._versions.opened(version) as opened:
+            doc_id = next((doc_id for doc_id, named in opened.sources.items() if source in named), None)
+            if doc_id is None:
+                raise NotFoundError(f"{_place(opened)} has no source {source!r}")
+            return self.document(doc_id, opened.version)
+
+    def outline(
+        self, doc_id: str, *, version: str | None = None, offset: int = 0, limit: int = 50
+    ) -> Listing[OutlineSection]:
+        """Return the sections of a document that have rows, in reading order; raises as ``document`` does."""
+        with self._versions.opened(version) as opened:
+            rows = {row["evidence_id"]: row for row in _read(opened, doc_id, _SECTIONED, but=Modality.PAGE).to_pylist()}
+            entries = contents_of(
+                ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
+                for row in rows.values()
+            )
+            sections = [entry for entry in entries if len(entry.path) > 1]
+            found = []
+            for entry in sections[offset : offset + limit]:
+                first = rows[entry.rows[0]] if entry.rows else None
+                found.append(
+                    OutlineSection(
+                        path=list(entry.path[1:]),
+                        title=entry.title,
+                        level=len(entry.path) - 1,
+                        page=first and first["page"],
+                        label=first and _labels(first).get(first["page"]),
+                        rows=len(entry.rows),
+                    )
+                )
+            return Listing(version=opened.version, total=len(sections), items=found)
+
+    def pages(self, doc_id: str, *, version: str | None = None, offset: int = 0, limit: int = 50) -> Listing[DocumentPage]:
+        """Return the pages of a document; raises as ``document`` does.
+
+        A page's label is known where a row stands on it.
+        """
+        with self._versions.opened(version) as opened:
+            rows, labels = Counter[int](), dict[int, str | None]()
+            by_modality = {modality: Counter[int]() for modality in Modality}
+            for row in _read(opened, doc_id, _PAGED).to_pylist():
+                on = {region["page"] for region in row["regions"]}
+                labels |= _labels(row)
+                rows.update(on)
+                by_modality[Modality(row["modality"])].update(on)
+            last = opened.pages[doc_id]
+            found = [
+                DocumentPage(
+                    page=page,
+                    label=labels.get(page),
+                    rows=rows[page],
+                    tables=by_modality[Modality.TABLE][page],
+                    figures=by_modality[Modality.FIGURE][page],
+                )
+                for page in range(offset + 1, min(offset + limit, last) + 1)
+            ]
+            return Listing(version=opened.version, total=last, items=found)
+
+    def rows(
+        self,
+        doc_id: str | None = None,
+        *,
+        modalities: Sequence[Modality] = (),
+        page: int | None = None,
+        sources: Sequence[str] = (),
+        version: str | None = None,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> Listing[BrowsedRow]:
+        """Return rows by document and in reading order; raises as ``document`` does.
+
+        Args:
+            doc_id: The document; None for all.
+            modalities: Kinds of rows; () for all.
+            page: The page of the document that a row stands on.
+            sources: Globs, one of which fits a source of the row's document.
+            version: The version.
+            offset: Items to skip.
+            limit: Maximum items.
+        """
+        with self._versions.opened(version) as opened:
+            if doc_id is not None:
+                table = _read(opened, doc_id)
+                if modalities:
+                    table = table.filter(pc.is_in(table.column("modality"), pa.array([str(one) for one in modalities])))
+                if page is not None:
+                    on = [
+                        page in {region["page"] for region in row["regions"]}
+                        for row in table.select(["regions"]).to_pylist()
+                    ]
+                    table = table.filter(pa.array(on, pa.bool_()))
+                total, rows = table.num_rows, table.slice(offset, limit).to_pylist()
+            else:
+                catalogue = self._catalogue(opened)
+                numbers = catalogue.rows(modalities, catalogue.fitting(sources))
+                total, rows = len(numbers), catalogue.read(numbers[offset : offset + limit])
+            return Listing(version=opened.version, total=total, items=_browsed(opened, rows))
+
+    def row(self, evidence_id: str, version: str | None = None) -> RowInfo:
+        """Return a row.
+
+        Raises:
+            NotFoundError: The version doesn't hold it.
+        """
+        with self._versions.opened(version) as opened:
+            rows: list[dict[str, Any]] = opened.index.fetch([evidence_id])
+            if not rows:
+                raise NotFoundError(f"{_place(opened)} has no row {evidence_id}")
+            return RowInfo(version=opened.version, **_browsed(opened, rows)[0].model_dump())
+
+    def tables(
+        self,
+        doc_id: str | None = None,
+        *,
+        page: int | None = None,
+        sources: Sequence[str] = (),
+        version: str | None = None,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> Listing[TableSummary]:
+        """Return tables; arguments and errors are those of ``rows``."""
+        found = self.rows(
+            doc_id,
+            modalities=[Modality.TABLE],
+            page=page,
+            sources=sources,
+            version=version,
+            offset=offset,
+            limit=limit,
+        )
+        return Listing(version=found.version, total=found.total, items=[TableSummary(**_table(row)) for row in found.items])
+
+    def table(self, evidence_id: str, version: str | None = None) -> TableInfo:
+        """Return a table.
+
+        Raises:
+            NotFoundError: The version has no such row, or it is no table.
+        """
+        row = self.row(evidence_id, version)
+        if row.modality is not Modality.TABLE:
+            raise NotFoundError(f"row {evidence_id} is no table, but a {row.modality}")
+        return TableInfo(**_table(row), version=row.version, rows=row.rows)
+
+    def figures(
+        self,
+        doc_id: str | None = None,
+        *,
+        page: int | None = None,
+        sources: Sequence[str] = (),
+        contains: str = "",
+        version: str | None = None,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> Listing[FigureSummary]:
+        """Return the figures that have a tag, by document and page; further arguments and errors are those of ``rows``.
+
+        Args:
+            doc_id: The document; None for all.
+            page: The page.
+            sources: Globs of sources.
+            contains: Part of the caption, in any case.
+            version: The version.
+            offset: Items to skip.
+            limit: Maximum items.
+        """
+        with self._versions.opened(version) as opened:
+            table = opened.tagged_figures
+            if doc_id is not None:
+                opened.require(doc_id)
+                table = table.filter(pc.equal(table.column("doc_id"), pa.scalar(doc_id)))
+            if page is not None:
+                table = table.filter(pc.equal(table.column("page"), pa.scalar(page, pa.int32())))
+            if sources:
+                catalogue = self._catalogue(opened)
+                wanted = pa.array(catalogue.doc_ids).filter(pa.array(catalogue.fitting(sources)))
+                table = table.filter(pc.is_in(table.column("doc_id"), wanted))
+            if contains:
+                table = table.filter(pc.match_substring(table.column("caption"), contains, ignore_case=True))
+            found = [FigureSummary(**_figure(opened, row)) for row in table.slice(offset, limit).to_pylist()]
+            return Listing(version=opened.version, total=table.num_rows, items=found)
+
+    def context(
+        self, figure_id: str, *, around: int = 2, version: str | None = None, offset: int = 0, limit: int = 50
+    ) -> Listing[FigureContext]:
+        """Return the placements of a figure that have a tag, each with ``around`` rows before and after in reading order.
+
+        Raises:
+            NotFoundError: The version doesn't hold the figure.
+        """
+        with self._versions.opened(version) as opened:
+            opened.require_figure(figure_id)
+            table = opened.tagged_figures
+            table = table.filter(pc.equal(table.column("figure_id"), pa.scalar(figure_id)))
+            found = []
+            for row in table.slice(offset, limit).to_pylist():
+                rows = _read(opened, row["doc_id"], but=Modality.PAGE)
+                place = _place_of(rows, row)
+                first = 0 if place is None else max(0, place - around)
+                near = [] if place is None else _browsed(opened, rows.slice(first, place + around + 1 - first).to_pylist())
+                own = 0 if place is None else place - first
+                found.append(
+                    FigureContext(
+                        **_figure(opened, row),
+                        row=near[own] if near else None,
+                        before=near[:own],
+                        after=near[own + 1 :],
+                    )
+                )
+            return Listing(version=opened.version, total=table.num_rows, items=found)
+
+    def changes(self, since: str, *, version: str | None = None, offset: int = 0, limit: int = 50) -> Changes:
+        """Return the rows that differ from an earlier (or later) version.
+
+        The first call for a pair of versions reads all of their rows.
+
+        Raises:
+            NotFoundError: There is no such version.
+        """
+        with self._versions.opened(version) as opened, self._versions.opened(since) as before:
+            changed = self._changed(before.version, opened.version)
+            found = [RowChange(**row) for row in changed.slice(offset, limit).to_pylist()]
+            return Changes(version=opened.version, since=before.version, total=changed.num_rows, items=found)
+
+    def _changed(self, since: str, version: str) -> pa.Table:
+        with self._comparing:
+            if (since, version) not in self._compared:
+                self._compared[since, version] = _compare(self._store, since, version)
+            self._compared.move_to_end((since, version))
+            while len(self._compared) > COMPARISONS:
+                self._compared.popitem(last=False)
+            return self._compared[since, version]
+
+    def _catalogue(self, opened: OpenVersion) -> "_Catalogue":
+        with self._lock:
+            if opened.version not in self._catalogues:
+                self._catalogues[opened.version] = _Catalogue(self._store, opened)
+            self._catalogues.move_to_end(opened.version)
+            while len(self._catalogues) > CATALOGUES:
+                self._catalogues.popitem(last=False)
+            return self._catalogues[opened.version]
+
+
+class _Catalogue:
+    """The documents of a version, by id, and where their rows are."""
+
+    def __init__(self, store: ObjectStore, opened: OpenVersion) -> None:
+        self._store = store
+        self._files = [name for name in row_files(store, opened.version) if "/evidence/" in name]
+        self._sources = opened.sources
+        self.doc_ids = sorted(opened.sources)
+        self._starts = [0]
+        modalities: list[NDArray[np.int8]] = [np.empty(0, np.int8)]
+        seen: list[str] = []
+        firsts: list[int] = []
+        facts: dict[str, list[str | None]] = {name: [] for name in _FACTS}
+        for file in self._files:
+            of_document = read_part(store, file, "doc_id").combine_chunks()
+            base = self._starts[-1]
+            self._starts.append(base + len(of_document))
+            if not len(of_document):
+                continue
+            numbers = of_document.dictionary_encode().indices.to_numpy()
+            begin = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
+            some = {name: read_part(store, file, name).take(pa.array(begin)).to_pylist() for name in _FACTS}
+            for place, doc_id in enumerate(map(str, of_document.take(pa.array(begin)).to_pylist())):
+                if not seen or seen[-1] != doc_id:
+                    seen.append(doc_id)
+                    firsts.append(base + begin[place])
+                    for name in _FACTS:
+                        facts[name].append(some[name][place])
+            kinds = pc.index_in(read_part(store, file, "modality"), pa.array(_MODALITIES, pa.string()))
+            modalities.append(kinds.to_numpy().astype(np.int8))
+        self._modalities = np.concatenate(modalities)
+        self._of_document = np.searchsorted(np.array(firsts), np.arange(len(self._modalities)), "right") - 1
+        places = pc.index_in(pa.array(seen, pa.string()), pa.array(self.doc_ids, pa.string())).to_numpy()
+        self._of_document = places[self._of_document].astype(np.int32) if seen else np.empty(0, np.int32)
+        counts = {
+            modality: np.bincount(self._of_document[self._modalities == number], minlength=len(self.doc_ids))
+            for number, modality in enumerate(_MODALITIES)
+        }
+        has_rows = pc.index_in(pa.array(self.doc_ids, pa.string()), pa.array(seen, pa.string()))
+        sizes = {row.doc_id: row.size for row in read_ledger(store, opened.version)}
+        self.documents = pa.table(
+            {
+                "doc_id": pa.array(self.doc_ids, pa.string()),
+                "source": pa.array([opened.sources[doc_id][0] for doc_id in self.doc_ids], pa.string()),
+                **{name: pa.array(facts[name], pa.string()).take(has_rows) for name in _FACTS},
+                "pages": pa.array([opened.pages[doc_id] for doc_id in self.doc_ids], pa.int32()),
+                "size": pa.array([sizes[doc_id] for doc_id in self.doc_ids], pa.int64()),
+                "rows": pa.array(np.bincount(self._of_document, minlength=len(self.doc_ids))),
+                "tables": pa.array(counts[Modality.TABLE]),
+                "figures": pa.array(counts[Modality.FIGURE]),
+            }
+        )
+        self.ordered = functools.cache(self._ordered)
+
+    def number(self, doc_id: str) -> int:
+        """Return the number of a document that the version holds."""
+        return bisect_left(self.doc_ids, doc_id)
+
+    def document(self, number: int) -> DocumentSummary:
+        """Return a document."""
+        row = self.documents.slice(number, 1).to_pylist()[0]
+        row["title"] = row["title"] or ""
+        del row["source"]
+        return DocumentSummary(sources=self._sources[row["doc_id"]], **row)
+
+    def _ordered(self, sort: str) -> NDArray[np.int64]:
+        name, down = sort.removeprefix("-"), sort.startswith("-")
+        order: Literal["ascending", "descending"] = "descending" if down else "ascending"
+        found = pc.sort_indices(self.documents, [(name, order), ("doc_id", "ascending")])
+        return cast(NDArray[np.int64], found.to_numpy().astype(np.int64))
+
+    def fitting(self, sources: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which documents have a source that fits one of some globs; all without globs."""
+        if not sources:
+            return np.ones(len(self.doc_ids), bool)
+        fits = re.compile("|".join(translate(glob) for glob in sources)).match
+        return np.fromiter((any(map(fits, self._sources[doc_id])) for doc_id in self.doc_ids), bool, len(self.doc_ids))
+
+    def named(self, contains: str) -> NDArray[np.bool_]:
+        """Return which documents have a text in their title or a source, in any case."""
+        titled = cast(
+            "pa.ChunkedArray[Any]", pc.match_substring(self.documents.column("title"), contains, ignore_case=True)
+        )
+        found: NDArray[np.bool_] = titled.fill_null(pa.scalar(False)).to_numpy().copy()
+        wanted = contains.casefold()
+        for place in np.flatnonzero(~found):
+            found[place] = any(wanted in source.casefold() for source in self._sources[self.doc_ids[place]])
+        return found
+
+    def rows(self, modalities: Sequence[Modality], documents: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the numbers of the rows of some kinds, or of all, and of some documents."""
+        fits = documents[self._of_document]
+        if modalities:
+            fits &= np.isin(self._modalities, [_MODALITIES.index(modality) for modality in modalities])
+        return np.flatnonzero(fits)
+
+    def read(self, numbers: Sequence[int] | NDArray[np.int64]) -> list[dict[str, Any]]:
+        """Return rows by their numbers, in ascending order."""
+        found: list[dict[str, Any]] = []
+        for place, file in enumerate(self._files):
+            start, stop = self._starts[place : place + 2]
+            inside = numbers[bisect_left(numbers, start) : bisect_left(numbers, stop)]
+            if len(inside):
+                table = read_table(self._store, file, EVIDENCE)
+                found += table.take(pa.array([int(number) - start for number in inside])).to_pylist()
+        return found
+
+
+_SECTIONED = ("evidence_id", "doc_id", "title", "section_path", "modality", "page", "regions", "page_labels")
+_PAGED = ("modality", "regions", "page_labels")
+
+
+def _place(opened: OpenVersion) -> str:
+    return f"corpus {opened.workspace.corpus.name}: version {opened.version}"
+
+
+def _read(
+    opened: OpenVersion, doc_id: str, columns: Sequence[str] = tuple(EVIDENCE.names), but: Modality | None = None
+) -> pa.Table:
+    """Return the rows of a document, but for those of a modality.
+
+    Raises:
+        NotFoundError: The version doesn't hold the document.
+    """
+    opened.require(doc_id)
+    table = opened.document_rows.of(doc_id)
+    if but is not None:
+        table = table.filter(pc.not_equal(table.column("modality"), pa.scalar(str(but))))
+    return table.select(list(columns))
+
+
+def _labels(row: Mapping[str, Any]) -> dict[int, str | None]:
+    """Return what is printed on the pages of a row, where that is not their number."""
+    pages = [region["page"] for region in row["regions"]]
+    labels = row["page_labels"] or [None] * len(pages)
+    return {page: label if label and label != str(page) else None for page, label in zip(pages, labels, strict=True)}
+
+
+def _browsed(opened: OpenVersion, rows: Sequence[dict[str, Any]]) -> list[BrowsedRow]:
+    hits = opened.as_hits(rows, dict.fromkeys((row["evidence_id"] for row in rows), 0.0))
+    return [_as_row(hit) for hit in hits]
+
+
+def _as_row(hit: Hit) -> BrowsedRow:
+    return BrowsedRow.model_validate(hit.model_dump(include=set(BrowsedRow.model_fields)))
+
+
+def _table(row: BrowsedRow) -> dict[str, Any]:
+    known = row.model_dump(include=TableSummary.model_fields.keys() - {"links"})
+    size = {"lines": len(row.rows), "columns": max(map(len, row.rows), default=0)}
+    return known | size | {"label": row.regions[0].label}
+
+
+def _figure(opened: OpenVersion, row: Mapping[str, Any]) -> dict[str, Any]:
+    known = {name: row[name] for name in FigureSummary.model_fields if name in row}
+    return known | {"source": opened.sources[row["doc_id"]][0]}
+
+
+def _place_of(rows: pa.Table, figure: Mapping[str, Any]) -> int | None:
+    """Return the place of a figure's own row on its page, or else of a row that shows or mentions it there, or anywhere."""
+    best: tuple[tuple[bool, bool], int] | None = None
+    columns = rows.select(["figure_id", "figure_refs", "regions"]).to_pylist()
+    for place, row in enumerate(columns):
+        if figure["figure_id"] in row["figure_refs"] or row["figure_id"] == figure["figure_id"]:
+            on = figure["page"] in {region["page"] for region in row["regions"]}
+            rank = (not on, row["figure_id"] != figure["figure_id"])
+            if best is None or rank < best[0]:
+                best = rank, place
+    return None if best is None else best[1]
+
+
+def _compare(store: ObjectStore, since: str, version: str) -> pa.Table:
+    """Return the rows that differ, by document."""
+    with TemporaryTables() as tables:
+        for name, one in (("had", since), ("has", version)):
+            tables.create(name, _DIGESTS)
+            for part in evidence_parts(store, one):
+                tables.create("part", EVIDENCE)
+                tables.add("part", part)
+                for digests in tables.query("SELECT evidence_id, doc_id, hash(part) AS digest FROM part"):
+                    tables.add(name, digests)
+        differing = (
+            "SELECT '{change}' AS change, evidence_id, doc_id FROM {one} WHERE NOT EXISTS "
+            "(SELECT 1 FROM {other} WHERE {other}.evidence_id = {one}.evidence_id AND {other}.digest = {one}.digest)"
+        )
+        gone = differing.format(change="gone", one="had", other="has")
+        added = differing.format(change="added", one="has", other="had")
+        found = tables.query(f"{gone} UNION ALL {added} ORDER BY doc_id, change DESC, evidence_id")
+        return pa.concat_tables([_CHANGED.empty_table(), *(part.cast(_CHANGED) for part in found)])

@@ -1,0 +1,70 @@
+"""Many searches in one request."""
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from pipeline.published.corpus import PublishedCorpus
+from query_service.access import within
+from query_service.errors import Problem, problem_of
+from query_service.requests import QuestionRoute, SearchRequest
+from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of
+from query_service.stream import as_json
+from schemas.errors import InsetError
+from schemas.evidence import SearchResult
+
+MOST_SEARCHES = 20
+
+router = APIRouter(prefix="/v1/corpora/{corpus}", responses=ERRORS, tags=["questions"], route_class=QuestionRoute)
+
+
+class SearchesRequest(BaseModel):
+    """Searches to run one after another."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    searches: list[SearchRequest] = Field(
+        min_length=1,
+        max_length=MOST_SEARCHES,
+        description="Those that name no version are all answered from one.",
+    )
+
+
+class SearchReply(BaseModel):
+    """What one search returned: a result, or a problem."""
+
+    result: SearchResult | None = None
+    problem: Problem | None = None
+
+
+class SearchesReply(BaseModel):
+    """What each search returned, in the order of the request."""
+
+    results: list[SearchReply]
+
+
+@router.post("/searches", response_model=SearchesReply)
+async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> Response:
+    """Many searches at once, each with its own price, deadline, and result or problem."""
+    results: list[SearchReply] = []
+    version: str | None = None
+    for each in body.searches:
+        asked = each.model_copy(update={"version": each.version or version})
+        try:
+            found = await _search(request, corpus, asked)
+        except (InsetError, HTTPException) as error:
+            results.append(SearchReply(problem=problem_of(error)))
+            continue
+        if found is None:
+            return Response(status_code=CLIENT_GONE)
+        version = version or (None if each.version else found.version)
+        results.append(SearchReply(result=found))
+    return Response(as_json(SearchesReply(results=results)), media_type="application/json")
+
+
+async def _search(request: Request, corpus: PublishedCorpus, body: SearchRequest) -> SearchResult | None:
+    admission = admission_of(request)
+    query = await run_in_threadpool(within, request, corpus, body.as_query())
+    asked = await run_in_threadpool(admission.price_of_search, corpus, query)
+    return await admission.reply(request, asked, lambda stopped: corpus.search(query, stopped))

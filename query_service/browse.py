@@ -1,0 +1,556 @@
+"""Routes that list what is in a version of a corpus.
+
+::
+
+    GET /v1/corpora/{corpus}/documents                       filter, sort
+    GET /v1/corpora/{corpus}/document?source=NAME            a document by its source
+    GET /v1/corpora/{corpus}/documents/{doc_id}              a document
+    GET /v1/corpora/{corpus}/documents/{doc_id}/outline      its sections
+    GET /v1/corpora/{corpus}/documents/{doc_id}/pages        and so on: rows, tables, figures
+    GET /v1/corpora/{corpus}/rows                            of all documents, as tables and figures
+    GET /v1/corpora/{corpus}/rows/{evidence_id}
+    GET /v1/corpora/{corpus}/tables/{evidence_id}            as JSON, CSV or HTML
+    GET /v1/corpora/{corpus}/figures/{figure_id}/context     its neighbours in the text
+    GET /v1/corpora/{corpus}/changes?since=VERSION           rows that two versions don't have in common
+
+A cursor holds the version of its list, the place in it, and a digest of what was asked.
+"""
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, cast
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, StringConstraints
+
+from pipeline.published.corpus import PublishedCorpus
+from query_service.admission import GLOB, RETRIEVER
+from query_service.conditional import file_response
+from query_service.requests import (
+    VERSION,
+    DocumentId,
+    EvidenceIdParameter,
+    FigureId,
+    VersionParameter,
+    VersionRequired,
+)
+from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control
+from query_service.stream import as_json
+from schemas.browse import (
+    BrowsedRow,
+    Changes,
+    DocumentPage,
+    FigureContext,
+    FigureSummary,
+    Listing,
+    OutlineSection,
+    RowChange,
+    RowInfo,
+    TableInfo,
+    TableSummary,
+)
+from schemas.errors import RequestError
+from schemas.evidence import MAX_PAGE, MOST_GLOBS, Modality
+from schemas.overview import DocumentInfo, DocumentSummary
+from tasks.tables.mark_up import as_html
+
+router = APIRouter(prefix="/v1/corpora/{corpus}", responses=ERRORS, tags=["contents"])
+
+MOST_ITEMS = 200
+ITEM = 0.5
+COMPARISON = 1_000.0
+"""Prices of an item, and of comparing two versions."""
+
+Limit = Annotated[int, Query(ge=1, le=MOST_ITEMS, description="Maximum items.")]
+Cursor = Annotated[
+    str | None,
+    Query(
+        max_length=400,
+        pattern=r"^[A-Za-z0-9_-]+$",
+        description="next of the reply before, to go on in the same version. The other parameters stay as they were.",
+    ),
+]
+Globs = Annotated[
+    list[Annotated[str, StringConstraints(max_length=256)]] | None,
+    Query(max_length=MOST_GLOBS, description="A glob of sources, such as phones/**. May be repeated: one has to fit."),
+]
+Contains = Annotated[str, Query(max_length=200, description="Part of a text, in any case.")]
+OnPage = Annotated[int | None, Query(ge=1, le=MAX_PAGE, description="What stands on a page, counted from 1.")]
+Kinds = Annotated[list[Modality] | None, Query(max_length=len(Modality), description="May be repeated. All by default.")]
+Sort = Literal["source", "title", "date", "pages", "size", "rows", "-source", "-title", "-date", "-pages", "-size", "-rows"]
+
+
+async def _listed(
+    request: Request,
+    corpus: PublishedCorpus,
+    version: str | None,
+    cursor: str | None,
+    limit: int,
+    read: Callable[[str | None, int], Listing[Any]],
+    asked: float = 0.0,
+) -> Response:
+    """Reply a part of a list.
+
+    Args:
+        request: The client's request.
+        corpus: The corpus.
+        version: The version that the request names.
+        cursor: Where to go on.
+        limit: Maximum items.
+        read: Returns the items of a version after as many others.
+        asked: Price of what is more than reading.
+    """
+    digest = _digest(request)
+    held, offset = (version, 0) if cursor is None else _parse(cursor, digest)
+    if version is not None and version != held:
+        raise RequestError(
+            f"the cursor is from version {held}, not {version};", "start again without it, or leave version out"
+        )
+
+    def page() -> BaseModel:
+        found = read(held, offset)
+        after = offset + len(found.items)
+        return found.model_copy(update={"next": _cursor(found.version, after, digest) if after < found.total else None})
+
+    return await _reply(request, corpus, held, page, asked + ITEM * limit)
+
+
+async def _reply(
+    request: Request, corpus: PublishedCorpus, version: str | None, read: Callable[[], BaseModel], asked: float = 0.0
+) -> Response:
+    """Reply with links, an ETag and the caching of artifacts."""
+
+    def linked() -> bytes:
+        found = read()
+        named = cast(str, getattr(found, "version", version))
+        return as_json(_with_links(found, corpus.name, named, request.path_params.get("doc_id", ""))).encode()
+
+    body = await admission_of(request).reply(request, RETRIEVER + asked, lambda _: linked())
+    if body is None:
+        return Response(status_code=CLIENT_GONE)
+    return file_response(request, body, "application/json", {"cache-control": cache_control(version)})
+
+
+def _digest(request: Request) -> str:
+    """Return a digest of a request's path and parameters, but for those that may differ from page to page."""
+    asked = [one for one in request.query_params.multi_items() if one[0] not in ("cursor", "limit", "version")]
+    return hashlib.sha256(json.dumps([request.url.path, sorted(asked)]).encode()).hexdigest()[:16]
+
+
+def _cursor(version: str, offset: int, digest: str) -> str:
+    return base64.urlsafe_b64encode(f"{version}/{offset}/{digest}".encode()).decode().rstrip("=")
+
+
+def _parse(cursor: str, digest: str) -> tuple[str, int]:
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+        version, offset, known = text.split("/")
+        place = int(offset) if offset.isdecimal() and len(offset) < 12 else -1
+    except ValueError:
+        known, version, place = "", "", -1
+    if place < 0 or not re.fullmatch(VERSION, version):
+        raise RequestError("the cursor is none of this service;", "start again without it")
+    if known != digest:
+        raise RequestError("the cursor is of a request with other parameters;", "start again without it")
+    return version, place
+
+
+def _with_links(found: BaseModel, corpus: str, version: str, doc_id: str = "") -> BaseModel:
+    """Return a reply whose parts have links."""
+    if isinstance(found, Changes):
+        links = {"gone": found.since, "added": found.version}
+        items = [_linked(item, corpus, links[item.change]) for item in found.items]
+        return found.model_copy(update={"items": items})
+    if isinstance(found, Listing):
+        return found.model_copy(update={"items": [_linked(item, corpus, version, doc_id) for item in found.items]})
+    return cast(BaseModel, _linked(found, corpus, version, doc_id))
+
+
+def _linked(item: Any, corpus: str, version: str, doc_id: str = "") -> Any:
+    base = f"/v1/corpora/{corpus}"
+    doc_id = getattr(item, "doc_id", doc_id)
+    document = f"{base}/documents/{doc_id}"
+
+    def at(path: str, **asked: object) -> str:
+        return f"{path}?{'&'.join(f'{name}={value}' for name, value in {**asked, 'version': version}.items())}"
+
+    links = {"document": at(document)}
+    if isinstance(page := getattr(item, "page", None), int):
+        links["page"] = at(f"{document}/pages/{page}.png")
+    update: dict[str, Any] = {"links": links}
+    match item:
+        case DocumentSummary():
+            links |= {"self": links.pop("document"), "pdf": at(f"{document}.pdf")}
+            links |= {name: at(f"{document}/{name}") for name in ("outline", "pages", "rows", "tables", "figures")}
+        case OutlineSection():
+            if item.page:
+                links["rows"] = at(f"{document}/rows", page=item.page)
+        case DocumentPage():
+            links |= {name: at(f"{document}/{name}", page=item.page) for name in ("rows", "tables", "figures")}
+        case BrowsedRow():
+            links["self"] = at(f"{base}/rows/{item.evidence_id}")
+            if item.modality is Modality.TABLE:
+                links["table"] = at(f"{base}/tables/{item.evidence_id}")
+            if item.figure_id:
+                links["image"] = at(f"{base}/figures/{item.figure_id}")
+                if item.modality is Modality.FIGURE:
+                    links["context"] = at(f"{base}/figures/{item.figure_id}/context")
+        case TableSummary():
+            table = f"{base}/tables/{item.evidence_id}"
+            links |= {"self": at(table), "row": at(f"{base}/rows/{item.evidence_id}")}
+            links |= {name: at(table, format=name) for name in ("csv", "html")}
+        case FigureSummary():
+            figure = f"{base}/figures/{item.figure_id}"
+            links |= {"image": at(figure), "context": at(f"{figure}/context"), "similar": at(f"{figure}/similar")}
+            if isinstance(item, FigureContext):
+                update |= {
+                    side: [_linked(row, corpus, version) for row in getattr(item, side)] for side in ("before", "after")
+                }
+                update["row"] = item.row and _linked(item.row, corpus, version)
+        case RowChange():
+            links["row"] = at(f"{base}/rows/{item.evidence_id}")
+    return item.model_copy(update=update)
+
+
+@router.get("/documents", response_model=Listing[DocumentSummary])
+async def documents(
+    request: Request,
+    corpus: Corpus,
+    source: Globs = None,
+    language: Annotated[
+        list[Annotated[str, StringConstraints(max_length=35)]] | None,
+        Query(max_length=50, description="In ISO 639-1, such as en. May be repeated: the document has one of them."),
+    ] = None,
+    contains: Contains = "",
+    sort: Annotated[
+        Sort, Query(description="By what; descending after a minus. Those without a date come last.")
+    ] = "source",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The documents of a version; ``contains`` is part of a title or source."""
+    globs = source or []
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.documents(
+            sources=globs,
+            languages=language or [],
+            contains=contains,
+            sort=sort,
+            version=held,
+            offset=offset,
+            limit=limit,
+        ),
+        GLOB * len(globs),
+    )
+
+
+@router.get("/document", response_model=DocumentInfo)
+async def document_by_source(
+    request: Request,
+    corpus: Corpus,
+    source: Annotated[str, Query(min_length=1, max_length=1024, description="The exact source, such as phones/a.pdf.")],
+    version: VersionParameter = None,
+) -> Response:
+    """The document of a source."""
+    return await _reply(request, corpus, version, lambda: corpus.contents.document_of(source, version))
+
+
+@router.get("/documents/{doc_id}", response_model=DocumentInfo)
+async def document_info(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
+    """What a version says of a document: its sources, and the number of its pages."""
+    return await _reply(request, corpus, version, lambda: corpus.contents.document(doc_id, version))
+
+
+@router.get("/documents/{doc_id}/outline", response_model=Listing[OutlineSection])
+async def outline(
+    request: Request,
+    corpus: Corpus,
+    doc_id: DocumentId,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The sections of a document, in reading order."""
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.outline(doc_id, version=held, offset=offset, limit=limit),
+    )
+
+
+@router.get("/documents/{doc_id}/pages", response_model=Listing[DocumentPage])
+async def pages(
+    request: Request,
+    corpus: Corpus,
+    doc_id: DocumentId,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The pages of a document; the printed label is known where a row stands on the page."""
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.pages(doc_id, version=held, offset=offset, limit=limit),
+    )
+
+
+@router.get("/documents/{doc_id}/rows", response_model=Listing[BrowsedRow])
+async def document_rows(
+    request: Request,
+    corpus: Corpus,
+    doc_id: DocumentId,
+    modality: Kinds = None,
+    page: OnPage = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The rows of a document, in reading order, those of whole pages last."""
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.rows(
+            doc_id, modalities=modality or [], page=page, version=held, offset=offset, limit=limit
+        ),
+    )
+
+
+@router.get("/documents/{doc_id}/tables", response_model=Listing[TableSummary])
+async def document_tables(
+    request: Request,
+    corpus: Corpus,
+    doc_id: DocumentId,
+    page: OnPage = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The tables of a document, without their cells."""
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.tables(doc_id, page=page, version=held, offset=offset, limit=limit),
+    )
+
+
+@router.get("/documents/{doc_id}/figures", response_model=Listing[FigureSummary])
+async def document_figures(
+    request: Request,
+    corpus: Corpus,
+    doc_id: DocumentId,
+    page: OnPage = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The figures of a document, each where it is placed."""
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.figures(doc_id, page=page, version=held, offset=offset, limit=limit),
+    )
+
+
+@router.get("/rows", response_model=Listing[BrowsedRow])
+async def rows(
+    request: Request,
+    corpus: Corpus,
+    modality: Kinds = None,
+    source: Globs = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The rows of all documents, by document id and in reading order."""
+    globs = source or []
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.rows(
+            modalities=modality or [], sources=globs, version=held, offset=offset, limit=limit
+        ),
+        GLOB * len(globs),
+    )
+
+
+@router.get("/rows/{evidence_id}", response_model=RowInfo)
+async def row(
+    request: Request, corpus: Corpus, evidence_id: EvidenceIdParameter, version: VersionParameter = None
+) -> Response:
+    """A row, as hits and citations name it."""
+    return await _reply(request, corpus, version, lambda: corpus.contents.row(evidence_id, version))
+
+
+@router.get("/tables", response_model=Listing[TableSummary])
+async def tables(
+    request: Request,
+    corpus: Corpus,
+    source: Globs = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The tables of all documents, without their cells."""
+    globs = source or []
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.tables(sources=globs, version=held, offset=offset, limit=limit),
+        GLOB * len(globs),
+    )
+
+
+_TEXT: dict[str, Any] = {"schema": {"type": "string"}}
+
+
+@router.get(
+    "/tables/{evidence_id}",
+    response_model=TableInfo,
+    responses={200: {"description": "The table.", "content": {"text/csv": _TEXT, "text/html": _TEXT}}},
+)
+async def table(
+    request: Request,
+    corpus: Corpus,
+    evidence_id: EvidenceIdParameter,
+    format: Annotated[  # noqa: A002 - the name of the parameter
+        Literal["json", "csv", "html"] | None,
+        Query(description="By default the first of these that Accept names, or JSON."),
+    ] = None,
+    version: VersionParameter = None,
+) -> Response:
+    """A table as JSON, CSV (RFC 4180) or HTML, its header first.
+
+    CSV has the cells as the document has them: a spreadsheet may take one that begins with ``=`` for a formula.
+    """
+    wanted = format or _accepted(request.headers.get("accept", ""))
+    if wanted == "json":
+        response = await _reply(request, corpus, version, lambda: corpus.contents.table(evidence_id, version))
+        response.headers["vary"] = "accept"
+        return response
+    found = await admission_of(request).reply(request, RETRIEVER, lambda _: corpus.contents.table(evidence_id, version))
+    if found is None:
+        return Response(status_code=CLIENT_GONE)
+    headers = {"cache-control": cache_control(version), "vary": "accept"}
+    if wanted == "csv":
+        headers["content-disposition"] = f'attachment; filename="{evidence_id}.csv"'
+        return file_response(request, _csv(found.rows).encode(), "text/csv; charset=utf-8", headers)
+    headers["content-security-policy"] = "default-src 'none'; sandbox; frame-ancestors 'none'"
+    page = f'<!doctype html><meta charset="utf-8">{as_html(found.rows, found.caption)}'
+    return file_response(request, page.encode(), "text/html; charset=utf-8", headers)
+
+
+def _accepted(accept: str) -> str:
+    types = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    named = {"application/json": "json", "text/csv": "csv", "text/html": "html"}
+    return next((named[one] for one in types if one in named), "json")
+
+
+def _csv(lines: Sequence[Sequence[str]]) -> str:
+    file = io.StringIO()
+    csv.writer(file).writerows([[cell.replace("\0", "\ufffd") for cell in line] for line in lines])
+    return file.getvalue()
+
+
+@router.get("/figures", response_model=Listing[FigureSummary])
+async def figures(
+    request: Request,
+    corpus: Corpus,
+    source: Globs = None,
+    contains: Contains = "",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The figures of all documents, each where it is placed; ``contains`` is part of a caption."""
+    globs = source or []
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.figures(
+            sources=globs, contains=contains, version=held, offset=offset, limit=limit
+        ),
+        GLOB * len(globs),
+    )
+
+
+@router.get("/figures/{figure_id}/context", response_model=Listing[FigureContext])
+async def figure_context(
+    request: Request,
+    corpus: Corpus,
+    figure_id: FigureId,
+    around: Annotated[int, Query(ge=1, le=5, description="Rows on each side.")] = 2,
+    limit: Annotated[int, Query(ge=1, le=20, description="Maximum placements.")] = 10,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The placements of a figure, each with the rows before and after it in reading order."""
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.context(figure_id, around=around, version=held, offset=offset, limit=limit),
+        RETRIEVER * limit,
+    )
+
+
+@router.get("/changes", response_model=Changes)
+async def changes(
+    request: Request,
+    corpus: Corpus,
+    since: VersionRequired,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum rows.")] = 500,
+    cursor: Cursor = None,
+    version: VersionParameter = None,
+) -> Response:
+    """The rows that are gone and added from one version to another, so that another index can follow.
+
+    Delete what is gone before storing what is added: a row whose content changed is both. The first comparison of two versions
+    reads all their rows; where that takes longer than the deadline, 503 says to ask again.
+    """
+    return await _listed(
+        request,
+        corpus,
+        version,
+        cursor,
+        limit,
+        lambda held, offset: corpus.contents.changes(since, version=held, offset=offset, limit=limit),
+        COMPARISON,
+    )

@@ -1,0 +1,55 @@
+"""What routes of corpora share: the corpus that a path names, errors and caching."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
+
+from fastapi import Depends, Request
+
+from pipeline.published.corpus import PublishedCorpus
+from query_service.access import visible
+from query_service.access_log import note_corpus
+from query_service.admission import Admission
+from query_service.errors import Problem
+from query_service.requests import CorpusName
+from schemas.errors import NotFoundError
+
+_DAY_S = 24 * 3600
+
+CLIENT_GONE = 499  # as nginx logs it; no client receives it
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "A mistake that only the corpus can see, such as a filter it doesn't know."},
+    401: {"model": Problem, "description": "A key is needed, or the one that is sent is unknown or has expired."},
+    403: {"model": Problem, "description": "The key may not ask for this."},
+    404: {"model": Problem, "description": "No such corpus, version, document, page or figure."},
+    422: {"model": Problem, "description": "The request is not well-formed."},
+    429: {"model": Problem, "description": "The key sends too many requests; Retry-After says when to go on."},
+    503: {"model": Problem, "description": "The index or the store does not answer now; try again."},
+}
+
+
+def corpora_of(request: Request) -> Mapping[str, PublishedCorpus]:
+    """Return the corpora that the caller may see, by name."""
+    return visible(request, cast(Mapping[str, PublishedCorpus], request.app.state.corpora))
+
+
+def admission_of(request: Request) -> Admission:
+    """Return what admits requests."""
+    return cast(Admission, request.app.state.admission)
+
+
+def cache_control(version: str | None, pinned: str = f"public, max-age={_DAY_S}") -> str:
+    """Return the caching of an artifact: without a version it is revalidated, since another may be live by then."""
+    return pinned if version is not None else "no-cache"
+
+
+def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
+    corpora = corpora_of(request)
+    if corpus not in corpora:
+        known = f"served here: {', '.join(corpora)}" if corpora else "none is served here"
+        raise NotFoundError(f"there is no corpus '{corpus}'; {known}")
+    note_corpus(request, corpus)
+    return corpora[corpus]
+
+
+Corpus = Annotated[PublishedCorpus, Depends(_corpus)]

@@ -1,0 +1,285 @@
+"""Agents: the Model Context Protocol, asked by the SDK's own client."""
+
+import asyncio
+import base64
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import BlobResourceContents, ContentBlock, ImageContent, TextContent, TextResourceContents
+
+from query_service.access import LOOPBACK_NETWORKS, Access, Key, KeyFile, Network, digest, key_line, new_key
+from query_service.app import create_app
+from query_service.corpora import open_app
+from schemas.answers import AnswerStarted
+from tests.query_service.fake_corpus import DOC_ID, FIGURE_ID, LIVE, FakeCorpus, Released
+from tests.query_service.live import serving
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def address(url: str) -> str:
+    return loaded(url)
+
+
+def loaded(url: str, headers: Mapping[str, str] | None = None) -> str:
+    """Return the address of the protocol once it answers."""
+    while httpx.post(f"{url}/mcp", json={}, headers=headers).status_code == 503:
+        pass
+    return f"{url}/mcp"
+
+
+def ask(
+    server: str | StdioServerParameters,
+    work: Callable[[Client], Awaitable[None]],
+    mode: Literal["auto", "legacy"] = "auto",
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(120), httpx2.AsyncClient(headers=headers) as http:
+            place = streamable_http_client(server, http_client=http) if isinstance(server, str) else server
+            async with Client(place, mode=mode) as client:
+                await work(client)
+
+    asyncio.run(run())
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> Any:
+    """Return what a tool returns, a list where that is several things; the text of an error is raised."""
+    result = await client.call_tool(tool, arguments)
+    if result.is_error:
+        (content,) = result.content
+        assert isinstance(content, TextContent)
+        raise ValueError(content.text)
+    found = [_value(content) for content in result.content]
+    return found[0] if len(found) == 1 else found
+
+
+def _value(content: ContentBlock) -> Any:
+    if isinstance(content, ImageContent):
+        assert content.mime_type == "image/png"
+        return base64.b64decode(content.data)
+    assert isinstance(content, TextContent)
+    return json.loads(content.text)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Literal["auto", "legacy"]) -> None:
+    async def work(client: Client) -> None:
+        tools = (await client.list_tools()).tools
+        assert {tool.name for tool in tools} == {"list_corpora", "search", "answer", "open_page", "open_figure"}
+        assert all(tool.description and tool.annotations and tool.annotations.read_only_hint for tool in tools)
+        assert (await call(client, "list_corpora"))["name"] == "pumps"
+        found = await call(client, "search", corpus="pumps", query="valve", k=2, modalities=["table"], sections=["Service"])
+        assert found["hits"][0]["figures"][0]["figure_id"] == FIGURE_ID
+        assert corpus.queries[-1].filters.modalities == ["table"]
+        answer = await call(client, "answer", corpus="pumps", question="valve?", documents=["pump.pdf"])
+        assert [part["type"] for part in answer["parts"]] == ["text", "figure"]
+        assert answer["citations"][0]["page"] == 3
+        assert await call(client, "open_page", corpus="pumps", doc_id=DOC_ID, page=3) == b"page"
+        pixels, about = await call(client, "open_figure", corpus="pumps", figure_id=FIGURE_ID)
+        place = {
+            "caption": "Figure 1",
+            "doc_id": DOC_ID,
+            "source": "manuals/pump.pdf",
+            "page": 4,
+            "before": [],
+            "after": [],
+        }
+        assert (pixels, about["places"]) == (b"pixels", [place])
+
+    ask(address, work, mode)
+
+
+def test_documents_are_resources(address: str) -> None:
+    async def work(client: Client) -> None:
+        document = f"inset://pumps/documents/{DOC_ID}"
+        (about,) = (await client.read_resource(document)).contents
+        assert isinstance(about, TextResourceContents)
+        assert json.loads(about.text)["sources"] == ["manuals/pump.pdf"]
+        (original,) = (await client.read_resource(f"{document}/original.pdf")).contents
+        assert isinstance(original, BlobResourceContents)
+        assert (original.mime_type, base64.b64decode(original.blob)) == ("application/pdf", b"%PDF-1.7")
+        with pytest.raises(MCPError, match="404 not_found: there is no document 0000"):
+            await client.read_resource(f"inset://pumps/documents/{'0' * 64}")
+
+    ask(address, work)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "line"),
+    [
+        (
+            "search",
+            {"corpus": "nothing", "query": "valve"},
+            "404 not_found: there is no corpus 'nothing'; served here: pumps",
+        ),
+        ("search", {"corpus": "../../metrics", "query": "valve"}, "404 not_found: there is nothing at"),
+        ("search", {"corpus": "pumps", "query": "valve", "k": 101}, "422 invalid: k: "),
+        ("search", {"corpus": "pumps", "query": "valve", "documents": ["x"] * 1001}, "422 invalid: filters.documents: "),
+        ("search", {"corpus": "pumps", "query": "busy"}, "503 unavailable: the index does not answer"),
+        ("search", {"corpus": "pumps", "query": "bug"}, "500 internal: something went wrong here"),
+        ("open_page", {"corpus": "pumps", "doc_id": DOC_ID, "page": 0}, "422 invalid: page: "),
+        ("open_page", {"corpus": "pumps", "doc_id": DOC_ID, "page": 7}, "422 unreadable: page 7 can't be drawn"),
+        ("open_page", {"corpus": "pumps", "doc_id": "x", "page": 1}, "422 invalid: doc_id: "),
+    ],
+)
+def test_an_error_is_a_line_that_an_agent_can_use(address: str, tool: str, arguments: dict[str, Any], line: str) -> None:
+    async def work(client: Client) -> None:
+        with pytest.raises(ValueError, match=r"^Error executing tool") as raised:
+            await call(client, tool, **arguments)
+        assert line in str(raised.value)
+        assert "Traceback" not in str(raised.value)
+
+    ask(address, work)
+
+
+def test_keys_hold_for_agents(corpus: FakeCorpus, tmp_path: Path) -> None:
+    made, file = new_key(), tmp_path / "keys.jsonl"
+    file.write_text(key_line(Key(name="team", sha256=digest(made), corpora=("pumps",), concurrent=1, per_minute=2)))
+    app = create_app({"pumps": corpus, "secret": FakeCorpus("secret")}, access=Access(KeyFile(file)))
+
+    async def work(client: Client) -> None:
+        with pytest.raises(ValueError, match="there is no corpus 'secret'; served here: pumps"):
+            await call(client, "search", corpus="secret", query="valve")
+        assert (await call(client, "list_corpora"))["name"] == "pumps"
+        with pytest.raises(ValueError, match="429 too_many_requests: this key may send 2 requests a minute"):
+            await call(client, "list_corpora")
+
+    with serving(app) as url:
+        sent = {"authorization": f"Bearer {made}"}
+        ask(loaded(url, sent), work, headers=sent)
+        assert httpx.post(f"{url}/mcp", json={}).status_code == 401
+
+
+@pytest.mark.parametrize("proxies", [LOOPBACK_NETWORKS, ()])
+def test_a_user_whom_a_proxy_names_is_believed_from_the_proxy_alone(corpus: FakeCorpus, proxies: Sequence[Network]) -> None:
+    async def work(client: Client) -> None:
+        assert (await call(client, "list_corpora"))["name"] == "pumps"
+
+    sent = {"x-forwarded-user": "ann"}
+    with serving(create_app({"pumps": corpus}, access=Access(header="x-forwarded-user", proxies=proxies))) as url:
+        address = loaded(url, sent)
+        if proxies:
+            ask(address, work, headers=sent)
+        else:
+            assert httpx.post(address, json={}, headers=sent).status_code == 401
+
+
+LEGACY = {"mcp-protocol-version": "2025-06-18"}
+MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "answer"}
+ACCEPT = {"accept": "application/json, text/event-stream"}
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@pytest.mark.parametrize(("headers", "meta"), [(LEGACY, {}), (MODERN, {"_meta": ENVELOPE})], ids=["legacy", "modern"])
+def test_an_answer_ends_when_the_agent_leaves(
+    address: str, corpus: FakeCorpus, headers: dict[str, str], meta: dict[str, Any]
+) -> None:
+    released = corpus.streams["slowly"] = Released(AnswerStarted(version=LIVE, preset="extractive"))
+    arguments = {"corpus": "pumps", "question": "slowly"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "answer", "arguments": arguments, **meta}}
+
+    async def leave() -> None:
+        async with httpx.AsyncClient(timeout=None) as http:
+            asked = asyncio.create_task(http.post(address, json=body, headers={**ACCEPT, **headers}))
+            while not corpus.answer_queries:
+                await asyncio.sleep(0)
+            asked.cancel()
+            await asyncio.wait([asked])
+
+    asyncio.run(leave())
+    assert released.has_stopped.wait(30)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"[" * 50_000,
+        b'{"jsonrpc": "2.0", "id": 1' + b"0" * 5_000 + b', "method": "ping"}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": [1]}}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {}}',
+        b"x" * 200_000,
+    ],
+)
+@pytest.mark.parametrize("headers", [{}, LEGACY, MODERN])
+def test_what_is_no_request_of_the_protocol_harms_nothing(address: str, body: bytes, headers: dict[str, str]) -> None:
+    sent = {"content-type": "application/json", **ACCEPT, **headers}
+    assert httpx.post(address, content=body, headers=sent).status_code < 500
+    assert httpx.post(address, content=body).status_code < 500
+
+
+def test_a_request_of_a_page_elsewhere_is_refused(address: str) -> None:
+    assert httpx.post(address, json={}, headers={"host": "evil.example"}).status_code == 400
+    assert httpx.get(address).status_code == 405
+
+
+async def _reads(client: Client) -> None:
+    """Do what an agent does with the small corpus."""
+    shown = await call(client, "list_corpora")
+    assert (shown["name"], shown["documents"]) == ("manuals", 2)
+    found = await call(client, "search", corpus="manuals", query="water pump figure", k=5)
+    hit = next(hit for hit in found["hits"] if hit["figures"])
+    where = {"corpus": "manuals", "version": found["version"]}
+    page = await call(client, "open_page", doc_id=hit["doc_id"], page=hit["page"], **where)
+    figure, about = await call(client, "open_figure", figure_id=hit["figures"][0]["figure_id"], **where)
+    place = about["places"][0]
+    assert (place["caption"], place["source"]) == (hit["figures"][0]["caption"], hit["source"])
+    assert place["before"] or place["after"]
+    assert page[:8] == figure[:8] == b"\x89PNG\r\n\x1a\n"
+    answer = await call(client, "answer", corpus="manuals", question="How is the water pump serviced?")
+    assert answer["parts"]
+    assert answer["citations"][0]["page_link"].startswith("/v1/corpora/manuals/documents/")
+    documents = {resource.name: resource.uri for resource in (await client.list_resources()).resources}
+    assert documents.keys() == {"pump.pdf", "winch.pdf"}
+    (described,) = (await client.read_resource(documents["pump.pdf"])).contents
+    assert isinstance(described, TextResourceContents)
+    assert json.loads(described.text)["outline"]
+    (original,) = (await client.read_resource(f"{documents['pump.pdf']}/original.pdf")).contents
+    assert isinstance(original, BlobResourceContents)
+    assert base64.b64decode(original.blob).startswith(b"%PDF")
+
+
+@pytest.mark.slow
+def test_an_agent_reads_a_corpus_over_http(refreshed_once: Path) -> None:
+    with serving(open_app([str(refreshed_once / "corpora" / "manuals.yaml")])) as url:
+        ask(loaded(url), _reads)
+
+
+@pytest.mark.slow
+def test_an_agent_reads_a_corpus_by_standard_input(refreshed_once: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("INSET")}
+    path = os.pathsep.join([str(ROOT), str(ROOT / "clients" / "python")])
+    corpus = str(refreshed_once / "corpora" / "manuals.yaml")
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "cli.main", "mcp", corpus], env={**env, "PYTHONPATH": path}
+    )
+    ask(server, _reads)
+
+
+@pytest.mark.slow
+def test_an_agent_reads_a_service_elsewhere_by_standard_input(refreshed_once: Path, tmp_path: Path) -> None:
+    made, file = new_key(), tmp_path / "keys.jsonl"
+    file.write_text(key_line(Key(name="team", sha256=digest(made), corpora=("*",))))
+    app = open_app([str(refreshed_once / "corpora" / "manuals.yaml")], access=Access(KeyFile(file)))
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "INSET_KEY": made}
+    with serving(app) as url:
+        server = StdioServerParameters(command=sys.executable, args=["-m", "inset_client.mcp", url], env=env)
+        ask(server, _reads)

@@ -67,6 +67,7 @@ from query_service.guard import REFERENCE_POLICY, Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.metrics import Metrics, metrics_of
 from query_service.requests import (
+    A_VERSION,
     DEPRECATED,
     AnswerRequest,
     BoxText,
@@ -78,7 +79,7 @@ from query_service.requests import (
     VersionParameter,
     parse_box,
 )
-from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control, corpora_of
+from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control, corpora_of, example
 from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of
 from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import AnswerFinished, AnswerResult
@@ -167,13 +168,19 @@ def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]
     return found
 
 
+_A_PRESET = preset_info(packaged()["hybrid"]).model_dump(mode="json")
+
 _listing = APIRouter(responses={code: ERRORS[code] for code in (401, 403, 429)})
 _operations = APIRouter()
 _v1 = APIRouter(prefix="/v1/corpora", responses=ERRORS)
 _questions = APIRouter(prefix="/v1/corpora", responses=ERRORS, route_class=QuestionRoute)
 
 
-@_listing.get("/v1/corpora", tags=["corpora"])
+@_listing.get(
+    "/v1/corpora",
+    tags=["corpora"],
+    responses=example([{"name": "handbooks", "version": A_VERSION, "documents": 120, "pages": 8400, "rows": 31000}]),
+)
 def corpora(request: Request) -> list[CorpusOverview]:
     """A summary of every corpus; ``problem`` says why one can't be searched now."""
     return [_overview(corpus) for corpus in corpora_of(request).values()]
@@ -185,7 +192,7 @@ def overview(corpus: Corpus) -> CorpusOverview:
     return corpus.overview()
 
 
-@_listing.get("/v1/presets", tags=["corpora"])
+@_listing.get("/v1/presets", tags=["corpora"], responses=example([_A_PRESET]))
 def packaged_presets() -> list[PresetInfo]:
     """The packaged retrieval presets, the default first; a corpus may have more, and may lack what some need."""
     return [preset_info(preset) for preset in packaged().values()]
@@ -387,7 +394,7 @@ def _pdf(request: Request, body: bytes, file_name: str, version: str | None) -> 
     return file_response(request, body, "application/pdf", headers, ranges=True)
 
 
-@_operations.get("/healthz", tags=["operations"])
+@_operations.get("/healthz", tags=["operations"], responses=example({"status": "up"}))
 async def healthz() -> Health:
     """The process is up; index and store are not checked."""
     return Health()
@@ -396,7 +403,10 @@ async def healthz() -> Health:
 @_operations.get(
     "/readyz",
     tags=["operations"],
-    responses={503: {"model": Readiness, "description": "Not every corpus can be searched."}},
+    responses={
+        **example({"ready": True, "reasons": {}}),
+        503: {"model": Readiness, "description": "Not every corpus can be searched."},
+    },
 )
 def readyz(request: Request, response: Response) -> Readiness:
     """Whether every corpus has a live version that can be searched; each is searched every few seconds at most."""

@@ -22,7 +22,10 @@ router = APIRouter(prefix="/v1/corpora/{corpus}", responses=ERRORS, tags=["quest
 class SearchesRequest(BaseModel):
     """Searches to run one after another."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"searches": [{"query": "oil filter"}, {"query": "torque", "k": 3}]}]},
+    )
 
     searches: list[SearchRequest] = Field(
         min_length=1,

@@ -87,7 +87,7 @@ router = APIRouter(
     METRICS,
     tags=["operations"],
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": "inset_requests_waiting 0.0"}}}},
 )
 def metrics(request: Request) -> Response:
     """Metrics of this process for Prometheus: to this machine, and to keys with ``metrics: true``."""

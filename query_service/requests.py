@@ -46,6 +46,8 @@ def _visible(text: str) -> str:
 
 
 _DIGEST = r"^[0-9a-f]{64}$"
+_A_DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+A_VERSION = "20260301T061502Z-1a2b3c4d"
 VERSION = r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}$"
 
 
@@ -65,15 +67,27 @@ def parse_box(text: str) -> Box:
     return x0, y0, x1, y1
 
 
-CorpusName = Annotated[str, PathParameter(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-DocumentId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the PDF, in hex.")]
-FigureId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the figure's pixels, in hex.")]
-PageNumber = Annotated[int, PathParameter(ge=1, le=100_000, description="From 1.")]
+CorpusName = Annotated[str, PathParameter(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=["handbooks"])]
+DocumentId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the PDF, in hex.", examples=[_A_DIGEST])]
+FigureId = Annotated[
+    str, PathParameter(pattern=_DIGEST, description="SHA-256 of the figure's pixels, in hex.", examples=[_A_DIGEST])
+]
+PageNumber = Annotated[int, PathParameter(ge=1, le=100_000, description="From 1.", examples=[12])]
 VersionName = Annotated[str, StringConstraints(pattern=VERSION)]
-VersionParameter = Annotated[str | None, QueryParameter(pattern=VERSION, description="A version; the live one by default.")]
-VersionRequired = Annotated[str, QueryParameter(pattern=VERSION, description="An earlier version, or a later one.")]
+VersionParameter = Annotated[
+    str | None,
+    QueryParameter(pattern=VERSION, description="A version; the live one by default.", examples=[A_VERSION]),
+]
+VersionRequired = Annotated[
+    str, QueryParameter(pattern=VERSION, description="An earlier version, or a later one.", examples=[A_VERSION])
+]
 EvidenceIdParameter = Annotated[
-    str, PathParameter(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", description="The id of a row.")
+    str,
+    PathParameter(
+        pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        description="The id of a row.",
+        examples=["1b4db7eb-4057-5ddf-91e0-36dec72071f5"],
+    ),
 ]
 Question = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=QUERY_LIMIT), AfterValidator(_visible)
@@ -156,7 +170,10 @@ class SearchRequest(_Body):
     """
 
     # That one of query and picture is required stays prose: of an anyOf, generators of clients keep the alternatives alone.
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"query": "oil filter", "k": 10, "filters": {"sources": ["pumps/**"]}}]},
+    )
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=QUERY_LIMIT), AfterValidator(_visible)] = (
         Field("", description="In plain words; optional where there is a picture.")
@@ -219,7 +236,9 @@ class SearchRequest(_Body):
 class AnswerRequest(_Body):
     """What to answer."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"question": "How is the oil filter replaced?"}]}
+    )
 
     question: Question
     answer: PresetName | None = Field(

@@ -28,6 +28,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
+def example(value: Any, media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
+    """Return the responses of an operation with an example of its success; those with parameters have examples of these."""
+    return {200: {"content": {media_type: {"example": value}}}}
+
+
 def corpora_of(request: Request) -> Mapping[str, PublishedCorpus]:
     """Return the corpora that the caller may see, by name."""
     return visible(request, cast(Mapping[str, PublishedCorpus], request.app.state.corpora))

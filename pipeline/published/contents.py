@@ -285,19 +285,22 @@ class PublishedContents:
         """
         with self._versions.opened(version) as opened:
             table = opened.tagged_figures
+            fits = np.ones(table.num_rows, bool)
             if doc_id is not None:
                 opened.require(doc_id)
-                table = table.filter(pc.equal(table.column("doc_id"), pa.scalar(doc_id)))
+                fits &= pc.equal(table.column("doc_id"), pa.scalar(doc_id)).to_numpy()
             if page is not None:
-                table = table.filter(pc.equal(table.column("page"), pa.scalar(page, pa.int32())))
+                fits &= pc.equal(table.column("page"), pa.scalar(page, pa.int32())).to_numpy()
             if sources:
                 catalogue = self._catalogue(opened)
                 wanted = pa.array(catalogue.doc_ids).filter(pa.array(catalogue.fitting(sources)))
-                table = table.filter(pc.is_in(table.column("doc_id"), wanted))
+                fits &= pc.is_in(table.column("doc_id"), wanted).to_numpy()
             if contains:
-                table = table.filter(pc.match_substring(table.column("caption"), contains, ignore_case=True))
-            found = [FigureSummary(**_figure(opened, row)) for row in table.slice(offset, limit).to_pylist()]
-            return Listing(version=opened.version, total=table.num_rows, items=found)
+                fits &= _holding(table.column("caption"), contains)
+            numbers = np.flatnonzero(fits)
+            rows = table.take(numbers[offset : offset + limit]).to_pylist()
+            found = [FigureSummary(**_figure(opened, row)) for row in rows]
+            return Listing(version=opened.version, total=len(numbers), items=found)
 
     def context(
         self, figure_id: str, *, around: int = 2, version: str | None = None, offset: int = 0, limit: int = 50
@@ -412,6 +415,8 @@ class _Catalogue:
                 "figures": pa.array(counts[Modality.FIGURE]),
             }
         )
+        self._flat = [source for doc_id in self.doc_ids for source in opened.sources[doc_id]]
+        self._owners = np.repeat(np.arange(len(self.doc_ids)), [len(opened.sources[doc_id]) for doc_id in self.doc_ids])
         self.ordered = functools.cache(self._ordered)
 
     def number(self, doc_id: str) -> int:
@@ -433,20 +438,17 @@ class _Catalogue:
 
     def fitting(self, sources: Sequence[str]) -> NDArray[np.bool_]:
         """Return which documents have a source that fits one of some globs; all without globs."""
-        if not sources:
-            return np.ones(len(self.doc_ids), bool)
-        fits = re.compile("|".join(translate(glob) for glob in sources)).match
-        return np.fromiter((any(map(fits, self._sources[doc_id])) for doc_id in self.doc_ids), bool, len(self.doc_ids))
+        found = np.full(len(self.doc_ids), not sources)
+        if sources:
+            fits = re.compile("|".join(translate(glob) for glob in sources)).match
+            fitting = (fits(source) is not None for source in self._flat)
+            found[self._owners[np.fromiter(fitting, bool, len(self._flat))]] = True
+        return found
 
     def named(self, contains: str) -> NDArray[np.bool_]:
         """Return which documents have a text in their title or a source, in any case."""
-        titled = cast(
-            "pa.ChunkedArray[Any]", pc.match_substring(self.documents.column("title"), contains, ignore_case=True)
-        )
-        found: NDArray[np.bool_] = titled.fill_null(pa.scalar(False)).to_numpy().copy()
-        wanted = contains.casefold()
-        for place in np.flatnonzero(~found):
-            found[place] = any(wanted in source.casefold() for source in self._sources[self.doc_ids[place]])
+        found = _holding(self.documents.column("title"), contains)
+        found[self._owners[_holding(pa.chunked_array([pa.array(self._flat, pa.string())]), contains)]] = True
         return found
 
     def rows(self, modalities: Sequence[Modality], documents: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -470,6 +472,12 @@ class _Catalogue:
 
 _SECTIONED = ("evidence_id", "doc_id", "title", "section_path", "modality", "page", "regions", "page_labels")
 _PAGED = ("modality", "regions", "page_labels")
+
+
+def _holding(texts: "pa.ChunkedArray[Any]", contains: str) -> NDArray[np.bool_]:
+    """Return which texts have a part, in any case."""
+    found = cast("pa.ChunkedArray[Any]", pc.match_substring(texts, contains, ignore_case=True))
+    return cast(NDArray[np.bool_], found.fill_null(pa.scalar(False)).to_numpy().copy())
 
 
 def _place(opened: OpenVersion) -> str:

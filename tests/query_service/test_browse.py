@@ -1,0 +1,272 @@
+"""What is in a corpus, as a downstream team reads it: lists to their end, by links, and from version to version."""
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped] # it has none
+import pytest
+from fastapi.testclient import TestClient
+
+from pipeline.corpus.workspace import open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.run import refresh
+from query_service.access import Access, Key, KeyFile, digest, key_line
+from query_service.app import create_app
+from schemas.evidence import Modality
+from tests.manuals import write_manual
+from tests.pipeline.conftest import refreshed_once
+from tests.query_service.fake_corpus import FakeCorpus, client_of
+
+__all__ = ["refreshed_once"]
+
+BASE = "/v1/corpora/manuals"
+ABSENT = "20200101T000000Z-00000000"
+
+
+@pytest.fixture(scope="module")
+def corpus(refreshed_once: Path) -> Iterator[PublishedCorpus]:
+    published = PublishedCorpus(open_workspace(str(refreshed_once / "corpora" / "manuals.yaml")))
+    yield published
+    published.close()
+
+
+@pytest.fixture(scope="module")
+def client(corpus: PublishedCorpus) -> TestClient:
+    return client_of(create_app({"manuals": corpus}))
+
+
+def _all(client: TestClient, path: str, **asked: Any) -> list[dict[str, Any]]:
+    """Return all items of a list, one a page."""
+    items: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = client.get(BASE + path, params={"limit": 1, **asked, **cursor}).json()
+        items += page["items"]
+        if page["next"] is None:
+            assert len(items) == page["total"]
+            return items
+        cursor = {"cursor": page["next"]}
+
+
+def _sources(client: TestClient, **asked: Any) -> list[str]:
+    return [item["sources"][0] for item in _all(client, "/documents", **asked)]
+
+
+class TestDocuments:
+    def test_they_are_sorted_either_way(self, client: TestClient) -> None:
+        assert _sources(client) == ["pump.pdf", "winch.pdf"]
+        assert _sources(client, sort="-source") == ["winch.pdf", "pump.pdf"]
+        assert _sources(client, sort="-date") == _sources(client, sort="date") == ["winch.pdf", "pump.pdf"]
+
+    @pytest.mark.parametrize(
+        ("asked", "found"),
+        [
+            ({"source": "w*.pdf"}, ["winch.pdf"]),
+            ({"source": ["w*", "pump.*"]}, ["pump.pdf", "winch.pdf"]),
+            ({"contains": "WATER"}, ["pump.pdf"]),
+            ({"contains": "winch.p"}, ["winch.pdf"]),
+            ({"language": "EN"}, ["pump.pdf", "winch.pdf"]),
+            ({"language": "de"}, []),
+            ({"source": "x*"}, []),
+        ],
+    )
+    def test_filters_narrow_them(self, client: TestClient, asked: dict[str, Any], found: list[str]) -> None:
+        assert _sources(client, **asked) == found
+
+    def test_one_is_found_by_id_and_by_source(self, client: TestClient) -> None:
+        (listed,) = _all(client, "/documents", source="winch.pdf")
+        named = client.get(f"{BASE}/document", params={"source": "winch.pdf"}).json()
+        assert client.get(listed["links"]["self"]).json() == named
+        assert named | {"version": None} == listed | {"version": None}
+        assert (named["title"], named["date"], named["pages"]) == ("Steel Winch manual", "2024-03-01", 2)
+        assert client.get(f"{BASE}/document", params={"source": "WINCH.pdf"}).status_code == 404
+
+    def test_counts_are_those_of_its_lists(self, client: TestClient) -> None:
+        for document in _all(client, "/documents"):
+            for kind in ("rows", "tables"):
+                assert client.get(document["links"][kind]).json()["total"] == document[kind]
+
+
+class TestParts:
+    def test_pages_count_what_stands_on_them(self, client: TestClient) -> None:
+        document = client.get(f"{BASE}/documents").json()["items"][0]
+        for page in client.get(document["links"]["pages"]).json()["items"]:
+            on = client.get(page["links"]["rows"]).json()
+            assert on["total"] == page["rows"] > 0
+            assert all(page["page"] in {region["page"] for region in row["regions"]} for row in on["items"])
+
+    def test_the_outline_has_every_section_of_the_rows(self, client: TestClient) -> None:
+        document = client.get(f"{BASE}/documents").json()["items"][0]
+        rows = client.get(document["links"]["rows"]).json()["items"]
+        sections = client.get(document["links"]["outline"]).json()["items"]
+        assert {tuple(row["section_path"]) for row in rows} == {tuple(section["path"]) for section in sections}
+        assert sum(section["rows"] for section in sections) == len(rows)
+
+    def test_rows_of_all_documents_are_those_of_each(self, client: TestClient) -> None:
+        each = [
+            row for document in _all(client, "/documents") for row in client.get(document["links"]["rows"]).json()["items"]
+        ]
+        every = _all(client, "/rows")
+        assert {row["evidence_id"]: row for row in each} == {row["evidence_id"]: row for row in every}
+        only = _all(client, "/rows", modality="figure", source="winch*")
+        assert only == [row for row in every if row["modality"] == "figure" and row["source"] == "winch.pdf"] != []
+
+    def test_a_row_that_a_hit_names_is_there(self, client: TestClient) -> None:
+        hit = client.post(f"{BASE}/search", json={"query": "steel winch", "k": 1}).json()["hits"][0]
+        row = client.get(f"{BASE}/rows/{hit['evidence_id']}").json()
+        assert all(row[name] == hit[name] for name in row.keys() & hit.keys())
+        assert client.get(f"{BASE}/rows/{'0' * 8}-0000-0000-0000-{'0' * 12}").status_code == 404
+        assert client.get(f"{BASE}/tables/{hit['evidence_id']}").status_code == 404
+
+    def test_a_figure_has_its_neighbours(self, client: TestClient) -> None:
+        figures = _all(client, "/figures")
+        assert len(figures) == 4
+        assert _all(client, "/figures", contains="WINCH seen from side 2") == [
+            figure for figure in figures if (figure["source"], figure["page"]) == ("winch.pdf", 2)
+        ]
+        for figure in figures:
+            (placed,) = client.get(figure["links"]["context"], params={"around": 1}).json()["items"]
+            rows = client.get(f"{BASE}/documents/{figure['doc_id']}/rows").json()["items"]
+            place = rows.index(placed["row"])
+            assert placed["row"]["figure_id"] == figure["figure_id"]
+            assert placed["before"] == rows[max(0, place - 1) : place]
+            assert placed["after"] == rows[place + 1 : place + 2]
+
+    def test_every_link_leads_somewhere(self, client: TestClient) -> None:
+        lists = ["/documents", "/rows", "/tables", "/figures"]
+        links = {link for path in lists for item in _all(client, path) for link in item["links"].values()}
+        assert len(links) > 20
+        assert {client.get(link).status_code for link in links} == {200}
+
+
+class TestLists:
+    def test_a_cursor_holds_its_version_and_filters(self, client: TestClient) -> None:
+        page = client.get(f"{BASE}/documents", params={"limit": 1}).json()
+        for wrong in ({"sort": "-source"}, {"version": ABSENT}, {"cursor": "AAAA"}, {"cursor": page["next"][:-2]}):
+            response = client.get(f"{BASE}/documents", params={"cursor": page["next"], **wrong})
+            assert (response.status_code, response.headers["content-type"]) == (400, "application/problem+json"), wrong
+        assert client.get(f"{BASE}/rows", params={"cursor": page["next"]}).status_code == 400
+        same = {"cursor": page["next"], "version": page["version"], "limit": 200}
+        assert len(client.get(f"{BASE}/documents", params=same).json()["items"]) == 1
+
+    @pytest.mark.parametrize(
+        "asked", ["limit=0", "limit=201", "sort=colour", "cursor=%00", "contains=" + "x" * 201, "version=1"]
+    )
+    def test_parameters_are_bounded(self, client: TestClient, asked: str) -> None:
+        assert client.get(f"{BASE}/documents?{asked}").status_code == 422
+
+    def test_an_unchanged_list_is_not_sent_again(self, client: TestClient) -> None:
+        first = client.get(f"{BASE}/documents")
+        again = client.get(f"{BASE}/documents", headers={"if-none-match": first.headers["etag"]})
+        assert (again.status_code, again.content, first.headers["cache-control"]) == (304, b"", "no-cache")
+        assert client.get(f"{BASE}/documents", params={"version": ABSENT}).status_code == 404
+
+    def test_a_key_sees_the_contents_of_its_corpora_alone(self, corpus: PublishedCorpus, tmp_path: Path) -> None:
+        keys = tmp_path / "keys"
+        keys.write_text(key_line(Key(name="team", sha256=digest("k"), corpora=("pumps",))) + "\n")
+        client = client_of(create_app({"manuals": corpus, "pumps": FakeCorpus("pumps")}, access=Access(KeyFile(keys))))
+        for path in ("documents", "rows", "changes?since=" + ABSENT):
+            assert client.get(f"{BASE}/{path}").status_code == 401
+            assert client.get(f"{BASE}/{path}", headers={"x-api-key": "k"}).status_code == 404
+
+
+def test_a_table_is_json_csv_or_html(client: TestClient, monkeypatch: pytest.MonkeyPatch, corpus: PublishedCorpus) -> None:
+    cells = [["Key", "Does, or"], ["7", '<b>turns</b>\n"on"']]
+    row = corpus.contents.rows(limit=1).items[0].model_copy(update={"modality": Modality.TABLE, "rows": cells})
+    info = corpus.contents.row(row.evidence_id).model_copy(update={"modality": Modality.TABLE, "rows": cells})
+    monkeypatch.setattr(corpus.contents, "row", lambda *_: info)
+    path = f"{BASE}/tables/{row.evidence_id}"
+    assert client.get(path).json()["rows"] == cells
+    for sent in (client.get(path, params={"format": "csv"}), client.get(path, headers={"accept": "text/csv"})):
+        assert sent.headers["content-type"].startswith("text/csv")
+        assert list(csv.reader(io.StringIO(sent.text))) == cells
+    page = client.get(path, headers={"accept": "text/html,*/*"})
+    assert "<td>&lt;b&gt;turns&lt;/b&gt;<br>" in page.text
+    assert "sandbox" in page.headers["content-security-policy"]
+
+
+def test_another_index_follows_from_version_to_version(refreshed_once: Path, tmp_path: Path) -> None:
+    shutil.copytree(refreshed_once, tmp_path, dirs_exist_ok=True)
+    workspace = open_workspace(str(tmp_path / "corpora" / "manuals.yaml"))
+    corpus = PublishedCorpus(workspace)
+    client = client_of(create_app({"manuals": corpus}))
+    index = {row["evidence_id"]: row["text"] for row in _all(client, "/rows")}
+    first = client.get(f"{BASE}/documents", params={"limit": 1}).json()
+    (tmp_path / "pdfs" / "pump.pdf").unlink()
+    write_manual(tmp_path / "pdfs" / "hoist.pdf", "chain hoist", seed=3)
+    shutil.copy(
+        tmp_path / "pdfs" / "winch.pdf", tmp_path / "pdfs" / "another.pdf"
+    )  # its rows stay, with another first source
+    assert refresh(workspace).published
+    changes = _all(client, "/changes", since=first["version"])
+    for change in changes:
+        if change["change"] == "gone":
+            del index[change["evidence_id"]]
+        else:
+            row = client.get(change["links"]["row"]).json()
+            index[row["evidence_id"]] = row["text"]
+    assert index == {row["evidence_id"]: row["text"] for row in _all(client, "/rows")}
+    kinds = {change["evidence_id"]: set[str]() for change in changes}
+    for change in changes:
+        kinds[change["evidence_id"]].add(change["change"])
+    assert {"gone", "added"} in kinds.values()
+    assert client.get(f"{BASE}/changes", params={"since": ABSENT}).status_code == 404
+    # A list that was begun goes on in its version.
+    rest = client.get(f"{BASE}/documents", params={"cursor": first["next"]}).json()
+    assert (rest["version"], [item["sources"] for item in rest["items"]]) == (first["version"], [["winch.pdf"]])
+    corpus.close()
+
+
+class TestManySearches:
+    def test_each_has_a_result_or_a_problem(self, client: TestClient) -> None:
+        searches = [{"query": "winch", "k": 1}, {"query": "winch", "preset": "none"}, {"query": "x", "version": ABSENT}]
+        sent = client.post(f"{BASE}/searches", json={"searches": searches})
+        alone = client.post(f"{BASE}/search", json=searches[0]).json()
+        found = sent.json()["results"]
+        assert found[0] == {"result": alone, "problem": None}
+        assert [one["problem"]["status"] for one in found[1:]] == [400, 404]
+
+    def test_they_are_bounded(self, client: TestClient) -> None:
+        for searches in ([], [{"query": "winch"}] * 21, [{"query": ""}]):
+            assert client.post(f"{BASE}/searches", json={"searches": searches}).status_code == 422
+
+
+def test_mode_is_deprecated(client: TestClient) -> None:
+    old = client.post(f"{BASE}/search", json={"query": "winch", "mode": "bm25"})
+    new = client.post(f"{BASE}/search", json={"query": "winch", "preset": "bm25"})
+    assert old.json() == new.json()
+    assert old.headers["deprecation"].startswith("@")
+    assert "deprecation" not in new.headers
+    schema = client.get("/openapi.json").json()["components"]["schemas"]["SearchRequest"]
+    assert schema["properties"]["mode"]["deprecated"] is True
+
+
+def test_every_operation_has_an_example_that_is_valid(client: TestClient) -> None:
+    api = client.get("/openapi.json").json()
+
+    def check(schema: dict[str, Any], example: Any) -> None:
+        jsonschema.Draft202012Validator({**schema, "components": api["components"]}).validate(example)
+
+    for path, methods in api["paths"].items():
+        for operation in methods.values():
+            examples = 0
+            for parameter in operation.get("parameters", []):
+                for example in parameter["schema"].get("examples", []):
+                    check(parameter["schema"], example)
+                    examples += 1
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                name = content["schema"]["$ref"].rpartition("/")[2]
+                given = api["components"]["schemas"][name]["examples"]
+                for example in given:
+                    check(content["schema"], example)
+                assert given
+            for content in operation["responses"]["200"].get("content", {}).values():
+                if "example" in content:
+                    check(content["schema"], json.loads(json.dumps(content["example"])))
+                    examples += 1
+            assert examples, path

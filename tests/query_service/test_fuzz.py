@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = 60
 HEADERS = {"host": "localhost"}
-WELL_FORMED = re.compile("[0-9a-f]{64}|[a-z][a-z0-9_]{0,39}")
+WELL_FORMED = re.compile("[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[a-z][a-z0-9_]{0,39}")
 DOCUMENT = json.loads((GOLDEN / "openapi.json").read_text(encoding="utf-8"))
 ASKS = {
     f"{method} {path}": bool(operation.get("parameters") or operation.get("requestBody"))
@@ -56,7 +56,12 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
     app = create_app({"manuals": corpus})
     schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers=HEADERS)
     hit = next(hit for hit in corpus.search(Query("steel winch", k=50)).hits if hit.figure_refs)
-    known = {"corpus": "manuals", "doc_id": hit.doc_id, "figure_id": hit.figure_refs[0]}
+    known = {
+        "corpus": "manuals",
+        "doc_id": hit.doc_id,
+        "figure_id": hit.figure_refs[0],
+        "evidence_id": hit.evidence_id,
+    }
 
     @schema.hook
     def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
@@ -67,10 +72,19 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
         return path_parameters
 
     @schema.hook
+    def map_query(_context: Any, query: Any) -> Any:
+        # A cursor that no reply has given is refused, and rightly.
+        if query and mode is GenerationMode.POSITIVE:
+            query.pop("cursor", None)
+        return query
+
+    @schema.hook
     def map_body(_context: Any, body: Any) -> Any:
         # A preset that isn't there, steps over vectors that this version lacks, and globs that fit no source are refused, and
         # rightly; what is wrong about a body must stay in it.
-        if isinstance(body, dict) and mode is GenerationMode.POSITIVE:
+        if isinstance(body, dict) and mode is GenerationMode.POSITIVE and isinstance(body.get("searches"), list):
+            body["searches"] = [map_body(_context, each) for each in body["searches"]]
+        elif isinstance(body, dict) and mode is GenerationMode.POSITIVE:
             if isinstance(body.get("filters"), dict) and body["filters"].get("sources"):
                 body["filters"]["sources"] = ["*.pdf"]
             body.update({name: ALWAYS[0] for name in ("preset", "mode") if isinstance(body.get(name), str)})

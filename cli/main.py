@@ -871,30 +871,45 @@ def serve(
             help="Pages of this origin may call the service, such as https://example.org. May be repeated.",
         ),
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that answer; one core each.")] = 1,
+    redis: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="INSET_REDIS",
+            help="A Redis, such as redis://localhost:6379/0, that counts the requests of keys for all workers and hosts.",
+        ),
+    ] = None,
     log_questions: Annotated[bool, typer.Option("--log-questions", help="Log the text of questions.")] = False,
     slow: Annotated[float, typer.Option(min=0, help="Seconds above which a request is logged as slow.")] = 5.0,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
-    from query_service.access import access_of, origins_of
-    from query_service.access_log import LogOptions
-    from query_service.corpora import open_app
-    from query_service.hosts import trusted
     from query_service.serve import serve as serve_app
+    from query_service.workers import ServiceOptions, serve_workers
 
-    access = access_of(host, keys=keys, header=trusted_header, proxies=trusted_proxy or [], is_open=open_to_all)
-    served = open_app(
-        corpora or [],
-        trusted(host, allow_host or []),
+    options = ServiceOptions(
+        corpora=corpora or [],
+        host=host,
+        allow_hosts=allow_host or [],
         max_price=max_price,
         deadline_s=deadline,
-        access=access,
-        logs=LogOptions(slow, log_questions),
-        origins=origins_of(cors_origin or []),
+        keys=keys,
+        trusted_header=trusted_header,
+        trusted_proxies=trusted_proxy or [],
+        is_open=open_to_all,
+        redis=redis,
+        origins=cors_origin or [],
+        slow_s=slow,
+        log_questions=log_questions,
     )
+    served = options.open()
     if as_json:
         print_json({"address": f"http://{host}:{port}/"})
-    serve_app(served, host=host, port=port)
+    if workers == 1:
+        serve_app(served, host=host, port=port)
+    else:
+        serve_workers(workers, options, port)
 
 
 @app.command()

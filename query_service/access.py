@@ -31,6 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import DEFAULT_K
 from query_service.errors import HTTP_CODES, error_response
+from query_service.rate_limits import RateLimits, SharedRateLimits
 from schemas.errors import UserError
 from schemas.retrieval import Query
 
@@ -200,6 +201,7 @@ class Access:
         header: Name of the header in which a proxy names the user; None: no proxy does. Its users see every corpus.
         proxies: Addresses from which the header is believed.
         clock: Returns seconds since the epoch.
+        limits: Counts the requests of keys; in this process where None.
     """
 
     def __init__(
@@ -209,8 +211,10 @@ class Access:
         header: str | None = None,
         proxies: Sequence[Network] = LOOPBACK_NETWORKS,
         clock: Callable[[], float] = time.time,
+        limits: RateLimits | None = None,
     ) -> None:
         self._keys, self._header, self._proxies, self._clock = keys, header, proxies, clock
+        self.limits = limits or RateLimits()
 
     @property
     def is_open(self) -> bool:
@@ -310,12 +314,14 @@ def _is_in(scope: Scope, networks: Sequence[Network]) -> bool:
 
 
 class AccessControl:
-    """ASGI middleware that refuses requests of the unknown, and those beyond the limits of a key. Limits hold in this process."""
+    """ASGI middleware that refuses requests of the unknown, and those beyond the limits of a key.
 
-    def __init__(self, app: ASGIApp, access: Access, clock: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._access, self._clock = app, access, clock
+    Requests at once are counted in this process, requests a minute by ``Access.limits``.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
         self._working: Counter[str] = Counter()
-        self._allowance: dict[str, tuple[float, float]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -329,7 +335,7 @@ class AccessControl:
             caller = self._access.caller(scope)
             scope.setdefault("state", {})[_CALLER] = caller
             if caller is not NOBODY and scope["path"] != MCP:  # whose tools send requests that are counted
-                self._admit(caller.key)
+                await self._admit(caller.key)
                 key = caller.key
         except HTTPException as error:
             code = HTTP_CODES[error.status_code]
@@ -345,20 +351,14 @@ class AccessControl:
         finally:
             self._working[key.name] -= 1
 
-    def _admit(self, key: Key | None) -> None:
+    async def _admit(self, key: Key | None) -> None:
         """Count a request against the limits of its key, which all keys of one name share."""
         if key is None:
             return
         if key.concurrent is not None and self._working[key.name] >= key.concurrent:
             raise _too_many(f"this key may have {key.concurrent} requests at once", 1)
-        if key.per_minute is not None:
-            now = self._clock()
-            left, then = self._allowance.get(key.name, (float(key.per_minute), now))
-            left = min(key.per_minute, left + (now - then) * key.per_minute / 60)
-            if left < 1:
-                self._allowance[key.name] = left, now
-                raise _too_many(f"this key may send {key.per_minute} requests a minute", (1 - left) * 60 / key.per_minute)
-            self._allowance[key.name] = left - 1, now
+        if key.per_minute is not None and (wait_s := await self._access.limits.wait_s(key.name, key.per_minute)):
+            raise _too_many(f"this key may send {key.per_minute} requests a minute", wait_s)
 
 
 def _private(send: Send) -> Send:
@@ -429,6 +429,7 @@ def access_of(
     header: str | None = None,
     proxies: Sequence[str] = (),
     is_open: bool = False,
+    redis: str | None = None,
 ) -> Access:
     """Return the access of a service.
 
@@ -438,6 +439,7 @@ def access_of(
         header: Header in which a proxy names the user.
         proxies: Addresses or networks of proxies besides loopback, such as 10.0.0.0/8.
         is_open: Whether the operator wants a service without keys on other addresses than loopback.
+        redis: Address of a Redis that counts the requests of keys for all processes.
 
     Raises:
         UserError: The service would be open to other machines, or an argument is wrong.
@@ -450,7 +452,8 @@ def access_of(
             "makes keys), or say --open if that is what you want"
         )
     networks = [*LOOPBACK_NETWORKS, *(_network(proxy) for proxy in proxies)]
-    return Access(KeyFile(keys) if keys is not None else None, header=header, proxies=networks)
+    limits = SharedRateLimits(redis) if redis else None
+    return Access(KeyFile(keys) if keys is not None else None, header=header, proxies=networks, limits=limits)
 
 
 def origins_of(names: Sequence[str]) -> list[str]:

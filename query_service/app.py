@@ -469,7 +469,7 @@ def create_app(
         origins: Origins whose pages may call the service, such as ``https://example.org``.
         close: Called when the service ends.
     """
-    check, admission = _Check(corpora), Admission(max_price, deadline_s)
+    check, admission, access = _Check(corpora), Admission(max_price, deadline_s), access or Access()
 
     async def warm_up(app: FastAPI) -> None:
         """Load models and indexes before the first request, then what agents need."""
@@ -482,6 +482,7 @@ def create_app(
         yield
         warming_up.cancel()
         admission.close()
+        await access.limits.close()
         await asyncio.to_thread(close)  # the other threads may all be at work
 
     app = _Service(
@@ -494,13 +495,13 @@ def create_app(
         lifespan=lifespan,
     )
     measured = app.state.metrics = Metrics()
-    measured.waiting.set_function(lambda: admission.waiting)
+    measured.watch_queue(lambda: admission.waiting)
     for name, corpus in corpora.items():
         measured.watch(name, corpus)
     app.state.corpora, app.state.check, app.state.admission = corpora, check, admission
     errors.install(app)
     app.add_middleware(Routed)
-    app.add_middleware(AccessControl, access=access or Access())
+    app.add_middleware(AccessControl, access=access)
     app.add_middleware(
         GZipMiddleware,
         minimum_size=1024,

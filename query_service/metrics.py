@@ -1,10 +1,17 @@
-"""Metrics in the format of Prometheus. They name routes and corpora, never paths, keys or questions."""
+"""Metrics in the format of Prometheus. They name routes and corpora, never paths, keys or questions.
 
-from collections.abc import AsyncGenerator
+With several workers, ``FOLDER`` names a folder in which each keeps its numbers, and any of them returns those of all.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import cast
 
+import psutil
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from pipeline.published.corpus import PublishedCorpus
 from query_service.access import METRICS
@@ -14,14 +21,18 @@ from schemas.answers import AnswerEvent, AnswerFinished
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Upper bounds of latency: from a cached figure to the deadline of an answer."""
 
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which ``prometheus_client`` finds the folder; it reads it when it is imported."""
+
 _METHODS = {"GET", "HEAD", "POST", "OPTIONS"}
 
 
 class Metrics:
-    """The metrics of one process."""
+    """The metrics of one process, or of all workers."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._watched: list[tuple[Gauge, Callable[[], float]]] = []
         self._seconds = Histogram(
             "inset_http_request_seconds",
             "Time from a request to the end of its response; its count is that of requests.",
@@ -29,11 +40,9 @@ class Metrics:
             buckets=BUCKETS_S,
             registry=self._registry,
         )
-        self.in_progress = Gauge(
-            "inset_http_requests_in_progress", "Requests without a whole response.", registry=self._registry
-        )
-        self.waiting = Gauge("inset_requests_waiting", "Requests that wait for capacity.", registry=self._registry)
-        self._versions_open = Gauge("inset_versions_open", "Open versions.", ["corpus"], registry=self._registry)
+        self.in_progress = self._gauge("inset_http_requests_in_progress", "Requests without a whole response.")
+        self._waiting = self._gauge("inset_requests_waiting", "Requests that wait for capacity.")
+        self._versions_open = self._gauge("inset_versions_open", "Open versions.", "corpus")
         self._tokens = Counter(
             "inset_answer_tokens",
             "Tokens of generative models in answers.",
@@ -44,12 +53,20 @@ class Metrics:
             "inset_answer_money", "Cost of answers, by the prices of the corpus file.", ["corpus"], registry=self._registry
         )
 
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, registry=self._registry, multiprocess_mode="livesum")
+
     def watch(self, name: str, corpus: PublishedCorpus) -> None:
         """Report the open versions of a corpus."""
-        self._versions_open.labels(name).set_function(lambda: corpus.versions_open)
+        self._watched.append((self._versions_open.labels(name), lambda: corpus.versions_open))
+
+    def watch_queue(self, waiting: Callable[[], float]) -> None:
+        """Report the requests that wait."""
+        self._watched.append((self._waiting, waiting))
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
+        self._look()
         self._seconds.labels(method if method in _METHODS else "other", route, str(status)).observe(seconds)
 
     async def answered(self, corpus: str, events: AsyncGenerator[AnswerEvent, None]) -> AsyncGenerator[AnswerEvent, None]:
@@ -65,9 +82,23 @@ class Metrics:
         finally:
             await events.aclose()  # the client has left: the model stops
 
+    def _look(self) -> None:
+        """Set what is watched; with several workers, a gauge can't be a function that another process calls."""
+        for gauge, value in self._watched:
+            gauge.set(value())
+
     def text(self) -> bytes:
         """Return all metrics."""
-        return generate_latest(self._registry)
+        self._look()
+        folder = os.environ.get(FOLDER)
+        if folder is None:
+            return generate_latest(self._registry)
+        for process in {int(file.stem.rpartition("_")[2]) for file in Path(folder).glob("*.db")}:
+            if not psutil.pid_exists(process):
+                mark_process_dead(process, folder)  # type: ignore[no-untyped-call]
+        of_all = CollectorRegistry()
+        MultiProcessCollector(of_all, folder)  # type: ignore[no-untyped-call]
+        return generate_latest(of_all)
 
 
 def metrics_of(request: Request) -> Metrics:
@@ -90,5 +121,5 @@ router = APIRouter(
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": "inset_requests_waiting 0.0"}}}},
 )
 def metrics(request: Request) -> Response:
-    """Metrics of this process for Prometheus: to this machine, and to keys with ``metrics: true``."""
+    """Metrics of the service for Prometheus: to this machine, and to keys with ``metrics: true``."""
     return Response(metrics_of(request).text(), media_type=CONTENT_TYPE_LATEST, headers={"cache-control": "no-store"})

@@ -1,4 +1,4 @@
-"""Run the service in this process.
+"""Run the service in this process; ``query_service.workers`` runs it in several.
 
 The service ends idle connections, late request bodies (``query_service.guard``) and connections beyond ``CONNECTIONS``. Clients
 that send headers slowly, or never read a response, are left to a reverse proxy.
@@ -22,7 +22,7 @@ from schemas.printing import lines
 HOST = "127.0.0.1"
 PORT = 8750
 CONNECTIONS = 500
-"""Open connections; further requests get 503."""
+"""Open connections of a process; further requests get 503."""
 GRACE_S = 5
 """Time for open requests when the service ends, in seconds; then they are cut off."""
 HEADER_BYTES = 32 * 1024
@@ -52,20 +52,22 @@ def serve(app: FastAPI, host: str = HOST, port: int = PORT) -> None:
 
 def server_of(app: FastAPI) -> uvicorn.Server:
     """Return the server that ``serve`` runs."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_config=_logs(),
-            server_header=False,
-            access_log=False,  # query_service.access_log has its own, without queries
-            proxy_headers=False,  # query_service.access believes the peer's own address alone
-            ws="none",
-            http="h11",  # the other parser has no limit on headers
-            h11_max_incomplete_event_size=HEADER_BYTES,
-            limit_concurrency=CONNECTIONS,
-            timeout_graceful_shutdown=GRACE_S,
-        )
-    )
+    return uvicorn.Server(uvicorn.Config(app, **settings()))
+
+
+def settings() -> dict[str, Any]:
+    """Return uvicorn's settings, which every worker has."""
+    return {
+        "log_config": _logs(),
+        "server_header": False,
+        "access_log": False,  # query_service.access_log has its own, without queries
+        "proxy_headers": False,  # query_service.access believes the peer's own address alone
+        "ws": "none",
+        "http": "h11",  # the other parser has no limit on headers
+        "h11_max_incomplete_event_size": HEADER_BYTES,
+        "limit_concurrency": CONNECTIONS,
+        "timeout_graceful_shutdown": GRACE_S,
+    }
 
 
 class _Formatter(DefaultFormatter):

@@ -18,6 +18,7 @@ from query_service import access_log
 from query_service.access import KEY_PREFIX, Access, AccessControl, Key, KeyFile, access_of, digest, key_line, origins_of
 from query_service.access_log import LOGS, LogOptions
 from query_service.app import create_app
+from query_service.rate_limits import RateLimits
 from schemas.errors import UserError
 from tests.query_service.fake_corpus import FIGURE_ID, LIVE, FakeCorpus
 
@@ -205,7 +206,8 @@ class TestLimits:
 
     def test_requests_a_minute_are_bounded(self, tmp_path: Path) -> None:
         now = 0.0
-        who = Access(KeyFile(write(tmp_path / "keys", entry(KEY, per_minute=2), entry(OTHER, name="other"))))
+        keys = KeyFile(write(tmp_path / "keys", entry(KEY, per_minute=2), entry(OTHER, name="other")))
+        who = Access(keys, limits=RateLimits(lambda: now))
         passed = 0
 
         async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -213,7 +215,7 @@ class TestLimits:
             passed += 1
             await send({"type": "http.response.start", "status": 200, "headers": []})
 
-        control = AccessControl(app, who, clock=lambda: now)
+        control = AccessControl(app, who)
 
         def ask(key: str) -> tuple[int, str | None]:
             return answered(control, [(b"x-api-key", key.encode())])

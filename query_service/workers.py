@@ -1,0 +1,124 @@
+"""Serve by one process or by several, which share nothing but the store, the folder of metrics and, where named, a Redis.
+
+uvicorn's supervisor starts each worker as an interpreter of its own, and another in place of one that dies. All of them accept
+connections of one socket. A worker makes its service from ``ServiceOptions``, which it reads from a variable of the environment.
+"""
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from query_service.access import access_of, origins_of
+from query_service.access_log import SLOW_S, LogOptions
+from query_service.admission import DEADLINE_S, MOST_PRICE
+from query_service.corpora import open_app
+from query_service.hosts import trusted
+from query_service.metrics import FOLDER
+from query_service.serve import HOST, PORT, listen, settings
+from schemas.errors import UserError
+
+OPTIONS = "INSET_SERVE_OPTIONS"
+"""The variable by which workers receive ``ServiceOptions``."""
+
+HEALTH_CHECK_S = 30
+"""Time in which a worker answers its supervisor; then it is ended, and another started."""
+
+_STARTUP_FAILURE = 3  # uvicorn's: the supervisor ends too, in place of starting workers for ever
+_logger = logging.getLogger("inset.query_service")
+
+
+class ServiceOptions(BaseModel):
+    """The options of ``inset serve`` that make the service; see ``open_app`` and ``access_of``."""
+
+    corpora: list[str] = []
+    host: str = HOST
+    allow_hosts: list[str] = []
+    max_price: float = MOST_PRICE
+    deadline_s: float = DEADLINE_S
+    keys: Path | None = None
+    trusted_header: str | None = None
+    trusted_proxies: list[str] = []
+    is_open: bool = False
+    redis: str | None = None
+    origins: list[str] = []
+    slow_s: float = SLOW_S
+    log_questions: bool = False
+
+    def open(self) -> FastAPI:
+        """Return the service.
+
+        Raises:
+            UserError: An option is wrong.
+        """
+        access = access_of(
+            self.host,
+            keys=self.keys,
+            header=self.trusted_header,
+            proxies=self.trusted_proxies,
+            is_open=self.is_open,
+            redis=self.redis,
+        )
+        return open_app(
+            self.corpora,
+            trusted(self.host, self.allow_hosts),
+            max_price=self.max_price,
+            deadline_s=self.deadline_s,
+            access=access,
+            logs=LogOptions(self.slow_s, self.log_questions),
+            origins=origins_of(self.origins),
+        )
+
+
+def serve_workers(workers: int, options: ServiceOptions, port: int = PORT) -> None:
+    """Serve until interrupted.
+
+    Args:
+        workers: Processes that answer.
+        options: The service, which has been opened once: a mistake would be one of each worker.
+        port: TCP port.
+
+    Raises:
+        UserError: The address can't be bound; nothing has started then.
+    """
+    listen(options.host, port).close()
+    shared = "in all workers together (Redis)" if options.redis else "in each worker, since no --redis is named"
+    app, configured = f"{__name__}:worker", settings()
+    with tempfile.TemporaryDirectory(prefix="inset-metrics-") as folder:
+        os.environ |= {OPTIONS: options.model_dump_json(), FOLDER: folder}
+        uvicorn.Config(app, log_config=configured["log_config"])  # configures the log
+        _logger.info("%d workers; requests a minute of a key are counted %s", workers, shared)
+        uvicorn.run(
+            app,
+            factory=True,
+            workers=workers,
+            host=options.host,
+            port=port,
+            timeout_worker_healthcheck=HEALTH_CHECK_S,
+            **configured,
+        )
+
+
+def worker() -> FastAPI:
+    """Return the service of a worker, which ends with its supervisor."""
+    supervisor = multiprocessing.parent_process()
+    if supervisor is not None:
+        threading.Thread(target=_end_with, args=[supervisor], daemon=True).start()
+    try:
+        return ServiceOptions.model_validate_json(os.environ[OPTIONS]).open()
+    except UserError as error:
+        _logger.error(error.message)
+        sys.exit(_STARTUP_FAILURE)
+
+
+def _end_with(supervisor: "multiprocessing.process.BaseProcess") -> None:
+    supervisor.join()
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,52 @@
+"""Requests a minute, counted in a process or by Redis."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from query_service.rate_limits import RateLimits, SharedRateLimits
+from schemas.errors import UserError
+from tests import redis_server
+
+
+async def _waits(limits: RateLimits, name: str, count: int, per_minute: int = 2) -> list[float]:
+    return [await limits.wait_s(name, per_minute) for _ in range(count)]
+
+
+@pytest.mark.live
+def test_redis_counts_for_all_processes(tmp_path: Path) -> None:
+    async def ask(url: str) -> None:
+        one, other = SharedRateLimits(url), SharedRateLimits(url)
+        assert [*await _waits(one, "équipe 泵", 1), *await _waits(other, "équipe 泵", 1)] == [0, 0]
+        for limits in (one, other):
+            (wait,) = await _waits(limits, "équipe 泵", 1)
+            assert 20 < wait <= 30
+        assert await _waits(other, "another", 2) == [0, 0]
+        assert await _waits(one, "fast", 200, 60_000) == [0] * 200
+        await one.close()
+        await other.close()
+
+    with redis_server.running(tmp_path) as url:
+        asyncio.run(ask(url))
+
+
+def test_a_redis_that_is_not_there_is_asked_again_after_a_pause(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    now = 0.0
+    limits = SharedRateLimits(f"redis://:secret@127.0.0.1:{port}/0", clock=lambda: now)
+    assert asyncio.run(_waits(limits, "team", 3)) == [0, 0, 30]
+    assert caplog.text.count("Redis doesn't answer") == 1
+    now = 60
+    assert asyncio.run(_waits(limits, "team", 1)) == [0]
+    assert caplog.text.count("Redis doesn't answer") == 2
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize("url", ["localhost:6379", "http://localhost", "redis://:secret@localhost:port/0"])
+def test_a_wrong_address_is_a_mistake(url: str) -> None:
+    with pytest.raises(UserError, match="no address of a Redis") as raised:
+        SharedRateLimits(url)
+    assert "secret" not in raised.value.message

@@ -1,0 +1,116 @@
+"""The service by several processes."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from query_service.access import digest
+from tests import redis_server
+
+KEY = "inset_" + "aB3-_" * 8
+WITHIN_S = 300
+ENDS_WITHIN_S = 60
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Run two workers over a corpus without a version; yield address and supervisor."""
+    (folder / "pumps.yaml").write_text("name: pumps\nsource: pdfs\nstore: store\n")
+    (folder / "keys").write_text(f'{{"name": "team", "sha256": "{digest(KEY)}", "corpora": ["*"], "per_minute": 10}}\n')
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    command = [sys.executable, "-m", "cli.main", "serve", str(folder / "pumps.yaml"), "--port", str(port)]
+    command += ["--workers", "2", "--keys", str(folder / "keys"), *options]
+    with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        supervisor = psutil.Process(process.pid)
+        try:
+            until(lambda: len(_started(folder)) == 2, "both workers answer")
+            yield f"http://127.0.0.1:{port}", supervisor
+        finally:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                supervisor.terminate()
+            process.wait(ENDS_WITHIN_S)
+
+
+def _started(folder: Path) -> list[int]:
+    """Return the workers that have begun to serve."""
+    ready, workers, numbers = 0, list[int](), list[int]()
+    for line in (folder / "log").read_text().splitlines():
+        if "Started server process" in line:
+            numbers.append(int(line.partition("[")[2].partition("]")[0]))
+        ready += "Application startup complete" in line
+    workers = numbers[:ready]
+    return [number for number in workers if psutil.pid_exists(number)]
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < end, f"not seen within {WITHIN_S} s: {what}"
+        time.sleep(0.05)
+
+
+def _statuses(address: str, count: int) -> list[int]:
+    """Ask so often, over a connection each, so that both workers are asked."""
+    headers = {"authorization": f"Bearer {KEY}"}
+    return [httpx.get(f"{address}/v1/corpora", headers=headers).status_code for _ in range(count)]
+
+
+def _counted(address: str) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in httpx.get(f"{address}/metrics").text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}
+
+
+@pytest.mark.slow
+def test_workers_are_counted_together_replaced_when_they_die_and_end_with_their_supervisor(tmp_path: Path) -> None:
+    healthy = 'inset_http_request_seconds_count{method="GET",route="/healthz",status="200"}'
+    with serving(tmp_path) as (address, supervisor):
+        for _ in range(20):
+            assert httpx.get(f"{address}/healthz").status_code == 200
+        assert _counted(address)[healthy] == 20
+        first, second = _started(tmp_path)
+        psutil.Process(first).kill()
+        until(lambda: len(_started(tmp_path)) == 2 and first not in _started(tmp_path), "another worker")
+        assert second in _started(tmp_path)
+        assert httpx.get(f"{address}/healthz").status_code == 200
+        found = _counted(address)
+        assert found[healthy] == 21, "what the dead worker had counted stays"
+        assert found["inset_http_requests_in_progress"] == 1
+        workers = _started(tmp_path)
+        supervisor.kill()
+        until(lambda: not any(psutil.pid_exists(number) for number in workers), "no worker outlives its supervisor")
+
+
+@pytest.mark.slow
+def test_without_redis_each_worker_counts_the_requests_of_a_key_and_says_so(tmp_path: Path) -> None:
+    with serving(tmp_path):
+        assert "counted in each worker, since no --redis is named" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.live
+def test_with_redis_a_key_has_its_limit_in_all_workers_together(tmp_path: Path) -> None:
+    with redis_server.running(tmp_path) as url, serving(tmp_path, "--redis", url) as (address, _):
+        assert "counted in all workers together (Redis)" in (tmp_path / "log").read_text()
+        statuses = _statuses(address, 30)
+    assert 10 <= statuses.count(200) <= 12, "and what comes back meanwhile"
+    assert statuses.count(429) == 30 - statuses.count(200)
+
+
+@pytest.mark.slow
+def test_a_worker_that_can_not_start_ends_the_service_with_one_line(tmp_path: Path) -> None:
+    with serving(tmp_path) as (_, supervisor):
+        (tmp_path / "pumps.yaml").write_text("name: [")
+        psutil.Process(_started(tmp_path)[0]).kill()
+        until(lambda: not supervisor.is_running() or supervisor.status() == psutil.STATUS_ZOMBIE, "the supervisor ends")
+    log = (tmp_path / "log").read_text()
+    assert "pumps.yaml" in log
+    assert "Traceback" not in log

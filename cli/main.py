@@ -16,6 +16,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 from rich.filesize import decimal
 
+from cli.evaluate import evaluate
 from cli.key import key
 from cli.status import status
 from cli.step import step
@@ -921,6 +922,7 @@ def doctor(
         raise typer.Exit(2)
 
 
+app.command()(evaluate)
 app.command()(key)
 app.command()(status)
 app.command()(step)

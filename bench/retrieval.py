@@ -26,7 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from backends.engines.lancedb_index import LanceIndex
-from evaluation.metrics import paired_bootstrap
+from evaluation.statistics import paired_bootstrap
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.caption_targets import StructuredFiles

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from rich.filesize import decimal
 
 from cli.agents import mcp
+from cli.evaluate import evaluate
 from cli.key import key
 from cli.status import status
 from cli.step import step
@@ -937,6 +938,7 @@ def doctor(
         raise typer.Exit(2)
 
 
+app.command()(evaluate)
 app.command()(key)
 app.command()(mcp)
 app.command()(status)

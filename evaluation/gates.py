@@ -3,8 +3,8 @@
 from collections.abc import Sequence, Set
 
 from evaluation.golden import ModeReport
-from evaluation.metrics import paired_bootstrap
 from evaluation.questions import Question
+from evaluation.statistics import paired_bootstrap
 from schemas.gates import FUSION_HELPS, NO_QUESTIONS, RECALL, RECALL_KEPT, Bounds, Gate
 from schemas.versions import GateResult
 from schemas.violations import EXAMPLES
@@ -64,12 +64,19 @@ def _not_lost(
 
 def _named(questions: Sequence[Question], ids: Set[str]) -> str:
     wanted = [question for question in questions if question.id in ids]
-    named = [f"{question.id} ({question.doc or 'any document'}{_pages(question)})" for question in wanted[:EXAMPLES]]
+    named = [
+        f"{question.id} ({', '.join(question.documents) or 'any document'}{_pages(question)})"
+        for question in wanted[:EXAMPLES]
+    ]
     return ", ".join(named) + (f" and {len(wanted) - EXAMPLES} more" if len(wanted) > EXAMPLES else "")
 
 
+def _documents(question: Question) -> str:
+    return ", ".join(question.documents) or "any document"
+
+
 def _pages(question: Question) -> str:
-    return f" page {' or '.join(map(str, question.pages))}" if question.pages else ""
+    return f" page {' or '.join(str(one.page) for one in question.pages)}" if question.pages else ""
 
 
 def _found(report: ModeReport) -> list[float]:

@@ -1,21 +1,18 @@
 """Run the golden questions on a version."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from evaluation.metrics import metric, recall_at
+from evaluation.gold import LEVELS, Gold
+from evaluation.metrics import relevance
 from evaluation.questions import Question
 from schemas.evidence import Hit
-from schemas.geometry import BBox
 
 DEPTH = 10
 
 Search = Callable[[str, int], Sequence[Hit]]
 """Query and k to hits, best first."""
-
-Placed = Mapping[str, Sequence[tuple[str, int, BBox]]]
-"""Figure id to where it stands: source's file name, page, bbox."""
 
 
 class QuestionScore(BaseModel):
@@ -49,26 +46,33 @@ class ModeReport(BaseModel):
     scores: list[QuestionScore]
 
 
-def ask(questions: Sequence[Question], search: Search, mode: str, placed: Placed) -> ModeReport:
+def ask(questions: Sequence[Gold], search: Search, mode: str) -> ModeReport:
     """Run the answerable questions with one preset (``mode``).
 
-    A page is found by a hit with a region on it; a figure by a hit with a figure that overlaps the gold box (IoU ≥ 0.5).
+    A page is found by a hit with a region on it; a figure by a hit that shows it.
     """
-    answerable = [question for question in questions if question.answerable]
-    scores = [_score(question, search(question.question, DEPTH), placed) for question in answerable]
+    answerable = [gold for gold in questions if gold.question.answerable]
+    scores = [_score(gold, search(gold.question.question, DEPTH)) for gold in answerable]
     pages = [score.page_rank for score in scores]
-    with_figures = {question.id for question in answerable if question.figures}
-    figures = [score.figure_rank for score in scores if score.id in with_figures]
+    figures = [score.figure_rank for score, gold in zip(scores, answerable, strict=True) if gold.question.figures]
     return ModeReport(
         mode=mode,
         questions=len(scores),
-        recall_at_1=recall_at(pages, 1),
-        recall_at_10=recall_at(pages, DEPTH),
-        reciprocal_rank=metric(f"RR@{DEPTH}", pages),
-        ndcg_at_10=metric(f"nDCG@{DEPTH}", pages),
-        figure_recall_at_10=recall_at(figures, DEPTH),
+        recall_at_1=first_found("Success@1", pages),
+        recall_at_10=first_found(f"Success@{DEPTH}", pages),
+        reciprocal_rank=first_found(f"RR@{DEPTH}", pages),
+        ndcg_at_10=first_found(f"nDCG@{DEPTH}", pages),
+        figure_recall_at_10=first_found(f"Success@{DEPTH}", figures),
         scores=scores,
     )
+
+
+def first_found(measure: str, ranks: Sequence[int | None]) -> float | None:
+    """Return a measure's mean with one relevant unit a question, from its rank; None for no questions."""
+    ranked = {str(place): [str(other) for other in range(1, (rank or 0) + 1)] for place, rank in enumerate(ranks)}
+    wanted = {str(place): {str(rank): 1} for place, rank in enumerate(ranks)}
+    scores = relevance([measure], wanted, ranked)[measure].values()
+    return sum(scores) / len(scores) if scores else None
 
 
 def with_answers(report: ModeReport, questions: Sequence[Question], answers: Callable[[str], bool]) -> ModeReport:
@@ -85,20 +89,8 @@ def _share(held: Sequence[bool]) -> float | None:
     return sum(held) / len(held) if held else None
 
 
-def _score(question: Question, hits: Sequence[Hit], placed: Placed) -> QuestionScore:
-    page_rank = figure_rank = None
-    for rank, hit in enumerate(hits, 1):
-        name = hit.source.rpartition("/")[2]
-        if page_rank is None and (question.doc in (None, name)) and set(hit.pages) & set(question.pages):
-            page_rank = rank
-        if figure_rank is None and any(_shows(question, placed.get(figure, ())) for figure in hit.figure_refs):
-            figure_rank = rank
-    return QuestionScore(id=question.id, page_rank=page_rank, figure_rank=figure_rank)
-
-
-def _shows(question: Question, places: Sequence[tuple[str, int, BBox]]) -> bool:
-    return any(
-        question.doc == name and gold.page == page and BBox(*gold.bbox).iou(box) >= 0.5
-        for name, page, box in places
-        for gold in question.figures
+def _score(gold: Gold, hits: Sequence[Hit]) -> QuestionScore:
+    _, pages, _, figures = LEVELS
+    return QuestionScore(
+        id=gold.question.id, page_rank=pages.first_hit(gold, hits), figure_rank=figures.first_hit(gold, hits)
     )

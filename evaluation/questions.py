@@ -1,39 +1,88 @@
-"""Golden questions."""
+"""Questions with known answers."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from schemas.errors import UserError
+from schemas.evidence import PageNumber
 
 
-class GoldFigure(BaseModel):
-    """A figure that answers; ``bbox`` in PDF points from the page's top left."""
+class GoldPage(BaseModel):
+    """A page that answers; ``doc`` is a source's file name, None for any document."""
 
     model_config = ConfigDict(frozen=True)
 
-    page: int
+    page: PageNumber
+    doc: str | None = None
+
+
+class GoldRegion(GoldPage):
+    """A part of a page that answers: a figure, a table, or text; ``bbox`` in PDF points from the page's top left."""
+
     bbox: tuple[float, float, float, float]
 
 
 class Question(BaseModel):
-    """A golden question. ``doc`` is a source's file name; ``pages`` are those that answer, [] if none does."""
+    """A question, its answer and its evidence.
+
+    In files, ``doc`` with page numbers in ``pages``, and ``figures`` or ``regions`` without ``doc``, is the short form for
+    questions of one document.
+
+    Attributes:
+        id: Unique in its file.
+        question: The words.
+        answer: The expected answer.
+        documents: File names of the sources that hold evidence.
+        pages: Pages that answer.
+        regions: Parts of pages that answer.
+        figures: Figures that a good answer shows, in their order.
+        evidence: Judged rows: grade by evidence id, 0 for irrelevant ones; {} if none was judged. Valid for one version.
+        evidence_types: Kinds of evidence it needs, such as text, table, figure.
+        doc_types: Kinds of its documents, such as manual.
+        answerable: Whether the corpus holds an answer.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     question: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
     answer: str | None = None
-    doc: str | None = None
-    pages: list[int] = []
-    figures: list[GoldFigure] = []
+    documents: list[str] = []
+    pages: list[GoldPage] = []
+    regions: list[GoldRegion] = []
+    figures: list[GoldRegion] = []
+    evidence: dict[str, int] = {}
+    evidence_types: list[str] = Field([], validation_alias=AliasChoices("evidence_types", "evidence_sources"))
+    doc_types: list[str] = []
     answerable: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        doc = given.get("doc")
+        if doc is not None and not isinstance(doc, str):
+            raise ValueError("doc: write a source's file name")
+
+        def placed(entry: Any) -> Any:
+            entry = {"page": entry} if isinstance(entry, int) else entry
+            return {"doc": doc, **entry} if isinstance(entry, dict) else entry
+
+        long = {name: value for name, value in given.items() if name != "doc"}
+        named = [*(given.get("documents") or []), *([doc] if doc else [])]
+        for name in ("pages", "regions", "figures"):
+            if isinstance(entries := given.get(name), list):
+                long[name] = [placed(entry) for entry in entries]
+                named += [entry["doc"] for entry in long[name] if isinstance(entry, dict) and entry.get("doc")]
+        return long | {"documents": list(dict.fromkeys(named))}
 
 
 def load_questions(path: str) -> list[Question]:
-    """Read golden questions from a JSONL file.
+    """Read questions from a JSONL file.
 
     Raises:
         UserError: The file can't be read, or a line is invalid; the message names the line.

@@ -68,8 +68,13 @@ class QueryModels(Mapping[str, Any]):
     """
 
     def __init__(
-        self, options: RetrievalOptions, embedders: Mapping[str, Any], stopped: Callable[[], bool] = lambda: False
+        self,
+        options: RetrievalOptions,
+        embedders: Mapping[str, Any],
+        stopped: Callable[[], bool] = lambda: False,
+        record: "Record | None" = None,
     ) -> None:
+        self._record = record
         self._options = options.models
         self._embedders = embedders
         self._stopped = stopped
@@ -91,7 +96,7 @@ class QueryModels(Mapping[str, Any]):
         options, where = self._options[name], f"retrieval.models.{name}"
         if isinstance(options, ModelConfig):
             if name not in self._metered:
-                self._metered[name] = _generative(where, options, self._stopped)
+                self._metered[name] = _generative(where, options, self._stopped, self._record)
             return self._metered[name]
         with _LOADING:
             return _scorer(where, options)
@@ -109,6 +114,10 @@ class QueryModels(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len({**self._options, TOKENS: None})
+
+
+Record = Callable[[LanguageModel, ModelConfig], LanguageModel]
+"""Wraps a generative model, so that its replies are kept."""
 
 
 class Metered:
@@ -137,18 +146,19 @@ class Metered:
                 self.spent += used
 
 
-def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool]) -> Metered:
+def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool], record: Record | None) -> Metered:
     """Return a generative model: an endpoint's client of this thread, or the local model of this process."""
+    wrapped = record or (lambda model, _options: model)
     known = f"{where} {options.model_dump_json()}"
     if options.kind == "local":
         with _LOADING:
             if known not in _LOCAL:
                 _LOCAL[known] = language_model(where, options).load(1), threading.Lock()
-        return Metered(_LOCAL[known][0], options.price, _LOCAL[known][1], stopped)
+        return Metered(wrapped(_LOCAL[known][0], options), options.price, _LOCAL[known][1], stopped)
     held: dict[str, LanguageModel] = _OF_THIS_THREAD.__dict__.setdefault("models", {})
     if known not in held:
         held[known] = language_model(where, options).load(1)
-    return Metered(held[known], options.price, nullcontext(), stopped)
+    return Metered(wrapped(held[known], options), options.price, nullcontext(), stopped)
 
 
 @functools.lru_cache(maxsize=4)

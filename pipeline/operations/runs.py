@@ -415,12 +415,13 @@ def _changed_ranks(
         for score in found[:MOST_QUESTIONS]:
             question = questions.get(score.id)
             boxes = {figure.page: figure.bbox for figure in reversed(question.figures)} if question else {}
+            doc = next(iter(question.documents), None) if question else None
             yield QuestionChange(
                 id=score.id,
                 text=question.question if question else None,
-                doc=question.doc if question else None,
-                doc_id=doc_ids.get(question.doc or "") if question else None,
-                pages=[(page, boxes.get(page)) for page in question.pages] if question else [],
+                doc=doc,
+                doc_id=doc_ids.get(doc or ""),
+                pages=[(one.page, boxes.get(one.page)) for one in question.pages] if question else [],
                 before=before[score.id],
                 now=score.page_rank,
             )

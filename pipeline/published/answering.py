@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from pipeline.corpus.models import QueryModels
 from pipeline.published.extractive import extractive_answer
 from pipeline.published.version import OpenVersion
 from schemas.answer_presets import AnswerPreset
@@ -108,7 +107,7 @@ class _Generated:
         self._traced, self._stopped = traced, stopped
         self._preset = plan.preset
         self._corpus = opened.settings()
-        self._models = QueryModels(self._corpus.retrieval, opened.embedders, stopped)
+        self._models = opened.models(stopped)
         self._model = self._preset.model or ""
         self._options = cast(ModelConfig, self._corpus.retrieval.models[self._model])
 
@@ -204,8 +203,7 @@ class _Generated:
 
     def _pictures(self, hits: Sequence[Hit]) -> list[tuple[str, bytes]]:
         """Return the pictures that the model sees, those of the best rows first."""
-        names = (name for hit in hits for name in ([hit.figure_id] if hit.figure_id else hit.figure_refs))
-        wanted = list(dict.fromkeys(names))[: self._preset.max_images]
+        wanted = pictures_of(hits, self._preset.max_images)
         return [(name, self._opened.workspace.store.get(figure_file(name))) for name in wanted]
 
     def _evidence(self) -> tuple[list[Hit], list[Round]]:
@@ -281,6 +279,12 @@ class _Generated:
 
     def _affords(self, cost: Spent) -> bool:
         return Budget(Spend(), self._corpus.answer.budget, self._models.spent).reserve(cost)
+
+
+def pictures_of(hits: Sequence[Hit], most: int) -> list[str]:
+    """Return the figures whose pictures a model sees, those of the best rows first."""
+    names = (name for hit in hits for name in ([hit.figure_id] if hit.figure_id else hit.figure_refs))
+    return list(dict.fromkeys(names))[:most]
 
 
 def _characters(sent: ModelInput) -> int:

@@ -19,7 +19,7 @@ def rank_questions(
 
     Args:
         published: The corpus.
-        questions: A JSONL file; ``doc`` of a question narrows its search to sources of that file name.
+        questions: A JSONL file; the documents of a question narrow its search.
         rankings: The JSONL file to write.
         query: The query apart from its text.
         report: Called with the questions done.
@@ -30,7 +30,8 @@ def rank_questions(
     loaded = load_questions(str(questions))
     filters = query.filters
     queries = [
-        (one.question, filters.model_copy(update={"documents": [one.doc]}) if one.doc else filters) for one in loaded
+        (one.question, filters.model_copy(update={"documents": one.documents}) if one.documents else filters)
+        for one in loaded
     ]
     lines: list[str] = []
     version, preset = query.version, query.preset or ""

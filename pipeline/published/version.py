@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.engines.analyser import query_terms, spans
-from pipeline.corpus.models import Embedders, QueryModels
+from pipeline.corpus.models import Embedders, QueryModels, Record
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import DocumentRows, pictured_rows, read_placements
 from pipeline.records.inventory import check_index_files
@@ -70,6 +70,7 @@ class OpenVersion:
         tagged: Names of tagged copies by document id; None where the version was made without.
         has_pages: Whether it has rows of whole pages.
         calibration: Thresholds of answer confidence.
+        record: Wraps generative models, so that an experiment keeps their replies.
     """
 
     workspace: Workspace
@@ -84,6 +85,7 @@ class OpenVersion:
     tagged: dict[str, str] | None
     has_pages: bool = False
     calibration: Calibration = DEFAULT_CALIBRATION
+    record: Record | None = None
 
     def search(
         self,
@@ -103,7 +105,7 @@ class OpenVersion:
         Raises:
             RequestError: The version lacks what the plan or the filters need, or no source matches a glob.
         """
-        trace, models = Trace(time.perf_counter, stopped), self._models(stopped)
+        trace, models = Trace(time.perf_counter, stopped), self.models(stopped)
         question = question or self.question(query.text, query.picture)
         last = query.offset + (query.k or plan.select.k or DEFAULT_K)
         wanted = last + 1 if last < POOL else last  # one more, to know whether there is
@@ -169,12 +171,13 @@ class OpenVersion:
 
     def lacks(self, plan: Preset) -> list[str]:
         """Return what a plan needs and this version lacks, each with the setting that adds it."""
-        absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self._models())
+        absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self.models())
         absent |= lacking_rows(plan, has_pages=self.has_pages)
         return [f"{what} (set {option})" for what, option in absent.items()]
 
-    def _models(self, stopped: Callable[[], bool] = lambda: False) -> QueryModels:
-        return QueryModels(self.settings().retrieval, self.embedders, stopped)
+    def models(self, stopped: Callable[[], bool] = lambda: False) -> QueryModels:
+        """Return the models that one request uses."""
+        return QueryModels(self.settings().retrieval, self.embedders, stopped, self.record)
 
     def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
         """Return the rows of documents for a table of contents, in the order of the documents."""
@@ -239,7 +242,7 @@ class OpenVersion:
             k=k,
             filters=filters,
             ranking=self.settings().ranking,
-            resources=Resources(models or self._models(), self._contents, self.has_pages),
+            resources=Resources(models or self.models(), self._contents, self.has_pages),
             trace=trace,
         )
 

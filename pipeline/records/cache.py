@@ -20,7 +20,7 @@ from schemas.errors import DamagedError
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 
-CACHES = ("recognised", "drawn", "captions", "likenesses", "vectors", "looks")
+CACHES = ("recognised", "drawn", "captions", "likenesses", "vectors", "looks", "replies")
 """Folders of a store that hold caches."""
 
 _RECORDS_A_SHARD = 20_000

@@ -5,28 +5,24 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from evaluation.calibrate import calibrate, foreign_questions, shuffled
 from evaluation.gates import retrieval_gates
-from evaluation.golden import ModeReport, Placed, ask, with_answers
+from evaluation.golden import ModeReport, ask, with_answers
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.extractive import evidence_for
+from pipeline.published.gold import gold_evidence
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.collection import holds
 from pipeline.records.differences import JUDGED
-from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from schemas.errors import TransientError
 from schemas.evidence import NO_FILTERS, Hit
 from schemas.gates import NO_QUESTIONS, RECALL_KEPT
-from schemas.geometry import BBox
 from schemas.ids import version_file
 from schemas.progress import Report, silent
 from schemas.retrieval import Preset, Query
@@ -97,12 +93,12 @@ def _reports(
     report: Report,
 ) -> list[ModeReport]:
     opened = open_version(workspace, version)
-    placed = _placed(workspace, opened, questions)
+    gold = gold_evidence(opened, questions)
     words = list(dict.fromkeys(question.question for question in questions))
     prepared = dict(zip(words, opened.questions(words, presets[0]), strict=True))
     reports = []
     for done, preset in enumerate(presets, 1):
-        reports.append(ask(questions, functools.partial(_hits, opened, prepared, preset), preset.name, placed))
+        reports.append(ask(gold, functools.partial(_hits, opened, prepared, preset), preset.name))
         report(Stage.EVALUATE, done, len(presets))
     return reports
 
@@ -130,20 +126,3 @@ def _calibrated(
     default = default_calibration(opened.calibration.text_model)
     calibration = calibrate(answerable, unanswerable, default)
     return calibration, {one: confidence(evidence[one], calibration) for one in golden}
-
-
-def _placed(workspace: Workspace, opened: OpenVersion, questions: Sequence[Question]) -> Placed:
-    """Return the figures of the documents whose figures questions ask for: file name, page and box, by figure id."""
-    wanted = {question.doc for question in questions if question.figures}
-    named = {
-        doc_id: [name for source in sources if (name := source.rpartition("/")[2]) in wanted]
-        for doc_id, sources in opened.sources.items()
-    }
-    doc_ids = pa.array([doc_id for doc_id, names in named.items() if names], pa.string())
-    placed: dict[str, list[tuple[str, int, BBox]]] = {}
-    for part in placement_parts(workspace.store, opened.version):
-        rows = part.select(["doc_id", "page", "bbox", "figure_id"]).filter(pc.is_in(part.column("doc_id"), doc_ids))
-        for row in rows.to_pylist():
-            for name in named[row["doc_id"]]:
-                placed.setdefault(row["figure_id"], []).append((name, row["page"], BBox(*row["bbox"])))
-    return placed

@@ -52,6 +52,7 @@ def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, repo
         for used in workspace.captioners.values()
         for cache in (open_descriptions(store, used.captions.key), near_duplicate_cache(workspace, used))
     }
+    paid |= {f"replies/{name}" for name in store.folders("replies")}
     # In needed caches, single records may be unneeded.
     kept_caches = paid | needs.records.keys() | {hash_cache(store).folder}
     stored = sorted(found for kind in CACHES for found in store.listing(kind))

@@ -3,9 +3,9 @@
 import pytest
 
 from evaluation.gates import retrieval_gates
-from evaluation.golden import ModeReport, QuestionScore
-from evaluation.metrics import paired_bootstrap, recall_at
-from evaluation.questions import Question
+from evaluation.golden import ModeReport, QuestionScore, first_found
+from evaluation.questions import GoldPage, Question
+from evaluation.statistics import paired_bootstrap
 from schemas.corpus.gates import GateOptions
 from schemas.versions import GateResult
 
@@ -19,8 +19,8 @@ def report(mode: str, found: str) -> ModeReport:
     return ModeReport(
         mode=mode,
         questions=len(scores),
-        recall_at_1=recall_at(ranks, 1),
-        recall_at_10=recall_at(ranks, 10),
+        recall_at_1=first_found("Success@1", ranks),
+        recall_at_10=first_found("Success@10", ranks),
         reciprocal_rank=None,
         ndcg_at_10=None,
         figure_recall_at_10=None,
@@ -33,7 +33,10 @@ def judge(
 ) -> dict[str, GateResult]:
     parts = [report("bm25", hybrid if bm25 is None else bm25), report("dense", hybrid if dense is None else dense)]
     before = None if live is None else report("hybrid", live)
-    questions = [Question(id=str(number), question="?", doc="pump.pdf", pages=[number]) for number in range(len(hybrid))]
+    pages = [GoldPage(doc="pump.pdf", page=number) for number in range(1, len(hybrid) + 1)]
+    questions = [
+        Question(id=str(place), question="?", documents=["pump.pdf"], pages=[page]) for place, page in enumerate(pages)
+    ]
     return {
         gate.gate: gate
         for gate in retrieval_gates(questions, report("hybrid", hybrid), parts, before, GateOptions(**bounds))
@@ -54,14 +57,14 @@ def test_too_little_recall_is_refused() -> None:
     gate = judge("+-", min_recall_at_10=0.6)["recall at 10"]
     assert (gate.passed, gate.value, gate.bound) == (False, 0.5, 0.6)
     assert gate.message.endswith(
-        "not found: 1 (pump.pdf page 1); correct what is wrong of them, or lower gates.min_recall_at_10"
+        "not found: 1 (pump.pdf page 2); correct what is wrong of them, or lower gates.min_recall_at_10"
     )
 
 
 def test_questions_that_are_lost_are_named_and_those_that_were_never_found_are_not() -> None:
     gate = judge("----" + "+" * 5 + "-", live="+" * 9 + "-")[LIVE]
     assert not gate.passed
-    lost = "0 (pump.pdf page 0), 1 (pump.pdf page 1), 2 (pump.pdf page 2) and 1 more"
+    lost = "0 (pump.pdf page 1), 1 (pump.pdf page 2), 2 (pump.pdf page 3) and 1 more"
     assert gate.message.endswith(f"lost: {lost}; correct what is wrong of them, or raise gates.max_recall_loss")
 
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evaluation.questions import GoldFigure, Question
+from evaluation.questions import GoldPage, GoldRegion, Question
 from schemas.documents import TAGGED
 from tests.synthetic.content import Ask, Author
 from tests.synthetic.flow import Flow
@@ -111,17 +111,18 @@ def _questions(truth: Truth, asks: Iterable[Ask]) -> Iterable[Question]:
     for ask in asks:
         count += 1
         name = f"{truth.name}-{count:04}"
-        asked = Question(id=name, question=ask.question, answer=ask.answer, doc=document)
+        asked = Question(id=name, question=ask.question, answer=ask.answer, documents=[document])
         figure, table = figures.get(ask.source), next((one for one in truth.tables if one.id == ask.source), None)
         if figure is not None:
-            gold = GoldFigure(page=figure.page, bbox=tuple(figure.bbox))
-            yield asked.model_copy(update={"pages": [figure.page], "figures": [gold]})
+            gold = GoldRegion(doc=document, page=figure.page, bbox=tuple(figure.bbox))
+            yield asked.model_copy(update={"pages": [GoldPage(doc=document, page=figure.page)], "figures": [gold]})
         elif table is not None:
             if not any(row[1] in ask.question for row in table.rows):
                 continue  # its row did not fit into the last page
-            yield asked.model_copy(update={"pages": sorted({region.page for region in table.regions})})
+            pages = sorted({region.page for region in table.regions})
+            yield asked.model_copy(update={"pages": [GoldPage(doc=document, page=page) for page in pages]})
         elif ask.source in texts:
-            yield asked.model_copy(update={"pages": [texts[ask.source].page]})
+            yield asked.model_copy(update={"pages": [GoldPage(doc=document, page=texts[ask.source].page)]})
     for number in range(_UNANSWERED):
         question = ENGLISH.ask.format(a=ENGLISH.parts[number], code=f"Z{number}00")
-        yield Question(id=f"{truth.name}-none-{number + 1}", question=question, doc=document, answerable=False)
+        yield Question(id=f"{truth.name}-none-{number + 1}", question=question, documents=[document], answerable=False)

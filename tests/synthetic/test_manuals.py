@@ -149,7 +149,7 @@ def test_questions_are_answered_by_what_stands_on_their_pages(manual: Manual) ->
         assert bool(question.pages) == question.answerable
         if question.answer and question.figures:
             caption = "".join(question.answer.split())
-            assert any(caption in words[page] for page in question.pages)
+            assert any(caption in words[one.page] for one in question.pages)
 
 
 def _true_reading(manual: Manual) -> Reading:
@@ -239,4 +239,4 @@ def test_manuals_are_written_with_their_truth_and_questions(tmp_path: Path) -> N
         "questions.jsonl",
     ]
     questions = load_questions(str(tmp_path / "questions.jsonl"))
-    assert {question.doc for question in questions} == {"easy-1.pdf", "easy-2.pdf"}
+    assert {name for question in questions for name in question.documents} == {"easy-1.pdf", "easy-2.pdf"}

@@ -1,0 +1,52 @@
+"""The command ``inset evaluate``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.terminal import print_json, print_table, reporting, say
+
+
+def evaluate(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="An experiment file, a packaged experiment (presets, article, beyond-text, omg-qa), or a corpus, which means "
+            "presets.",
+        ),
+    ],
+    corpus: Annotated[str | None, typer.Option(help="The corpus; by default that of the experiment.")] = None,
+    version: Annotated[str | None, typer.Option(help="A version, or live, previous, latest.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Where results go; by default evaluation-EXPERIMENT.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Questions asked at once.")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """Run an experiment: ask its questions of its presets, and write scores, results and a report."""
+    from evaluation.results import COMPARED
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.experiments.run import find_experiment, run_experiment
+
+    named, chosen = find_experiment(experiment, corpus)
+    out = folder or Path(f"evaluation-{named.name}")
+    with reporting() as report:
+        results = run_experiment(open_workspace(chosen), named, out, version=version, workers=workers, report=report)
+    if as_json:
+        print_json(results)
+        return
+    shown = [name for name in COMPARED if any(name in one.means for one in results.systems)]
+    rows = [
+        (one.system.id, *(f"{found.mean:.3f}" if (found := one.means.get(name)) else None for name in shown))
+        for one in results.systems
+        if one.means
+    ]
+    print_table(f"{results.label}, {results.questions} questions, {results.version}", ("system", *shown), rows, fold=False)
+    for one in results.systems:
+        if one.note:
+            say(f"{one.system.id} didn't run: {one.note}")
+        for reason, count in one.failed.items():
+            say(f"{one.system.id}: {count} without an outcome: {reason}")
+    say(f"wrote {out / 'report.html'}, and scores beside it")

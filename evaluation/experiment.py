@@ -1,0 +1,144 @@
+"""Experiments: which presets answer which questions, as files."""
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from schemas.answer_presets import AnswerSettings
+from schemas.corpus.budget import Spend
+from schemas.corpus.fields import Location, Section, Text
+from schemas.errors import UserError
+from schemas.frozen import Frozen
+from schemas.retrieval import Name
+
+Setting = Annotated[bool | int | Text, Field(union_mode="left_to_right")]
+
+
+class AnswerGrid(Section):
+    """Answer presets, each with every combination of settings."""
+
+    presets: list[Name] = Field(min_length=1, description="Answer presets.")
+    settings: dict[Text, list[Setting]] = Field(
+        {}, description="Values of settings to combine, such as max_images: [1, 4] or retrieval: [pages, dense]."
+    )
+
+
+class Hypothesis(Section):
+    """A claim that one system beats another, which is tested and reported, never required."""
+
+    better: Text = Field(description="An id of a system.")
+    worse: Text = Field(description="An id of another.")
+    metric: Text
+    claim: Text = ""
+
+
+class PaperRow(Section):
+    """A row of a paper's table: values in the order of ``columns``; null where the paper has none."""
+
+    system: Text = Field(description="The id of our system that does the same, or the paper's name for it.")
+    values: list[float | None]
+    setup: Text = Field("", description="Generator, judge and the like.")
+
+
+class PaperTable(Section):
+    """Figures that a paper prints, shown beside ours and never a target."""
+
+    title: Text
+    note: str = ""
+    columns: list[Text]
+    rows: list[PaperRow]
+
+
+class Experiment(Section):
+    """An experiment file."""
+
+    label: Text = Field(description="Its title.")
+    sentence: Text = Field("", description="What it compares, in a sentence.")
+    source: Text = Field("", description="The paper or page that it repeats.")
+    corpus: Text | None = Field(None, description="A corpus, as commands name it; --corpus overrides it.")
+    version: Text = Field("live", description="A version, or live, previous, latest.")
+    questions: Location | None = Field(None, description="JSONL, beside the file; none: the corpus's golden questions.")
+    scope: Literal["corpus", "document"] = Field("corpus", description="document: a question searches its own documents.")
+    k: int = Field(10, ge=1, le=200, description="Rows that a search returns.")
+    searches: list[Name] = Field([], description="Retrieval presets.")
+    answers: list[AnswerGrid] = Field([], description="Answer presets with settings.")
+    generators: list[Name] = Field([], description="Models of retrieval.models that write; none: each preset's own.")
+    repetitions: int = Field(1, ge=1, le=100, description="Times that each answer is made.")
+    baseline: Text | None = Field(None, description="The id of the system that others are compared with; none: the first.")
+    budget: Spend = Field(Spend(), description="What its calls of models may cost; what is in the cache costs nothing.")
+    hypotheses: list[Hypothesis] = Field([], description="Claims that are tested and reported.")
+    papers: list[PaperTable] = Field([], description="Figures of papers.")
+
+    @property
+    def systems(self) -> "list[System]":
+        """All systems, each once."""
+        return list({system.id: system for system in (*self._searches(), *self._answers())}.values())
+
+    def _searches(self) -> "Iterator[System]":
+        for name in self.searches:
+            yield System(id=name, kind="search", preset=name)
+
+    def _answers(self) -> "Iterator[System]":
+        for grid in self.answers:
+            for preset, *values in itertools.product(grid.presets, *grid.settings.values()):
+                settings: dict[str, Any] = dict(zip(grid.settings, values, strict=True))
+                named = " ".join([str(preset), *(f"{name}={value}" for name, value in settings.items())])
+                for model in (*self.generators,) or (None,):
+                    yield System(
+                        id=f"answer {named}" + (f" by {model}" if model else ""),
+                        kind="answer",
+                        preset=str(preset),
+                        settings=settings | ({"model": model} if model else {}),
+                    )
+
+
+class System(Frozen):
+    """One system of an experiment: a search or answer preset with settings."""
+
+    id: str
+    kind: Literal["search", "answer"]
+    preset: str
+    settings: dict[str, Any] = Field({})
+
+
+def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
+    """Return the experiment of a YAML mapping.
+
+    Raises:
+        UserError: It isn't an experiment; the message names the key.
+    """
+    try:
+        found = Experiment.model_validate(holds)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        key = ".".join(str(part) for part in mistake["loc"])
+        raise UserError(f"{file}: {key}: {mistake['msg']}") from error
+    if not found.systems:
+        raise UserError(f"{file}: it names no presets; add 'searches: [pages]' or 'answers: [{{presets: [extractive]}}]'")
+    for grid in found.answers:
+        if unknown := sorted(set(grid.settings) - set(AnswerSettings.model_fields)):
+            raise UserError(
+                f"{file}: answers.settings: there is no {unknown[0]!r}; use {', '.join(AnswerSettings.model_fields)}"
+            )
+    ids = [system.id for system in found.systems]
+    wanted = [found.baseline, *(name for one in found.hypotheses for name in (one.better, one.worse))]
+    if unknown := [name for name in wanted if name is not None and name not in ids]:
+        raise UserError(f"{file}: there is no system {unknown[0]!r}; they are {', '.join(ids)}")
+    if uneven := [row for table in found.papers for row in table.rows if len(row.values) != len(table.columns)]:
+        raise UserError(f"{file}: papers: {uneven[0].system} has {len(uneven[0].values)} values; give one a column")
+    return found
+
+
+@functools.cache
+def packaged_experiments() -> Mapping[str, Experiment]:
+    """Return the packaged experiments by name."""
+    return {
+        file.name.removesuffix(".yaml"): read_experiment(file.name, yaml.safe_load(file.read_text(encoding="utf-8")))
+        for file in sorted(files("evaluation.experiments").iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".yaml")
+    }

@@ -1,0 +1,1 @@
+"""Packaged experiments: each YAML file beside this module is one."""

@@ -1,0 +1,139 @@
+"""The gold evidence of a question in one version, and rankings of its units: documents, pages, evidence, figures."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from evaluation.questions import GoldRegion, Question
+from schemas.evidence import Hit
+from schemas.geometry import BBox
+
+FIGURE_IOU = 0.5
+"""Minimum IoU of a figure with its gold box."""
+
+COVERED = 0.5
+"""Minimum share of a gold region that a row's region covers; rows are often larger than what answers."""
+
+Placed = Mapping[str, Sequence[tuple[str, int, BBox]]]
+"""Figure id to where it stands: source's file name, page, bbox."""
+
+
+@dataclass(frozen=True)
+class Gold:
+    """What a question wants from one version.
+
+    Attributes:
+        question: The question.
+        figures: For each of its figures the ids at that place; empty if the version has none there.
+        names: File names of the gold documents by document id.
+    """
+
+    question: Question
+    figures: tuple[frozenset[str], ...] = ()
+    names: Mapping[str, str] | None = None
+
+    def document_of(self, hit: Hit) -> str:
+        """Return the file name of a hit's document, as the question spells it."""
+        return (self.names or {}).get(hit.doc_id) or hit.source.rpartition("/")[2]
+
+    def boxes(self, hit: Hit) -> Iterator[tuple[str, int, BBox]]:
+        """Yield document, page and box of all that a hit shows: its regions, then its figures."""
+        name = self.document_of(hit)
+        yield from ((name, one.page, BBox(*one.bbox)) for one in hit.regions)
+        yield from ((name, one.page, BBox(*one.bbox)) for one in hit.figures)
+
+    def figure_at(self, figure_id: str) -> int | None:
+        """Return which of its figures an id is; None for another figure."""
+        return next((place for place, ids in enumerate(self.figures) if figure_id in ids), None)
+
+
+def gold_of(question: Question, sources: Mapping[str, Sequence[str]], placed: Placed) -> Gold:
+    """Return the gold evidence of a question.
+
+    Args:
+        question: The question.
+        sources: Sources by document id.
+        placed: Where figures stand in the documents whose figures questions ask for.
+    """
+    wanted = set(question.documents)
+    names = {
+        doc_id: name for doc_id, own in sources.items() for source in own if (name := source.rpartition("/")[2]) in wanted
+    }
+    figures = tuple(
+        frozenset(name for name, places in placed.items() if any(_is_there(gold, place) for place in places))
+        for gold in question.figures
+    )
+    return Gold(question, figures, names)
+
+
+def _is_there(gold: GoldRegion, place: tuple[str, int, BBox]) -> bool:
+    name, page, box = place
+    return gold.page == page and gold.doc in (None, name) and BBox(*gold.bbox).iou(box) >= FIGURE_IOU
+
+
+@dataclass(frozen=True)
+class Level:
+    """A kind of unit that is retrieved: which units are relevant, with their grades, and those of each hit."""
+
+    name: str
+    relevant: Callable[[Gold], dict[str, int]]
+    units: Callable[[Gold, Hit], Iterable[str]]
+
+    def ranking(self, gold: Gold, hits: Sequence[Hit]) -> list[str]:
+        """Return the units of hits, best first, each once."""
+        return list(dict.fromkeys(unit for hit in hits for unit in self.units(gold, hit)))
+
+    def first_hit(self, gold: Gold, hits: Sequence[Hit]) -> int | None:
+        """Return the rank, from 1, of the first hit with a relevant unit."""
+        wanted = self.relevant(gold)
+        return next(
+            (rank for rank, hit in enumerate(hits, 1) if any(unit in wanted for unit in self.units(gold, hit))), None
+        )
+
+
+def _pages(gold: Gold, hit: Hit) -> Iterator[str]:
+    name = gold.document_of(hit)
+    anywhere = {one.page for one in gold.question.pages if one.doc is None}
+    for page in hit.pages:
+        yield f"{'' if page in anywhere else name}#{page}"
+
+
+def _relevant_evidence(gold: Gold) -> dict[str, int]:
+    if gold.question.evidence:
+        return {name: grade for name, grade in gold.question.evidence.items() if grade > 0}
+    return {f"region {place}": 1 for place, _ in enumerate(gold.question.regions)}
+
+
+def _evidence(gold: Gold, hit: Hit) -> list[str]:
+    if gold.question.evidence:
+        return [hit.evidence_id]
+    shown = list(gold.boxes(hit))
+    covered = [
+        f"region {place}"
+        for place, region in enumerate(gold.question.regions)
+        if any(
+            page == region.page
+            and region.doc in (None, name)
+            and (box & BBox(*region.bbox)).area >= COVERED * BBox(*region.bbox).area
+            for name, page, box in shown
+        )
+    ]
+    return covered or [hit.evidence_id]
+
+
+def _figures(gold: Gold, hit: Hit) -> Iterator[str]:
+    for figure_id in ([hit.figure_id] if hit.figure_id else []) + hit.figure_refs:
+        place = gold.figure_at(figure_id)
+        yield figure_id if place is None else f"figure {place}"
+
+
+LEVELS = (
+    Level(
+        "document",
+        lambda gold: dict.fromkeys(gold.question.documents if gold.question.answerable else (), 1),
+        lambda gold, hit: [gold.document_of(hit)],
+    ),
+    Level("page", lambda gold: {f"{one.doc or ''}#{one.page}": 1 for one in gold.question.pages}, _pages),
+    Level("evidence", _relevant_evidence, _evidence),
+    Level("figure", lambda gold: {f"figure {place}": 1 for place, _ in enumerate(gold.question.figures)}, _figures),
+)
+"""Documents, pages, evidence and figures."""

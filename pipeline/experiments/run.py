@@ -1,0 +1,359 @@
+"""Run an experiment: every system, every question; outcomes are kept, so that a killed run goes on."""
+
+import hashlib
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evaluation.experiment import Experiment, System, packaged_experiments, read_experiment
+from evaluation.gold import Gold
+from evaluation.metrics import METRICS, score
+from evaluation.outcomes import Outcome
+from evaluation.questions import Question, load_questions
+from evaluation.report import write_report
+from evaluation.results import Results, ScoreTable, SystemResult, Tested, baseline_of, with_adjusted
+from pipeline.corpus.corpora import find_corpus_file, read_mapping
+from pipeline.corpus.workspace import Workspace
+from pipeline.experiments.ask import Prepared, ask, prepare
+from pipeline.experiments.replies import Replies
+from pipeline.published.gold import gold_evidence
+from pipeline.published.version import OpenVersion, open_version
+from pipeline.records.cache import RecordCache
+from pipeline.records.publication import read_manifest
+from pipeline.records.version_names import resolve_version
+from schemas.batches import batched
+from schemas.errors import InsetError, UserError
+from schemas.ids import key, version_file
+from schemas.parquet import schema_of, table_of
+from schemas.progress import Report, silent
+from schemas.versions import Spent
+
+DEFAULT = "presets"
+"""The experiment of a corpus."""
+
+WORKERS = 2
+_WRITTEN_TOGETHER = 32
+"""Outcomes that are written together; a killed run makes as many again."""
+
+_CODE = ("backends", "pipeline.corpus", "pipeline.published", "schemas", "tasks")
+"""Packages that outcomes depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutcome:
+    """An outcome as JSON; ``id`` digests system, question and repetition."""
+
+    id: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class NamedExperiment:
+    """An experiment with its name, and the folder that its paths are relative to."""
+
+    name: str
+    experiment: Experiment
+    folder: Path
+
+
+def find_experiment(named: str, corpus: str | None = None) -> tuple[NamedExperiment, str]:
+    """Return an experiment and its corpus.
+
+    Args:
+        named: A packaged experiment, an experiment file, or a corpus, which means ``DEFAULT`` on it.
+        corpus: Overrides the experiment's corpus.
+
+    Raises:
+        UserError: There is no such file, it is wrong, or no corpus is named.
+    """
+    packaged = packaged_experiments()
+    if named in packaged:
+        found = NamedExperiment(named, packaged[named], Path.cwd())
+    else:
+        try:
+            file = find_corpus_file(named)
+        except UserError as error:
+            known = ", ".join(packaged)
+            raise UserError(
+                f"there is no experiment or corpus {named}; experiments are {known}, or an experiment file"
+            ) from error
+        holds = read_mapping(file, "experiment", "it needs 'label', and 'searches' or 'answers'")
+        if "source" in holds and "label" not in holds:
+            return NamedExperiment(DEFAULT, packaged[DEFAULT], Path.cwd()), named
+        found = NamedExperiment(file.stem, read_experiment(str(file), holds), file.parent)
+    chosen = corpus or found.experiment.corpus
+    if chosen is None:
+        raise UserError(f"experiment {found.name} names no corpus; add --corpus NAME")
+    return found, chosen
+
+
+def run_experiment(
+    workspace: Workspace,
+    named: NamedExperiment,
+    out: Path,
+    *,
+    version: str | None = None,
+    workers: int = WORKERS,
+    report: Report = silent,
+) -> Results:
+    """Run an experiment, and write ``results.json``, ``scores.parquet``, ``outcomes.parquet`` and ``report.html``.
+
+    Results and report are stored with the version too.
+
+    Raises:
+        UserError: There are no questions, or the files can't be written.
+    """
+    experiment = named.experiment
+    chosen = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
+    replies = Replies(workspace, experiment.budget)
+    opened = replace(open_version(workspace, chosen), record=replies.record)
+    golds = gold_evidence(opened, _questions(workspace, named))
+    prepared, notes = _prepared(opened, experiment)
+    run = _Run(workspace, opened, experiment, golds, prepared, replies)
+    try:
+        run.ask_all(workers, report)
+    finally:
+        replies.flush()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        results = run.results(named.name, notes, out, report)
+        (out / "results.json").write_text(results.model_dump_json(indent=1), encoding="utf-8")
+        write_report(results, out / "report.html")
+        for name in ("results.json", "report.html"):
+            workspace.store.replace(stored_name(chosen, named.name, name), (out / name).read_bytes())
+    except OSError as error:
+        raise UserError(f"can't write {error.filename or out}: {error.strerror or error}") from error
+    return results
+
+
+def stored_name(version: str, experiment: str, file: str) -> str:
+    """Return the store name of a file of an experiment's last run on a version."""
+    return version_file(version, f"evaluation/{experiment}/{file}")
+
+
+def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
+    path = named.experiment.questions
+    chosen = str(named.folder / path) if path else workspace.corpus.questions
+    if chosen is None:
+        raise UserError(f"experiment {named.name}: there are no questions; set 'questions' in it, or in {workspace.file}")
+    questions = sorted(load_questions(chosen), key=lambda question: question.id)
+    if twice := [one.id for one, other in itertools.pairwise(questions) if one.id == other.id]:
+        raise UserError(f"{chosen}: two questions have the id {twice[0]}; give one another id")
+    if not questions:
+        raise UserError(f"{chosen}: there are no questions in it")
+    return questions
+
+
+def _prepared(opened: OpenVersion, experiment: Experiment) -> tuple[list[Prepared], dict[str, str]]:
+    """Return the systems that can run, and why others can't."""
+    found, notes = [], {}
+    for system in experiment.systems:
+        try:
+            found.append(prepare(opened, system))
+        except InsetError as error:
+            notes[system.id] = error.message
+    return found, notes
+
+
+class _Run:
+    """One run of an experiment."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        opened: OpenVersion,
+        experiment: Experiment,
+        golds: Sequence[Gold],
+        prepared: Sequence[Prepared],
+        replies: Replies,
+    ) -> None:
+        self._workspace, self._opened, self._experiment, self._replies = workspace, opened, experiment, replies
+        self._golds, self._prepared = golds, prepared
+        corpus = workspace.corpus
+        depends = key(
+            code=_code_digest(),
+            retrieval=corpus.retrieval.model_dump(mode="json", exclude={"presets"}),
+            ranking=corpus.ranking.model_dump(mode="json"),
+            answer=corpus.answer.model_dump(mode="json"),
+        )
+        folder = version_file(opened.version, f"evaluation/outcomes/{depends}")
+        self._cache = RecordCache(workspace.store, folder, schema_of(StoredOutcome))
+        self._failed: dict[str, Outcome] = {}
+
+    def ask_all(self, workers: int, report: Report) -> None:
+        """Ask what has no outcome yet."""
+        todo = {
+            self._name(one, gold, repetition): (one, gold, repetition)
+            for one in self._prepared
+            for gold in self._golds
+            for repetition in range(self._repetitions(one))
+        }
+        missing = self._cache.missing(todo)
+        asked = {gold.question.id: self._opened.question(gold.question.question) for gold in self._golds}
+        done = len(todo) - len(missing)
+        report("ask", done, len(todo))
+        with ThreadPoolExecutor(workers) as pool:
+            for names in batched(missing, _WRITTEN_TOGETHER):
+
+                def run(name: str) -> tuple[str, Outcome]:
+                    one, gold, repetition = todo[name]
+                    question = asked[gold.question.id]
+                    return name, ask(self._opened, self._experiment, one, gold, question, repetition, self._replies)
+
+                made = []
+                for name, outcome in pool.map(run, names):
+                    done += 1
+                    report("ask", done, len(todo))
+                    if outcome.failure:
+                        self._failed[name] = outcome  # the next run tries again
+                    else:
+                        made.append(StoredOutcome(name, outcome.model_dump_json()))
+                self._replies.flush()
+                if made:
+                    self._cache.append(table_of(StoredOutcome, made))
+        self._cache.compact()
+
+    def results(self, name: str, notes: Mapping[str, str], out: Path, report: Report) -> Results:
+        """Score all outcomes, a system at a time, and write them."""
+        experiment = self._experiment
+        questions = [gold.question for gold in self._golds]
+        baseline = baseline_of(experiment, [one.system.id for one in self._prepared])
+        kept = {baseline, *(side for one in experiment.hypotheses for side in (one.better, one.worse))}
+        tables: dict[str, ScoreTable] = {}
+        made: dict[str, SystemResult] = {
+            system.id: SystemResult(system=system, note=notes.get(system.id, "")) for system in experiment.systems
+        }
+        first = sorted(self._prepared, key=lambda one: one.system.id != baseline)
+        with (
+            pq.ParquetWriter(out / "outcomes.parquet", _OUTCOMES, compression="zstd") as outcomes_file,
+            pq.ParquetWriter(out / "scores.parquet", _SCORES, compression="zstd") as scores_file,
+        ):
+            for done, one in enumerate(first, 1):
+                asked = list(self._outcomes(one))
+                scores = score([(gold, outcome) for gold, outcome in asked])
+                ids = [outcome.question_id for _, outcome in asked]
+                outcomes_file.write_table(_outcome_table(one.system, [outcome for _, outcome in asked]))
+                scores_file.write_table(_score_table(one.system, ids, scores))
+                table = ScoreTable(questions, ids, scores)
+                if one.system.id in kept:
+                    tables[one.system.id] = table
+                failed = Counter(outcome.failure for _, outcome in asked if outcome.failure)
+                made[one.system.id] = SystemResult(
+                    system=one.system,
+                    failed=dict(failed),
+                    means=table.means(),
+                    kinds=table.kinds(),
+                    against={} if one.system.id == baseline else table.against(tables[baseline]),
+                )
+                report("score", done, len(first))
+        return Results(
+            name=name,
+            label=experiment.label,
+            sentence=experiment.sentence,
+            source=experiment.source,
+            corpus=self._workspace.corpus.name,
+            version=self._opened.version,
+            questions=len(questions),
+            repetitions=experiment.repetitions,
+            baseline=baseline,
+            systems=with_adjusted(list(made.values())),
+            hypotheses=[
+                Tested(
+                    hypothesis=one,
+                    difference=tables[one.better].difference(tables[one.worse], one.metric)
+                    if {one.better, one.worse} <= tables.keys()
+                    else None,
+                )
+                for one in experiment.hypotheses
+            ],
+            papers=experiment.papers,
+            index=_index_cost(self._workspace, self._opened),
+            warnings=_unknown_documents(questions, self._opened),
+        )
+
+    def _outcomes(self, one: Prepared) -> Iterator[tuple[Gold, Outcome]]:
+        wanted = [
+            (gold, self._name(one, gold, repetition))
+            for repetition in range(self._repetitions(one))
+            for gold in self._golds
+        ]
+        rows = self._cache.read([name for _, name in wanted]).to_pylist()
+        found = {row["id"]: Outcome.model_validate_json(row["outcome"]) for row in rows} | self._failed
+        yield from ((gold, found[name].model_copy(update={"question_id": gold.question.id})) for gold, name in wanted)
+
+    def _repetitions(self, one: Prepared) -> int:
+        return self._experiment.repetitions if one.answer is not None and one.answer.model is not None else 1
+
+    def _name(self, one: Prepared, gold: Gold, repetition: int) -> str:
+        wanted, preset = gold.question, one.answer
+        given = [page.model_dump() for page in wanted.pages] if preset is not None and preset.context == "given" else None
+        return key(
+            retrieval=one.retrieval.model_dump(mode="json"),
+            answer=None if preset is None else preset.model_dump(mode="json"),
+            prompt=None if one.prompt is None else [one.prompt.system, one.prompt.user],
+            k=self._experiment.k if preset is None else None,
+            question=wanted.question,
+            documents=wanted.documents if self._experiment.scope == "document" else None,
+            given=given,
+            repetition=repetition,
+        )
+
+
+_OUTCOMES = pa.schema([pa.field(name, pa.string()) for name in ("system", "question_id", "outcome")])
+_SCORES = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("system", "question_id")),
+        *(pa.field(name, pa.float64()) for name in METRICS),
+    ]
+)
+
+
+def _outcome_table(system: System, outcomes: Sequence[Outcome]) -> pa.Table:
+    rows = [(system.id, one.question_id, one.model_dump_json()) for one in outcomes]
+    return pa.table(list(map(list, zip(*rows, strict=True))), schema=_OUTCOMES)
+
+
+def _score_table(system: System, ids: Sequence[str], scores: Mapping[str, Sequence[float | None]]) -> pa.Table:
+    return pa.table([[system.id] * len(ids), ids, *(scores[name] for name in METRICS)], schema=_SCORES)
+
+
+def _index_cost(workspace: Workspace, opened: OpenVersion) -> dict[str, float]:
+    """Return what a document's descriptions cost, on average, in the version's refresh."""
+    manifest = read_manifest(workspace.store, opened.version)
+    if manifest is None or not manifest.counts.documents:
+        return {}
+    spent = sum(manifest.spent.values(), Spent())
+    return {name: value / manifest.counts.documents for name, value in spent}
+
+
+def _unknown_documents(questions: Iterable[Question], opened: OpenVersion) -> list[str]:
+    known = {source.rpartition("/")[2] for sources in opened.sources.values() for source in sources}
+    lacking = sorted({name for question in questions for name in question.documents} - known)
+    return [f"the version has no document {name}, which questions ask for" for name in lacking]
+
+
+def _code_digest() -> str:
+    """Digest the code that outcomes depend on, so that another release asks again."""
+    digest = hashlib.sha256()
+    for package in _CODE:
+        root = Path(str(files(package)))
+        for file in sorted(root.rglob("*")):
+            if file.suffix in {".py", ".md", ".yaml"} and "__pycache__" not in file.parts:
+                digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def last_results(workspace: Workspace, version: str, experiment: str) -> Results | None:
+    """Return the results of an experiment's last run on a version; None without one."""
+    try:
+        return Results.model_validate(json.loads(workspace.store.get(stored_name(version, experiment, "results.json"))))
+    except FileNotFoundError:
+        return None

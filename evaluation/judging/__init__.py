@@ -1,0 +1,1 @@
+"""Metrics that a generative model grades."""

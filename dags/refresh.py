@@ -205,7 +205,6 @@ def _approval(file: str, found: CorpusSchedule) -> Iterator[Any]:
         defaults=ApprovalOperator.REJECT,
         response_timeout=timedelta(hours=found.operations.approval_h),
         fail_on_reject=True,
-        retries=0,
         doc_md="Waits for a person where a gate refuses the version, or its budget left it incomplete.",
     )
 

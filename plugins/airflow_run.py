@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.sdk import ExceptionRetryPolicy, RetryRule, get_current_context
 from airflow.sdk.definitions.retry_policy import RetryAction
 
@@ -31,6 +32,7 @@ RETRIES: dict[str, Any] = {
         rules=[
             RetryRule(exception=TransientError, action=RetryAction.DEFAULT),
             RetryRule(exception=InsetError, action=RetryAction.FAIL, reason="a further try would fail in the same way"),
+            RetryRule(exception=HITLRejectException, action=RetryAction.FAIL, reason="a person rejected the version"),
         ]
     ),
 }

@@ -10,14 +10,17 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.browser import Browser
+from tests.postgres_server import Postgres
 
 ROOT = Path(__file__).parent.parent
+_COMMAND = str(Path(sys.executable).parent / "airflow")
+RUN_WITHIN_S = 1_200.0
 EVERY_PART = ("scheduler", "dag-processor", "triggerer")
 
 Found = TypeVar("Found")
@@ -25,22 +28,57 @@ Found = TypeVar("Found")
 
 @dataclass
 class Airflow:
-    """A running Airflow; ``address`` ends in its path prefix."""
+    """A running Airflow; ``address`` ends in its path prefix. Its metadata are in SQLite where ``database`` is None."""
 
     address: str
-    passwords: dict[str, str]
+    folder: Path
+    environment: Mapping[str, str]
+    database: Postgres | None
+    processes: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
+    _tokens: dict[str, str] = field(default_factory=dict)
+
+    def start(self, part: str) -> None:
+        """Start a part: the API server, or one of ``EVERY_PART``."""
+        with (self.folder / "log").open("ab") as log:
+            self.processes[part] = subprocess.Popen(
+                [_COMMAND, part], env=self.environment, stdout=log, stderr=log, start_new_session=True, cwd=self.folder
+            )
+
+    def end(self, part: str, by: signal.Signals = signal.SIGTERM) -> None:
+        """Send a signal to the processes of a part, and wait for its end."""
+        process = self.processes.pop(part)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, by)
+        process.wait()
+
+    def answers(self) -> bool:
+        """Return whether the API server does; every part must live."""
+        ended = [part for part, process in self.processes.items() if process.poll() is not None]
+        assert not ended, f"{ended} ended: {self.log()[-5000:]}"
+        try:
+            fetch(f"{self.address}/api/v2/version")
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def log(self) -> str:
+        """Return what all parts have logged."""
+        return (self.folder / "log").read_text(errors="replace")
 
     def token(self, user: str) -> str:
-        """Log a user in."""
-        login = json.dumps({"username": user, "password": self.passwords[user]}).encode()
-        return str(fetch(f"{self.address}/auth/token", login)["access_token"])
+        """Return the token of a user, who is logged in once."""
+        if user in self._tokens:
+            return self._tokens[user]
+        passwords = json.loads((self.folder / "passwords.json").read_text())
+        login = json.dumps({"username": user, "password": passwords[user]}).encode()
+        return self._tokens.setdefault(user, str(fetch(f"{self.address}/auth/token", login)["access_token"]))
 
     def log_in(self, browser: Browser, user: str) -> None:
         """Log a user in, in a browser."""
         browser("Network.setCookie", name="_token", value=self.token(user), url=self.address)
 
     def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
-        """Call the REST API as ada; SQLite is locked now and then, which is an error 500."""
+        """Call the REST API as ada; where the metadata are in SQLite, it is locked now and then, which is an error 500."""
         data = None if body is None else json.dumps(body).encode()
         for attempt in range(5):
             try:
@@ -49,6 +87,24 @@ class Airflow:
                 if error.code != 500 or attempt == 4:
                     raise
         raise AssertionError
+
+    def ended(self, run: str) -> str:
+        """Return the state of a run that has ended; ``run`` is its path."""
+
+        def ended() -> str:
+            state = str(self.call(run)["state"])
+            return state if state in ("success", "failed") else ""
+
+        return wait_for(ended, within_s=RUN_WITHIN_S)
+
+    def failures(self, run: str) -> str:
+        """Return a line for each failed task of a run, with the end of its log."""
+        lines = []
+        for task in self.call(f"{run}/taskInstances?limit=500")["task_instances"]:
+            if task["state"] == "failed":
+                log = f"{run}/taskInstances/{task['task_id']}/logs/{task['try_number']}?map_index={task['map_index']}"
+                lines.append(f"{task['task_id']}: {[entry.get('event') for entry in self.call(log)['content']][-9:]}")
+        return "\n".join(lines)
 
 
 def fetch(address: str, data: bytes | None = None, *, method: str | None = None, token: str | None = None) -> Any:
@@ -66,58 +122,58 @@ def running(folder: Path, *, parts: Sequence[str] = (), prefix: str = "") -> Ite
 
     Users are ada, who may do everything, and vera, who only reads. ``parts`` are among ``EVERY_PART``.
     """
+    with contextlib.ExitStack() as held:
+        database = held.enter_context(Postgres()) if Postgres.installed() else None
+        airflow = _migrated(folder, prefix, database)
+        held.callback(_end, airflow.processes)
+        for part in ("api-server", *parts):
+            airflow.start(part)
+        wait_for(airflow.answers)
+        yield airflow
+
+
+def _migrated(folder: Path, prefix: str, database: Postgres | None) -> Airflow:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}{prefix}"
+    driver = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database.url} if database else {}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "INSET"))}
-    env = kept | {
-        "AIRFLOW_HOME": str(folder),
-        "AIRFLOW__API__BASE_URL": address,
-        "AIRFLOW__API__HOST": "127.0.0.1",
-        "AIRFLOW__API__PORT": str(port),
-        "AIRFLOW__API__SECRET_KEY": "of a test",
-        "AIRFLOW__API__WORKERS": "1",
-        "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of a test, as long as such secrets have to be at least",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__PARALLELISM": "2",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "ada:admin,vera:viewer",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
-        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-        "INSET_CORPORA": str(folder / "corpora"),
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH")])),
-    }
-    command = str(Path(sys.executable).parent / "airflow")
+    environment = (
+        kept
+        | driver
+        | {
+            "AIRFLOW_HOME": str(folder),
+            "AIRFLOW__API__BASE_URL": address,
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(port),
+            "AIRFLOW__API__SECRET_KEY": "of a test",
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of a test, as long as such secrets have to be at least",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "2",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "ada:admin,vera:viewer",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.url if database else f"sqlite:///{folder}/airflow.db",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "INSET_CORPORA": str(folder / "corpora"),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH")])),
+        }
+    )
     for arguments in (["db", "migrate"], ["dags", "reserialize"]):
-        done = subprocess.run([command, *arguments], env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run([_COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-    started: list[subprocess.Popen[bytes]] = []
-    with (folder / "log").open("wb") as log:
-        try:
-            started = [
-                subprocess.Popen([command, part], env=env, stdout=log, stderr=log, start_new_session=True, cwd=folder)
-                for part in ("api-server", *parts)
-            ]
-            wait_for(lambda: _answers(started, f"{address}/api/v2/version", folder / "log"))
-            yield Airflow(address, json.loads((folder / "passwords.json").read_text()))
-        finally:
-            for process in started:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
-            for process in started:
-                process.wait()
+    return Airflow(address, folder, environment, database)
 
 
-def _answers(started: "Sequence[subprocess.Popen[bytes]]", address: str, log: Path) -> bool:
-    assert all(process.poll() is None for process in started), log.read_text()[-5000:]
-    try:
-        fetch(address)
-    except (OSError, ValueError):
-        return False
-    return True
+def _end(processes: "Mapping[str, subprocess.Popen[bytes]]") -> None:
+    for process in processes.values():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+    for process in processes.values():
+        process.wait()
 
 
 def wait_for(condition: Callable[[], Found], *, within_s: float = 300.0) -> Found:

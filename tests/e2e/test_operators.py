@@ -12,7 +12,7 @@ from pipeline.records.lease import LEASE
 from pipeline.records.publication import read_pointer
 from schemas.retrieval import Query
 from schemas.versions import Lease
-from tests.airflow_server import EVERY_PART, Airflow, running, wait_for
+from tests.airflow_server import EVERY_PART, RUN_WITHIN_S, Airflow, running, wait_for
 from tests.browser import CHROMIUM, Browser
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -47,14 +47,26 @@ def _live(workspace: Workspace) -> str | None:
     return pointer.version if pointer else None
 
 
-def _ended(airflow: Airflow, run: str) -> str:
-    """Return the state of a run that has ended."""
+def _run(airflow: Airflow) -> str:
+    """Start a run; return its path."""
+    return f"{DAG}/dagRuns/{airflow.call(f'{DAG}/dagRuns', {'logical_date': None})['dag_run_id']}"
 
-    def ended() -> str:
-        state = str(airflow.call(f"{DAG}/dagRuns/{run}")["state"])
-        return state if state in ("success", "failed") else ""
 
-    return wait_for(ended, within_s=600)
+def _succeeds(airflow: Airflow, run: str) -> None:
+    assert airflow.ended(run) == "success", airflow.failures(run)
+
+
+def _asks(airflow: Airflow, run: str) -> str:
+    """Return the path of a run's question once it is asked.
+
+    Airflow 3.3 fails a task whose answer comes before the scheduler has noticed that the process which asked ended (its issues
+    67287 and 72716). A person isn't that quick, so the test waits for the scheduler's line.
+    """
+    asking = f"{run}/taskInstances/approve"
+    wait_for(lambda: airflow.call(asking)["state"] == "awaiting_input", within_s=RUN_WITHIN_S)
+    noticed = f"TaskInstance Finished: dag_id=refresh_manuals, task_id=approve, run_id={run.rpartition('/')[2]},"
+    wait_for(lambda: noticed in airflow.log())
+    return f"{asking}/-1/hitlDetails"
 
 
 def test_schedule_refusal_approval_and_rollback_by_the_button(
@@ -62,23 +74,21 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
 ) -> None:
     airflow.call(DAG, {"is_paused": False}, "PATCH")
     (scheduled,) = wait_for(lambda: airflow.call(f"{DAG}/dagRuns")["dag_runs"])
-    assert _ended(airflow, scheduled["dag_run_id"]) == "success"
+    _succeeds(airflow, f"{DAG}/dagRuns/{scheduled['dag_run_id']}")
     first = _live(workspace)
     assert first is not None
 
     (tmp_path / "pdfs" / "page.pdf").write_text("<html>moved</html>")
-    run = airflow.call(f"{DAG}/dagRuns", {"logical_date": None})["dag_run_id"]
-    waiting = f"{DAG}/dagRuns/{run}/taskInstances/approve"
-    wait_for(lambda: airflow.call(waiting)["state"] == "awaiting_input", within_s=600)
-    question = airflow.call(f"{waiting}/-1/hitlDetails")
+    run = _run(airflow)
+    question = airflow.call(_asks(airflow, run))
     assert "a gate refuses it" in question["subject"].lower()
     assert "quarantine ceiling" in question["body"]
     lease = Lease.model_validate_json((workspace.store.read_mutable(LEASE) or (b"",))[0])
     assert lease.run_id == "", "nobody else waits for the person"
     assert _live(workspace) == first
     answer = {"chosen_options": ["Approve"], "params_input": {"reason": "that page is known"}}
-    airflow.call(f"{waiting}/-1/hitlDetails", answer, "PATCH")
-    assert _ended(airflow, run) == "success"
+    airflow.call(_asks(airflow, run), answer, "PATCH")
+    _succeeds(airflow, run)
     second = _live(workspace)
     assert second != first
     (event,) = read_events(workspace.store, 1)
@@ -90,15 +100,13 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
         published.close()
 
     (tmp_path / "pdfs" / "more.pdf").write_text("<html>moved</html>")
-    run = airflow.call(f"{DAG}/dagRuns", {"logical_date": None})["dag_run_id"]
-    waiting = f"{DAG}/dagRuns/{run}/taskInstances"
-    wait_for(lambda: airflow.call(f"{waiting}/approve")["state"] == "awaiting_input", within_s=600)
+    run = _run(airflow)
     answer = {"chosen_options": ["Reject"], "params_input": {"reason": ""}}
-    airflow.call(f"{waiting}/approve/-1/hitlDetails", answer, "PATCH")
-    assert _ended(airflow, run) == "failed"
-    airflow.call(f"{waiting}/publish", {"new_state": "success"}, "PATCH")
-    wait_for(lambda: airflow.call(f"{waiting}/confirm")["state"] == "failed")
-    assert _ended(airflow, run) == "failed", "marked as success, but not live"
+    airflow.call(_asks(airflow, run), answer, "PATCH")
+    assert airflow.ended(run) == "failed"
+    airflow.call(f"{run}/taskInstances/publish", {"new_state": "success"}, "PATCH")
+    wait_for(lambda: airflow.call(f"{run}/taskInstances/confirm")["state"] == "failed")
+    assert airflow.ended(run) == "failed", "marked as success, but not live"
     assert _live(workspace) == second
 
     with Browser(tmp_path / "profile") as browser:
@@ -110,8 +118,9 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
         opened = f"{FRAME}.querySelector('dialog[open]')"
         browser.run(f"{opened}.querySelector('textarea').value = 'wrong screws'")
         browser.run(f"{opened}.querySelector('[type=submit]').click()")
-        wait_for(lambda: _live(workspace) == first)
+        # The asset is updated once the task has ended.
+        newest = "assets/events?order_by=-timestamp"
+        wait_for(lambda: airflow.call(newest)["asset_events"][0]["extra"]["version"] == first)
+    assert _live(workspace) == first
     (event,) = read_events(workspace.store, 1)
     assert (event.action, event.reason, event.by) == ("rollback", "wrong screws", "ada")
-    (last, *_) = airflow.call("assets/events?order_by=-timestamp")["asset_events"]
-    assert last["extra"]["version"] == first

@@ -309,10 +309,7 @@ class _Run:
 
 _OUTCOMES = pa.schema([pa.field(name, pa.string()) for name in ("system", "question_id", "outcome")])
 _SCORES = pa.schema(
-    [
-        *(pa.field(name, pa.string()) for name in ("system", "question_id")),
-        *(pa.field(name, pa.float64()) for name in METRICS),
-    ]
+    [pa.field(name, pa.string()) for name in ("system", "question_id")] + [pa.field(name, pa.float64()) for name in METRICS]
 )
 
 

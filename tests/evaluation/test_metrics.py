@@ -16,10 +16,13 @@ from schemas.evidence import CitedRegion, Hit, Modality
 from schemas.geometry import BBox
 from schemas.versions import Spent
 
-BOX = (0.0, 0.0, 100.0, 100.0)
+Box = tuple[float, float, float, float]
+BOX: Box = (0.0, 0.0, 100.0, 100.0)
 
 
-def hit(name: str, *, doc: str = "pump.pdf", pages: Sequence[int] = (1,), figures: Sequence[str] = (), box=BOX) -> Hit:  # type: ignore[no-untyped-def]
+def hit(
+    name: str, *, doc: str = "pump.pdf", pages: Sequence[int] = (1,), figures: Sequence[str] = (), box: Box = BOX
+) -> Hit:
     return Hit(
         evidence_id=name,
         score=1.0,
@@ -112,7 +115,8 @@ def test_figures_are_found_where_they_stand() -> None:
     gold = gold_of(wanted, {"id of pump.pdf": ["manuals/pump.pdf"]}, placed)
     assert gold.figures == (frozenset({"one"}), frozenset({"two"}))
     found = scores(gold, hit("a", figures=["small", "two"]), hit("b", figures=["elsewhere"]))
-    assert (found["figure_precision"], found["figure_recall"]) == (pytest.approx(1 / 3), 0.5)
+    assert found["figure_precision"] == pytest.approx(1 / 3)
+    assert found["figure_recall"] == 0.5
     assert found["figure_mrr@10"] == 0.5
 
 
@@ -127,7 +131,7 @@ def test_the_iou_of_a_region_is_that_of_the_best_hit() -> None:
 def test_an_answers_figures_are_counted_and_compared_in_order() -> None:
     gold = Gold(question(figures=[{"page": n, "bbox": BOX} for n in (1, 2, 3)]), tuple(frozenset({name}) for name in "abc"))
     source = hit("row")
-    parts = [text("First.", 1), figure("a", 1), figure("c", 1), text("Then.", 1), figure("b", 1), figure("x")]
+    parts: list[Part] = [text("First.", 1), figure("a", 1), figure("c", 1), text("Then.", 1), figure("b", 1), figure("x")]
     found = of_answer(gold, answered(parts, source))
     assert (found["figure_precision_shown"], found["figure_recall_shown"], found["figures_shown"]) == (0.75, 1.0, 4.0)
     assert found["figure_order"] == pytest.approx(2 / 3), "a before c, a before b, but not b before c"

@@ -35,6 +35,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
@@ -168,6 +169,8 @@ def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]
     return found
 
 
+_A_TIME = datetime(2026, 3, 1, 6, 20, tzinfo=UTC)
+_A_CORPUS = CorpusOverview(name="handbooks", version=A_VERSION, since=_A_TIME, documents=120, pages=8400, rows=31000)
 _A_PRESET = preset_info(packaged()["hybrid"]).model_dump(mode="json")
 
 _listing = APIRouter(responses={code: ERRORS[code] for code in (401, 403, 429)})
@@ -176,11 +179,7 @@ _v1 = APIRouter(prefix="/v1/corpora", responses=ERRORS)
 _questions = APIRouter(prefix="/v1/corpora", responses=ERRORS, route_class=QuestionRoute)
 
 
-@_listing.get(
-    "/v1/corpora",
-    tags=["corpora"],
-    responses=example([{"name": "handbooks", "version": A_VERSION, "documents": 120, "pages": 8400, "rows": 31000}]),
-)
+@_listing.get("/v1/corpora", tags=["corpora"], responses=example([_A_CORPUS.model_dump(mode="json")]))
 def corpora(request: Request) -> list[CorpusOverview]:
     """A summary of every corpus; ``problem`` says why one can't be searched now."""
     return [_overview(corpus) for corpus in corpora_of(request).values()]

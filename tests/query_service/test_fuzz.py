@@ -103,6 +103,8 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
                 body["settings"] = {name: value for name, value in body["settings"].items() if name not in named}
             if isinstance(body.get("steps"), dict):
                 body["steps"] = {name: step for name, step in body["steps"].items() if name == "select"}
+            if body.get("highlight"):  # the nearest sentences of many hits are refused for their price
+                body["highlight"] = False
         return body
 
     return schema

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Self
 
-_BIN = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda found: int(found.parent.name), default=None)
+# Debian's package of clients alone has the folder too.
+_INITDB = max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda found: int(found.parts[-3]), default=None)
 _SUPERUSER = "postgres"
 
 
@@ -19,8 +20,8 @@ class Postgres:
     """
 
     def __init__(self) -> None:
-        assert _BIN is not None
-        self._bin = _BIN
+        assert _INITDB is not None
+        self._bin = _INITDB.parent
         # The server refuses to run as root, and its own user may not enter the folders of root's tests.
         self._user = _SUPERUSER if os.geteuid() == 0 else None
         self._folder = Path(tempfile.mkdtemp(prefix="inset-postgres-"))
@@ -30,7 +31,7 @@ class Postgres:
     @staticmethod
     def installed() -> bool:
         """Return whether there is a PostgreSQL to start."""
-        return _BIN is not None
+        return _INITDB is not None
 
     def __enter__(self) -> Self:
         self._run("initdb", "--username", _SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")

@@ -523,7 +523,9 @@ OF_NO_STEP = {
     "pipeline.corpus.workspace:CODE_VERSION": "a manifest records it, and no key: the release of Inset",
     "backends.stores.document_files:FILES_VERSION": "how a document's file is laid out; it is in the key of a parse",
     "query_service.app:API_VERSION": "goes up with the API, which openapi.json pins",
-    "query_service.requests:_VERSION": "how the name of a version is spelled",
+    "bench.browse:VERSION": "the name of a made-up version",
+    "query_service.requests:A_VERSION": "the name of a version in examples",
+    "query_service.requests:VERSION": "how the name of a version is spelled",
     "schemas.ids:FIRST_VERSION": "what other versions begin with",
     "schemas.stages:ON_A_VERSION": "stages",
 }

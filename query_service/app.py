@@ -80,7 +80,16 @@ from query_service.requests import (
     VersionParameter,
     parse_box,
 )
-from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control, corpora_of, example
+from query_service.routes import (
+    CLIENT_GONE,
+    ERRORS,
+    QUESTION_ERRORS,
+    Corpus,
+    admission_of,
+    cache_control,
+    corpora_of,
+    example,
+)
 from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of
 from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import AnswerFinished, AnswerResult
@@ -176,7 +185,7 @@ _A_PRESET = preset_info(packaged()["hybrid"]).model_dump(mode="json")
 _listing = APIRouter(responses={code: ERRORS[code] for code in (401, 403, 429)})
 _operations = APIRouter()
 _v1 = APIRouter(prefix="/v1/corpora", responses=ERRORS)
-_questions = APIRouter(prefix="/v1/corpora", responses=ERRORS, route_class=QuestionRoute)
+_questions = APIRouter(prefix="/v1/corpora", responses=QUESTION_ERRORS, route_class=QuestionRoute)
 
 
 @_listing.get("/v1/corpora", tags=["corpora"], responses=example([_A_CORPUS.model_dump(mode="json")]))

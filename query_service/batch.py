@@ -9,14 +9,14 @@ from pipeline.published.corpus import PublishedCorpus
 from query_service.access import within
 from query_service.errors import Problem, problem_of
 from query_service.requests import QuestionRoute, SearchRequest
-from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of
+from query_service.routes import CLIENT_GONE, QUESTION_ERRORS, Corpus, admission_of
 from query_service.stream import as_json
 from schemas.errors import InsetError
 from schemas.evidence import SearchResult
 
 MOST_SEARCHES = 20
 
-router = APIRouter(prefix="/v1/corpora/{corpus}", responses=ERRORS, tags=["questions"], route_class=QuestionRoute)
+router = APIRouter(prefix="/v1/corpora/{corpus}", responses=QUESTION_ERRORS, tags=["questions"], route_class=QuestionRoute)
 
 
 class SearchesRequest(BaseModel):

@@ -27,6 +27,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"model": Problem, "description": "The index or the store does not answer now; try again."},
 }
 
+QUESTION_ERRORS = ERRORS | {
+    413: {"model": Problem, "description": "The body is too large, with its picture or without it."},
+}
+
 
 def example(value: Any, media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
     """Return the responses of an operation with an example of its success; those with parameters have examples of these."""

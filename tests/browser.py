@@ -1,6 +1,7 @@
 """A headless Chromium, driven through the pipe of its DevTools protocol."""
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -11,8 +12,12 @@ from types import TracebackType
 from typing import Any, Self
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 """How long a page may take to become what a test waits for."""
+
+
+class NavigatedError(AssertionError):
+    """The page was replaced by another while it evaluated an expression."""
 
 
 class Browser:
@@ -62,6 +67,8 @@ class Browser:
         os.write(self._out, json.dumps(message).encode() + b"\0")
         while (answer := self._next()).get("id") != self._calls:
             self._note(answer)
+        if "navigated" in answer.get("error", {}).get("message", ""):
+            raise NavigatedError(f"{method}: {answer['error']}")
         assert "error" not in answer, f"{method}: {answer['error']}"
         return answer["result"]
 
@@ -93,12 +100,12 @@ class Browser:
 
     def until(self, script: str) -> Any:
         """Return the value of an expression as soon as it is true, True for an element; while it throws, it isn't."""
+        safe = f"(() => {{ try {{ const it = {script}; return it?.nodeType ? true : it }} catch {{ return null }} }})()"
         deadline = time.monotonic() + WITHIN_S
         while time.monotonic() < deadline:
-            if value := self.run(
-                f"(() => {{ try {{ const it = {script}; return it?.nodeType ? true : it }} catch {{ return null }} }})()"
-            ):
-                return value
+            with contextlib.suppress(NavigatedError):
+                if value := self.run(safe):
+                    return value
             time.sleep(0.1)
         raise AssertionError(f"never became true: {script}")
 
@@ -107,9 +114,10 @@ class Browser:
         deadline = time.monotonic() + WITHIN_S
         while time.monotonic() < deadline:
             sent, was_open = self._sent, bool(self._open)
-            self.run("new Promise((done) => requestIdleCallback(() => setTimeout(done), { timeout: 1000 }))")
-            if not was_open and not self._open and self._sent == sent:
-                return
+            with contextlib.suppress(NavigatedError):
+                self.run("new Promise((done) => requestIdleCallback(() => setTimeout(done), { timeout: 1000 }))")
+                if not was_open and not self._open and self._sent == sent:
+                    return
         raise AssertionError(f"never answered: {sorted(self._open.values())}")
 
     def open(self, address: str, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""DAGs that operators start: publish, roll back, prune, mirror, replay; and one that watches every corpus.
+"""DAGs that operators start: publish, roll back, evaluate, prune, mirror, replay; and one that watches every corpus.
 
 The pages of ``plugins/pages`` start them through Airflow's REST API, so that roles and the audit log are Airflow's.
 """
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import DAG, Asset, AssetAlias, Param, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import DAG, Asset, AssetAlias, AssetAny, Param, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from pipeline.corpus.schedules import corpus_schedules
 from plugins.airflow_run import RETRIES, corpus_file, logged_errors, person
@@ -17,6 +17,7 @@ LIVE = AssetAlias("inset-live", group="inset")
 """Alias of the assets of live versions, which tasks for any corpus update."""
 
 _CORPORA = [found.name for found in corpus_schedules() if not found.problem]
+_ASSETS = {f"inset://{name}": name for name in _CORPORA}
 _CORPUS = Param(_CORPORA[0] if _CORPORA else "", type="string", enum=_CORPORA or [""], title="Corpus")
 _VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
 _REASON = Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")
@@ -67,6 +68,29 @@ def roll_back() -> None:
 
 
 @task
+def corpora() -> list[str]:
+    """Return the corpora whose live version moved, or the corpus that a person chose."""
+    context: Any = get_current_context()
+    moved = {_ASSETS[asset.name] for asset in context["triggering_asset_events"] if asset.name in _ASSETS}
+    return sorted(moved) or [context["params"]["corpus"]]
+
+
+@task(map_index_template="{{ task.op_kwargs['corpus'] }}")
+def evaluate(corpus: str) -> None:
+    """Run an experiment on a version, and log what changed since the last version that it ran on."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.experiments.run import evaluate_version
+    from pipeline.run_log import log_evaluated, log_progress
+
+    params = get_current_context()["params"]
+    with logged_errors():
+        workspace = open_workspace(corpus_file(corpus))
+        if workspace.corpus.questions is None:
+            raise AirflowSkipException(f"corpus {corpus} names no golden questions")
+        log_evaluated(*evaluate_version(workspace, params["experiment"], params["version"], log_progress()))
+
+
+@task
 def prune() -> None:
     """Remove what no kept version needs; a dry run only counts it."""
     from pipeline.corpus.workspace import open_workspace
@@ -110,7 +134,7 @@ def watch() -> None:
         raise AirflowFailException("; ".join(problems))
 
 
-@task(outlets=[LIVE], inlets=[Asset(f"inset://{name}", group="inset") for name in _CORPORA])
+@task(outlets=[LIVE], inlets=[Asset(uri, group="inset") for uri in _ASSETS])
 def update_assets() -> None:
     """Update the assets of corpora whose live version was moved outside Airflow."""
     from pipeline.operations.health import corpora_health
@@ -153,6 +177,22 @@ with DAG(
     **_DAG,
 ) as inset_roll_back:
     roll_back()
+
+with DAG(
+    "inset_evaluate",
+    description="Run an experiment on a version; by itself when a version goes live",
+    params={
+        "corpus": _CORPUS,
+        "version": Param("live", type="string", title="Version", description="A version; or live, previous, latest."),
+        "experiment": Param(
+            "presets", type="string", title="Experiment", description="A packaged experiment, or an experiment file."
+        ),
+    },
+    schedule=AssetAny(*(Asset(uri, group="inset") for uri in _ASSETS)) if _ASSETS else None,
+    max_active_runs=1,
+    **_DAG,
+) as inset_evaluate:
+    evaluate.expand(corpus=corpora())
 
 with DAG(
     "inset_prune",

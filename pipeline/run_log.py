@@ -4,6 +4,8 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 
+from evaluation.results import Results
+from pipeline.experiments.changes import Change, stored_name
 from pipeline.operations.health import CorpusHealth, State
 from pipeline.records.notes import StageNote
 from schemas.errors import OF_THE_SOURCE, Failure
@@ -73,6 +75,18 @@ def log_progress() -> Report:
 def counts_in_words(counts: dict[str, int]) -> str:
     """Return counts as ``3 documents, 12 pages``."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+
+
+def log_evaluated(results: Results, before: str | None, changed: Sequence[Change]) -> None:
+    """Log the report's name in the store, systems that didn't run, and what changed since an older version."""
+    _logger.info("report: %s", stored_name(results.version, results.name, "report.html"))
+    for one in results.systems:
+        if one.note:
+            _logger.warning("%s didn't run: %s", one.system.id, line(one.note))
+    for change in changed:
+        _logger.warning("since %s: %s", before, change)
+    if before and not changed:
+        _logger.info("no metric surely changed since %s", before)
 
 
 def log_pruned(result: PruneResult) -> None:

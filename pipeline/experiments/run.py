@@ -2,13 +2,13 @@
 
 import hashlib
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,7 @@ from evaluation.results import Results, ScoreTable, SystemResult, Tested, baseli
 from pipeline.corpus.corpora import find_corpus_file, read_mapping
 from pipeline.corpus.workspace import Workspace
 from pipeline.experiments.ask import Prepared, ask, prepare
+from pipeline.experiments.changes import SCORES, Change, changes, evaluated_before, stored_name
 from pipeline.experiments.replies import Replies
 from pipeline.published.gold import gold_evidence
 from pipeline.published.version import OpenVersion, open_version
@@ -40,6 +41,7 @@ DEFAULT = "presets"
 """The experiment of a corpus."""
 
 WORKERS = 2
+STORED = ("results.json", "report.html", SCORES)
 _WRITTEN_TOGETHER = 32
 """Outcomes that are written together; a killed run makes as many again."""
 
@@ -106,7 +108,7 @@ def run_experiment(
 ) -> Results:
     """Run an experiment, and write ``results.json``, ``scores.parquet``, ``outcomes.parquet`` and ``report.html``.
 
-    Results and report are stored with the version too.
+    All but the outcomes are stored with the version too.
 
     Raises:
         UserError: There are no questions, or the files can't be written.
@@ -127,16 +129,30 @@ def run_experiment(
         results = run.results(named.name, notes, out, report)
         (out / "results.json").write_text(results.model_dump_json(indent=1), encoding="utf-8")
         write_report(results, out / "report.html")
-        for name in ("results.json", "report.html"):
+        for name in STORED:
             workspace.store.replace(stored_name(chosen, named.name, name), (out / name).read_bytes())
     except OSError as error:
         raise UserError(f"can't write {error.filename or out}: {error.strerror or error}") from error
     return results
 
 
-def stored_name(version: str, experiment: str, file: str) -> str:
-    """Return the store name of a file of an experiment's last run on a version."""
-    return version_file(version, f"evaluation/{experiment}/{file}")
+def evaluate_version(
+    workspace: Workspace, experiment: str, version: str, report: Report = silent
+) -> tuple[Results, str | None, list[Change]]:
+    """Run an experiment on a version of a corpus, and store its results and report with the version.
+
+    Returns:
+        The results, the newest older version that it ran on (None without one), and what changed since.
+
+    Raises:
+        UserError: There is no such experiment, or there are no questions.
+        NotFoundError: There is no such version.
+    """
+    named, _ = find_experiment(experiment, str(workspace.file))
+    with TemporaryDirectory() as folder:
+        results = run_experiment(workspace, named, Path(folder), version=version, report=report)
+    before = evaluated_before(workspace.store, results.version, named.name)
+    return results, before, changes(workspace.store, named.name, before, results.version) if before else []
 
 
 def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
@@ -234,7 +250,7 @@ class _Run:
         first = sorted(self._prepared, key=lambda one: one.system.id != baseline)
         with (
             pq.ParquetWriter(out / "outcomes.parquet", _OUTCOMES, compression="zstd") as outcomes_file,
-            pq.ParquetWriter(out / "scores.parquet", _SCORES, compression="zstd") as scores_file,
+            pq.ParquetWriter(out / SCORES, _SCORES, compression="zstd") as scores_file,
         ):
             for done, one in enumerate(first, 1):
                 asked = list(self._outcomes(one))
@@ -346,11 +362,3 @@ def _code_digest() -> str:
             if file.suffix in {".py", ".md", ".yaml"} and "__pycache__" not in file.parts:
                 digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def last_results(workspace: Workspace, version: str, experiment: str) -> Results | None:
-    """Return the results of an experiment's last run on a version; None without one."""
-    try:
-        return Results.model_validate(json.loads(workspace.store.get(stored_name(version, experiment, "results.json"))))
-    except FileNotFoundError:
-        return None

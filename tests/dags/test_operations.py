@@ -1,10 +1,12 @@
 """The DAGs that operators start, and the watch, on a real Airflow."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
+from pipeline.experiments.changes import stored_name
 from pipeline.records.audit import read_events
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
@@ -29,18 +31,23 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
     for name, text in {"pumps": "source: x", "winches": "source: x", "broken": "sourc: x"}.items():
         (tmp_path / "corpora" / f"{name}.yaml").write_text(f"name: {name}\n{text}\n")
     dags = described(tmp_path / "corpora", airflow_env, _DESCRIBE)
-    assert sorted(dags) == ["inset_mirror", "inset_prune", "inset_publish", "inset_replay", "inset_roll_back"]
+    assert sorted(dags) == [
+        *("inset_evaluate", "inset_mirror", "inset_prune", "inset_publish", "inset_replay", "inset_roll_back")
+    ]
     assert {tuple(dag["corpora"]) for dag in dags.values()} == {("pumps", "winches")}
 
 
 @pytest.mark.slow
 def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path: Path, airflow_env: dict[str, str]) -> None:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
-    corpus = write_corpus(tmp_path)
+    question = {"id": "1", "question": "Which screws hold the steel winch?", "doc": "winch.pdf", "pages": [1]}
+    (tmp_path / "q.jsonl").write_text(json.dumps(question))
+    corpus = write_corpus(tmp_path, "questions: ../q.jsonl\n")
     workspace = open_workspace(str(corpus))
     first = refresh(workspace).version
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
     second = refresh(workspace).version
+    assert second is not None
     env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
     assert airflow(env, "db", "migrate").returncode == 0
 
@@ -56,6 +63,10 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path:
     done = airflow(env, "dags", "test", "inset_publish", "--conf", conf)
     assert states(env) == {"publish": "success"}, done.stdout + done.stderr
     assert events(env) == [("inset://manuals/", first), ("inset://manuals/", second)]
+
+    done = airflow(env, "dags", "test", "inset_evaluate", "--conf", '{"corpus": "manuals"}')
+    assert states(env) == {"corpora": "success", "evaluate": "success"}, done.stdout + done.stderr
+    assert workspace.store.exists(stored_name(second, "presets", "report.html"))
 
     refresh(workspace)
     assert airflow(env, "dags", "test", "inset_watch").returncode == 0

@@ -1,0 +1,67 @@
+"""What changed between an experiment's runs on two versions."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evaluation.results import COMPARED
+from evaluation.statistics import Difference, Scores, adjusted, differences
+from schemas.ids import version_file
+from schemas.ports import ObjectStore
+
+SCORES = "scores.parquet"
+
+SURE_P = 0.05
+"""Largest p-value, corrected for the false discovery rate, of a change that is reported."""
+
+
+class Change(NamedTuple):
+    """A metric of a system that changed; the difference is the newer version's mean less the older one's."""
+
+    system: str
+    metric: str
+    difference: Difference
+
+    def __str__(self) -> str:
+        one = self.difference
+        return f"{self.system}: {self.metric} {one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f}, n {one.n})"
+
+
+def stored_name(version: str, experiment: str, file: str) -> str:
+    """Return the store name of a file of an experiment's last run on a version."""
+    return version_file(version, f"evaluation/{experiment}/{file}")
+
+
+def evaluated_before(store: ObjectStore, version: str, experiment: str) -> str | None:
+    """Return the newest older version that the experiment ran on; None without one."""
+    older = (one for one in sorted(store.folders("versions"), reverse=True) if one < version)
+    return next((one for one in older if store.exists(stored_name(one, experiment, SCORES))), None)
+
+
+def changes(store: ObjectStore, experiment: str, before: str, after: str) -> list[Change]:
+    """Return the compared metrics that surely changed on the questions of both runs, what fell most first."""
+    old, new = (_scores(store, version, experiment) for version in (before, after))
+    found: list[Change] = []
+    for system in sorted(old.keys() & new.keys()):
+        ids = sorted(old[system].keys() & new[system].keys())
+        if not ids:
+            continue
+        ours, theirs = (np.array([side[system][one] for one in ids]) for side in (new, old))
+        pairs = zip(COMPARED, differences(ours, theirs), strict=True)
+        found += [Change(system, metric, one) for metric, one in pairs if one is not None]
+    tested = zip(found, adjusted([one.difference for one in found]), strict=True)
+    sure = [one for one, test in tested if test is not None and (test.adjusted_p or 0.0) <= SURE_P]
+    return sorted(sure, key=lambda one: one.difference.mean)
+
+
+def _scores(store: ObjectStore, version: str, experiment: str) -> dict[str, dict[str, Scores]]:
+    """Return the compared scores by system and question, the mean of repetitions; NaN where one is undefined."""
+    table = pq.read_table(pa.BufferReader(store.get(stored_name(version, experiment, SCORES))))
+    means = table.group_by(["system", "question_id"]).aggregate([(name, "mean") for name in COMPARED])
+    found: dict[str, dict[str, Scores]] = {}
+    for row in means.to_pylist():
+        scores = np.array([row[f"{name}_mean"] for name in COMPARED], float)  # None becomes NaN
+        found.setdefault(row["system"], {})[row["question_id"]] = scores
+    return found

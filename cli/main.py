@@ -19,6 +19,7 @@ from rich.filesize import decimal
 from cli.agents import mcp
 from cli.evaluate import evaluate
 from cli.key import key
+from cli.questions import questions
 from cli.status import status
 from cli.step import step
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
@@ -943,6 +944,7 @@ app.command()(key)
 app.command()(mcp)
 app.command()(status)
 app.command()(step)
+app.add_typer(questions, name="questions")
 
 
 def main() -> NoReturn:

@@ -99,12 +99,17 @@ def load_questions(path: str) -> list[Question]:
             continue
         try:
             questions.append(Question.model_validate(json.loads(line)))
-        except ValidationError as error:
-            mistake = error.errors()[0]
-            key = ".".join(str(part) for part in mistake["loc"])
-            raise UserError(f"{path}: line {number}: {key}: {mistake['msg']}") from error
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}: line {number} is not JSON: {error.msg}") from error
-        except (ValueError, RecursionError) as error:  # numbers of thousands of digits, or as many brackets
-            raise UserError(f"{path}: line {number} holds what no question may: {type(error).__name__}") from error
+        except (ValueError, RecursionError) as error:
+            raise UserError(mistake_at(f"{path}: line {number}", error)) from error
     return questions
+
+
+def mistake_at(place: str, error: ValueError | RecursionError) -> str:
+    """Return one line that says what is wrong with the question at a place."""
+    if isinstance(error, ValidationError):
+        mistake = error.errors()[0]
+        key = ".".join(str(part) for part in mistake["loc"])
+        return f"{place}: {key}: {mistake['msg']}"
+    if isinstance(error, json.JSONDecodeError):
+        return f"{place} is not JSON: {error.msg}"
+    return f"{place} holds what no question may: {type(error).__name__}"  # thousands of digits, or as many brackets

@@ -99,7 +99,8 @@ def _code_in_readme() -> list[str]:
 
 def test_the_readme_shows_every_command_and_no_other() -> None:
     shown = {match[1] for code in _code_in_readme() if (match := re.match(r"inset ([a-z]+)", code))}
-    assert shown == {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    assert shown == commands | {group.name for group in app.registered_groups}
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=_named)

@@ -1,11 +1,14 @@
 """The command ``inset evaluate``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.terminal import print_json, print_table, reporting, say
+
+if TYPE_CHECKING:
+    from evaluation.judging.agreement import Agreement
 
 
 def evaluate(
@@ -49,4 +52,21 @@ def evaluate(
             say(f"{one.system.id} didn't run: {one.note}")
         for reason, count in one.failed.items():
             say(f"{one.system.id}: {count} without an outcome: {reason}")
+    for judge in results.judges:
+        if judge.note:
+            say(f"judge {judge.judge} wasn't asked: {judge.note}")
+        for test in judge.admissions:
+            if not test.admitted:
+                say(f"judge {judge.judge} is not admitted to {test.metric}: {test.reason}")
+        for metric, alike in judge.people.items():
+            say(f"judge {judge.judge} and people on {metric}: {_agreement(alike)}")
+    for metric, alike in results.agreement.items():
+        say(f"the judges on {metric}: {_agreement(alike)}")
+    for warning in results.warnings:
+        say(warning)
     say(f"wrote {out / 'report.html'}, and scores beside it")
+
+
+def _agreement(found: "Agreement") -> str:
+    kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f}"
+    return f"{found.share:.0%} of {found.n} alike, kappa {kappa}"

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
+from evaluation.judging.metrics import METRICS
 from schemas.answer_presets import AnswerSettings
 from schemas.corpus.budget import Spend
 from schemas.corpus.fields import Location, Section, Text
@@ -68,6 +69,13 @@ class Experiment(Section):
     searches: list[Name] = Field([], description="Retrieval presets.")
     answers: list[AnswerGrid] = Field([], description="Answer presets with settings.")
     generators: list[Name] = Field([], description="Models of retrieval.models that write; none: each preset's own.")
+    judges: list[Name] = Field(
+        [], max_length=2, description="One or two models of retrieval.models that grade answers where they pass a test."
+    )
+    judged: list[Text] = Field([], description="Judged metrics; none: all.")
+    labels: Location | None = Field(
+        None, description="CSV or JSONL beside the file: what people say of answers, to compare the judges with."
+    )
     repetitions: int = Field(1, ge=1, le=100, description="Times that each answer is made.")
     baseline: Text | None = Field(None, description="The id of the system that others are compared with; none: the first.")
     budget: Spend = Field(Spend(), description="What its calls of models may cost; what is in the cache costs nothing.")
@@ -125,6 +133,12 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
             raise UserError(
                 f"{file}: answers.settings: there is no {unknown[0]!r}; use {', '.join(AnswerSettings.model_fields)}"
             )
+    if unknown := [name for name in found.judged if name not in METRICS]:
+        raise UserError(f"{file}: judged: there is no metric {unknown[0]!r}; use {', '.join(METRICS)}")
+    if len(set(found.judges)) < len(found.judges):
+        raise UserError(f"{file}: judges: {found.judges[0]} stands there twice; name another model, or one judge")
+    if found.labels and not found.judges:
+        raise UserError(f"{file}: labels: there are no judges to compare with them; set 'judges'")
     ids = [system.id for system in found.systems]
     wanted = [found.baseline, *(name for one in found.hypotheses for name in (one.better, one.worse))]
     if unknown := [name for name in wanted if name is not None and name not in ids]:

@@ -1,4 +1,4 @@
-"""Metrics that need no judge: one score a question, None where a metric is undefined.
+"""All metrics, and scores of those that need no judge: one a question, None where a metric is undefined.
 
 Precision, recall and F1 are of all that was retrieved, each computed for one question and then averaged, as OMG-QA does for
 evidence (PER, RER, F1-ER) and documents (PDR, RDR, F1-DR); the F1 of averages is another number.
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evaluation.gold import LEVELS, Gold
+from evaluation.judging import metrics as judging
 from evaluation.outcomes import Outcome
 from schemas.answers import AnswerResult, FigurePart, TextPart
 from schemas.geometry import BBox
@@ -248,21 +249,23 @@ def _of_level(level: str, measure: str, title: str) -> Metric:
     return Metric(name, _OMG_QA.get(name, f"{level}: {title}"), group, headline=name in _HEADLINES)
 
 
-METRICS: Mapping[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        *(_of_level(level.name, name, title) for level in LEVELS for name, (_, title) in _MEASURES.items()),
-        *(metric for metric, _ in (*_OF_ANSWERS, *_OF_ALL)),
-    )
-}
-"""Every metric without a judge, by name."""
+JUDGED = [Metric(name, one.title, "judged", headline=True) for name, one in judging.METRICS.items()]
+"""Metrics that a generative model grades."""
+
+_WITHOUT_JUDGE = [
+    *(_of_level(level.name, name, title) for level in LEVELS for name, (_, title) in _MEASURES.items()),
+    *(metric for metric, _ in (*_OF_ANSWERS, *_OF_ALL)),
+]
+
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (*_WITHOUT_JUDGE, *JUDGED)}
+"""Every metric by name."""
 
 
 def score(asked: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
-    """Return the scores of outcomes by metric, in their order; an outcome that failed has none."""
+    """Return the scores of outcomes by metric without a judge, in their order; an outcome that failed has none."""
     held = [(gold, outcome) for gold, outcome in asked if not outcome.failure]
     retrieved = {name: iter(scores) for name, scores in _retrieval(held).items()}
-    found: dict[str, list[Score]] = {name: [] for name in METRICS}
+    found: dict[str, list[Score]] = {metric.name: [] for metric in _WITHOUT_JUDGE}
     for gold, outcome in asked:
         for name, scores in retrieved.items():
             found[name].append(None if outcome.failure else next(scores))

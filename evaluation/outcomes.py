@@ -1,15 +1,12 @@
 """The outcome of one question, and what judges it."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from pydantic import Field
 
-from evaluation.questions import Question
 from schemas.answers import AnswerResult, FigurePart, TablePart, TextPart
 from schemas.evidence import Hit
 from schemas.frozen import Frozen
-from schemas.ports import Writer
 from schemas.versions import Spent
 
 
@@ -71,23 +68,8 @@ class Admission(Frozen):
     reason: str = ""
 
 
-class JudgedMetric(Protocol):
-    """A metric whose grade a model gives."""
-
-    name: str
-
-    def score(self, question: Question, outcome: Outcome) -> Grade:
-        """Return the grade; never raises for a bad reply or a missing input, which give None with the reason."""
-
-    def admission(self) -> Admission:
-        """Grade known good and bad pairs."""
-
-
 Pictures = Callable[[str], bytes]
 """The encoded picture of a figure id."""
-
-JudgedMetrics = Callable[[Sequence[str], Writer, Pictures], Sequence[JudgedMetric]]
-"""Makes the named metrics of one judge. Raises ``UserError`` for an unknown name."""
 
 
 def _figures(part: TextPart | TablePart | FigurePart) -> list[FigurePart]:

@@ -51,7 +51,7 @@ class Plot:
 def write_report(results: Results, out: Path) -> None:
     """Write the report."""
     ran = [one for one in results.systems if one.means]
-    used = {name for one in ran for name in one.means}
+    used = {name for one in ran for name in one.means} | set(results.not_admitted)
     groups: dict[str, list[Metric]] = {}
     for name, metric in METRICS.items():
         if name in used:
@@ -61,9 +61,10 @@ def write_report(results: Results, out: Path) -> None:
         ran=ran,
         lacking=[one for one in results.systems if one.note],
         failed=[one for one in results.systems if one.failed],
+        agreed=[METRICS[name] for name in METRICS if _is_compared(results, name)],
         plots=list(_plots({one.system.id: one.means for one in ran})),
         groups=groups,
-        compared=[METRICS[name] for name in COMPARED if name in used],
+        compared=[METRICS[name] for name in COMPARED if any(name in one.means for one in ran)],
         kinds=sorted({kind for one in ran for kind in one.kinds}),
         METRICS=METRICS,
         plot_px=PLOT_PX,
@@ -71,6 +72,10 @@ def write_report(results: Results, out: Path) -> None:
         row_px=ROW_PX,
     )
     out.write_text(page, encoding="utf-8")
+
+
+def _is_compared(results: Results, metric: str) -> bool:
+    return metric in results.agreement or any(metric in judge.people for judge in results.judges)
 
 
 def _plots(means: Mapping[str, Mapping[str, Estimate]]) -> Iterator[Plot]:

@@ -1,18 +1,55 @@
 """Results of an experiment: means with intervals by system, metric and kind of question, and tests of differences."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from pydantic import Field
 
 from evaluation.experiment import Experiment, Hypothesis, PaperTable, System
+from evaluation.judging.agreement import Agreement, Grades
 from evaluation.metrics import METRICS, Score
+from evaluation.outcomes import Admission, Grade
 from evaluation.questions import Question
 from evaluation.statistics import Difference, Estimate, Scores, adjusted, differences, estimates
 from schemas.frozen import Frozen
 
 COMPARED = [name for name, metric in METRICS.items() if metric.headline]
 """Metrics that are tested against the baseline, and shown by kind of question."""
+
+
+class JudgeResult(Frozen):
+    """A judge.
+
+    Attributes:
+        judge: Its name in the corpus file.
+        note: Why it wasn't asked; "" if it was.
+        admissions: Whether its grades count, for each metric.
+        people: Its agreement with people by metric.
+    """
+
+    judge: str
+    note: str = ""
+    admissions: list[Admission] = Field([])
+    people: dict[str, Agreement] = Field({})
+
+
+class Judgement(Frozen):
+    """The mean grade of one system by one admitted judge in one metric.
+
+    Attributes:
+        metric: Which.
+        judge: Which.
+        mean: Over the questions with a grade.
+        nulls: Outcomes without a grade.
+        reason: The most frequent reason; "" if all have a grade.
+    """
+
+    metric: str
+    judge: str
+    mean: Estimate
+    nulls: int = 0
+    reason: str = ""
 
 
 class SystemResult(Frozen):
@@ -25,6 +62,7 @@ class SystemResult(Frozen):
         means: By metric.
         kinds: By kind of question, such as ``evidence: table``, then by metric.
         against: Differences from the baseline by metric.
+        judged: Grades by metric and judge; ``means`` has those of a metric's judges together.
     """
 
     system: System
@@ -33,6 +71,7 @@ class SystemResult(Frozen):
     means: dict[str, Estimate] = Field({})
     kinds: dict[str, dict[str, Estimate]] = Field({})
     against: dict[str, Difference] = Field({})
+    judged: list[Judgement] = Field([])
 
 
 class Tested(Frozen):
@@ -43,7 +82,10 @@ class Tested(Frozen):
 
 
 class Results(Frozen):
-    """Results of an experiment on one version. ``warnings`` name gold documents that the version lacks."""
+    """Results of an experiment on one version.
+
+    ``agreement`` is that of two judges by metric. ``warnings`` name gold documents that the version lacks, and labels of no use.
+    """
 
     name: str
     label: str
@@ -57,8 +99,19 @@ class Results(Frozen):
     systems: list[SystemResult]
     hypotheses: list[Tested]
     papers: list[PaperTable]
+    judges: list[JudgeResult] = Field([])
+    agreement: dict[str, Agreement] = Field({})
     index: dict[str, float] = Field({}, description="Calls, tokens and money of descriptions for each document.")
     warnings: list[str] = Field([])
+
+    @property
+    def not_admitted(self) -> list[str]:
+        """The metrics that judges were tested in, and none is admitted to."""
+        tested = {one.metric: False for judge in self.judges for one in judge.admissions}
+        for judge in self.judges:
+            for one in judge.admissions:
+                tested[one.metric] |= one.admitted
+        return [metric for metric, admitted in tested.items() if not admitted]
 
 
 class ScoreTable:
@@ -67,7 +120,7 @@ class ScoreTable:
     Args:
         questions: The questions.
         ids: Question of each score.
-        scores: Scores by metric, in the order of ``ids``.
+        scores: Scores by metric, in the order of ``ids``; a metric that is absent is undefined.
     """
 
     def __init__(self, questions: Sequence[Question], ids: Sequence[str], scores: Mapping[str, Sequence[Score]]) -> None:
@@ -75,8 +128,9 @@ class ScoreTable:
         places = {question.id: place for place, question in enumerate(self._questions)}
         shape = len(places), len(METRICS)
         total, count = np.zeros(shape), np.zeros(shape)
-        for column, name in enumerate(METRICS):
-            for question_id, score in zip(ids, scores[name], strict=True):
+        for name, given in scores.items():
+            column = list(METRICS).index(name)
+            for question_id, score in zip(ids, given, strict=True):
                 if score is not None:
                     total[places[question_id], column] += score
                     count[places[question_id], column] += 1
@@ -112,6 +166,40 @@ def _kinds(question: Question) -> Iterator[str]:
     yield from (f"evidence: {kind}" for kind in question.evidence_types)
     yield from (f"documents: {kind}" for kind in question.doc_types)
     yield "with a figure" if question.figures else "without a figure"
+
+
+def together(grades: Grades) -> dict[str, list[Score]]:
+    """Return the scores of judged metrics: the mean of the judges that give a grade."""
+    names = dict.fromkeys(name for by_metric in grades.values() for name in by_metric)
+    return {
+        name: [_mean_of(each) for each in zip(*(one[name] for one in grades.values() if name in one), strict=True)]
+        for name in names
+    }
+
+
+def _mean_of(grades: Sequence[Grade]) -> Score:
+    values = [one.value for one in grades if one.value is not None]
+    return sum(values) / len(values) if values else None
+
+
+def judgements(questions: Sequence[Question], ids: Sequence[str], grades: Grades) -> list[Judgement]:
+    """Return the mean grades of one system by metric and judge.
+
+    Args:
+        questions: The questions.
+        ids: Question of each grade.
+        grades: The grades.
+    """
+    found = []
+    for judge, by_metric in grades.items():
+        scores = {metric: [one.value for one in given] for metric, given in by_metric.items()}
+        means = ScoreTable(questions, ids, scores).means()
+        for metric, given in by_metric.items():
+            reasons = Counter(one.reason for one in given if one.value is None)
+            reason = min(reasons, key=lambda why: (-reasons[why], why), default="")
+            mean = means.get(metric, Estimate(n=0))
+            found.append(Judgement(metric=metric, judge=judge, mean=mean, nulls=reasons.total(), reason=reason))
+    return sorted(found, key=lambda one: list(METRICS).index(one.metric))
 
 
 def with_adjusted(systems: Sequence[SystemResult]) -> list[SystemResult]:

@@ -7,36 +7,35 @@ words, after figures 5 to 10 of "Beyond Text" (Riedler and Langer, 2024) and fig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import mannwhitneyu
-
 from evaluation.judging import known_pairs
 from evaluation.judging.known_pairs import Fault
 from evaluation.judging.verdicts import verdict
-from evaluation.outcomes import Admission, Grade, JudgedMetric, Outcome, Pictures
+from evaluation.outcomes import Admission, Grade, Outcome, Pictures
 from evaluation.questions import Question
 from schemas.answers import TextPart
-from schemas.errors import UserError
 from schemas.evidence import Hit
 from schemas.ports import Writer
 
 ADMITTED_AUC = 0.8
-"""Area under the ROC curve on the known pairs from which a judge is admitted: chance gives 0.5, a judge that is right in nine
-of ten 0.9. The second judge of "Beyond Text" grades 96 to 100 % of pictures NO, gold ones too: 0.5 at most."""
+"""Area under the ROC curve on the known pairs from which a judge is admitted. A judge that is right in nine of ten has 0.9. One
+that tosses a coin has 0.5, and reaches this on 12 pairs once in 1,300 times (on 6 pairs once in 52). The second judge of "Beyond
+Text" grades 96 to 100 % of pictures NO, gold ones too: 0.5 at most."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a metric is asked about: a question, its outcome, the judge, and the pictures of figures."""
+    """What a metric is asked about: a question, its outcome, the judge, and the pictures of figures; None if it sees none."""
 
     question: Question
     outcome: Outcome
     judge: Writer
-    pictures: Pictures
+    pictures: Pictures | None
 
     def ask(self, prompt: str, pictures: Sequence[str] = (), **values: str) -> Grade:
         """Ask the judge; ``pictures`` are figure ids."""
         values = {"question": self.question.question, "answer": self.answer} | values
-        return verdict(self.judge, prompt, tuple(map(self.pictures, pictures)), **values)
+        shown = tuple(map(self.pictures, pictures)) if self.pictures else ()
+        return verdict(self.judge, prompt, shown, **values)
 
     @property
     def answer(self) -> str:
@@ -77,11 +76,13 @@ class Definition:
     """A judged metric.
 
     Attributes:
+        title: For people.
         grade: Gives the grade.
         needs: What it can't be graded without: ``reference``, ``answer``, ``text``, ``pictures``, ``citations``.
         fault: What the bad ones of the known pairs lack.
     """
 
+    title: str
     grade: Grading
     needs: tuple[str, ...]
     fault: Fault
@@ -128,17 +129,51 @@ def _share(grades: Sequence[Grade]) -> Grade:
 
 
 METRICS: dict[str, Definition] = {
-    "answer_correctness": Definition(_asks("answer_correctness"), ("reference", "answer"), "wrong answer"),
-    "answer_relevancy": Definition(_asks("answer_relevancy"), ("answer",), "other answer"),
-    "text_faithfulness": Definition(_asks("text_faithfulness"), ("answer", "text"), "wrong answer"),
-    "image_faithfulness": Definition(_faithful_to_pictures, ("answer", "pictures"), "wrong answer"),
-    "text_context_relevancy": Definition(_asks("text_context_relevancy"), ("text",), "other context"),
-    "image_context_relevancy": Definition(_relevancy_of_pictures, ("pictures",), "other context"),
-    "evidence_relevancy": Definition(_relevancy_of_evidence, ("text",), "other context"),
-    "effective_retrieval_usage": Definition(_effective_usage, ("answer", "text"), "other context"),
-    "relevance_of_used_evidence": Definition(_relevance_of_used, ("answer", "text", "citations"), "other context"),
-    "correct_usage_of_evidence": Definition(_asks("correct_usage"), ("answer", "text", "citations"), "wrong answer"),
-    "citation_completeness": Definition(_asks("citation_completeness"), ("answer", "text"), "no citation"),
+    "answer_correctness": Definition(
+        "answer correctness", _asks("answer_correctness"), ("reference", "answer"), "wrong answer"
+    ),
+    "answer_relevancy": Definition(
+        "answer relevancy",
+        _asks("answer_relevancy"),
+        ("answer",),
+        "other answer",
+    ),
+    "text_faithfulness": Definition(
+        "faithfulness to texts", _asks("text_faithfulness"), ("answer", "text"), "wrong answer"
+    ),
+    "image_faithfulness": Definition(
+        "faithfulness to pictures", _faithful_to_pictures, ("answer", "pictures"), "wrong answer"
+    ),
+    "text_context_relevancy": Definition(
+        "relevancy of texts",
+        _asks("text_context_relevancy"),
+        ("text",),
+        "other context",
+    ),
+    "image_context_relevancy": Definition(
+        "relevancy of pictures",
+        _relevancy_of_pictures,
+        ("pictures",),
+        "other context",
+    ),
+    "evidence_relevancy": Definition(
+        "relevant evidence",
+        _relevancy_of_evidence,
+        ("text",),
+        "other context",
+    ),
+    "effective_retrieval_usage": Definition(
+        "ERU: evidence relevant and used correctly", _effective_usage, ("answer", "text"), "other context"
+    ),
+    "relevance_of_used_evidence": Definition(
+        "RUE: cited evidence that is relevant", _relevance_of_used, ("answer", "text", "citations"), "other context"
+    ),
+    "correct_usage_of_evidence": Definition(
+        "CUE: evidence used correctly", _asks("correct_usage"), ("answer", "text", "citations"), "wrong answer"
+    ),
+    "citation_completeness": Definition(
+        "CCM: complete citations", _asks("citation_completeness"), ("answer", "text"), "no citation"
+    ),
 }
 """Judged metrics by name; a further one is one entry."""
 
@@ -156,15 +191,17 @@ _MISSING: Mapping[str, tuple[str, Callable[[Question, Outcome], object]]] = {
 
 @dataclass
 class Judged:
-    """A metric as one judge grades it; see ``JudgedMetric``."""
+    """A metric as one judge grades it."""
 
     name: str
     definition: Definition
     judge: Writer
-    pictures: Pictures
+    pictures: Pictures | None
 
     def score(self, question: Question, outcome: Outcome) -> Grade:
-        """Return the grade, between 0 and 1; None with the reason if an input is missing or a reply can't be read."""
+        """Return the grade, between 0 and 1; None with the reason if an input is missing, or the judge gives no grade."""
+        if "pictures" in self.definition.needs and self.pictures is None:
+            return Grade(value=None, reason="the judge sees no pictures")
         for need in self.definition.needs:
             reason, found = _MISSING[need]
             if not found(question, outcome):
@@ -173,7 +210,9 @@ class Judged:
 
     def admission(self) -> Admission:
         """Grade known good and bad outcomes; a grade of None counts as half right."""
-        metric = Judged(self.name, self.definition, self.judge, known_pairs.picture)
+        from scipy.stats import mannwhitneyu
+
+        metric = Judged(self.name, self.definition, self.judge, known_pairs.picture if self.pictures else None)
         good: list[float] = []
         bad: list[float] = []
         nulls: list[str] = []
@@ -190,17 +229,12 @@ class Judged:
         return Admission(metric=self.name, admitted=admitted, auc=auc, pairs=len(good), reason=reason)
 
 
-def judged_metrics(names: Sequence[str], judge: Writer, pictures: Pictures) -> list[JudgedMetric]:
+def judged_metrics(names: Sequence[str], judge: Writer, pictures: Pictures | None) -> list[Judged]:
     """Return metrics as a judge grades them.
 
     Args:
         names: Keys of ``METRICS``.
         judge: The model.
-        pictures: Encoded pictures of figure ids.
-
-    Raises:
-        UserError: There is no metric of a name.
+        pictures: Encoded pictures of figure ids; None if the judge sees none.
     """
-    if unknown := [name for name in names if name not in METRICS]:
-        raise UserError(f"no judged metric is named {unknown[0]}; there are {', '.join(METRICS)}")
     return [Judged(name, METRICS[name], judge, pictures) for name in names]

@@ -9,12 +9,13 @@ from string import Template
 import yaml
 
 from evaluation.outcomes import Grade
+from schemas.errors import UserError
 from schemas.generation import Message, Reply, Request
 from schemas.ports import Writer
 
 _GRADES = {"yes": 1.0, "y": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "n": 0.0, "false": 0.0, "0": 0.0}
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
-_OBJECT = re.compile(r"\{[^{}]*\}")
+_OBJECT = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")
 _WORD = re.compile(r"\W*(yes|no|y|n)\W*", re.IGNORECASE)
 
 
@@ -47,8 +48,8 @@ def read_verdict(reply: str) -> Grade:
         return Grade(value=_GRADES[word[1].lower()])
     for found in reversed(_OBJECT.findall(said)):
         try:
-            read = yaml.safe_load(found)  # takes single quotes and bare words, too
-        except yaml.YAMLError:
+            read = yaml.load(found, yaml.BaseLoader)  # takes single quotes and bare words, too  # noqa: S506  makes strings only
+        except (yaml.YAMLError, RecursionError):
             continue
         value = _GRADES.get(str(read.get("grade")).strip(" .").lower())
         if value is not None:
@@ -59,12 +60,15 @@ def read_verdict(reply: str) -> Grade:
 
 def _reply(judge: Writer, chat: tuple[Message, ...]) -> str | Grade:
     text = ""
-    with closing(judge.stream(Request("judge", chat))) as said:
-        for item in said:
-            if isinstance(item, Reply):
-                text = item.text
-            elif not isinstance(item, str):
-                return Grade(value=None, reason=item.message)
+    try:
+        with closing(judge.stream(Request("judge", chat))) as said:
+            for item in said:
+                if isinstance(item, Reply):
+                    text = item.text
+                elif not isinstance(item, str):
+                    return Grade(value=None, reason=item.message)
+    except UserError as error:  # the model isn't as the corpus file says
+        return Grade(value=None, reason=error.message)
     return text
 
 

@@ -15,15 +15,18 @@ import pyarrow.parquet as pq
 
 from evaluation.experiment import Experiment, System, packaged_experiments, read_experiment
 from evaluation.gold import Gold
+from evaluation.judging.agreement import Comparison, Grades
+from evaluation.judging.labels import load_labels
 from evaluation.metrics import METRICS, score
 from evaluation.outcomes import Outcome
 from evaluation.questions import Question, load_questions
 from evaluation.report import write_report
-from evaluation.results import Results, ScoreTable, SystemResult, Tested, baseline_of, with_adjusted
+from evaluation.results import Results, ScoreTable, SystemResult, Tested, baseline_of, judgements, together, with_adjusted
 from pipeline.corpus.corpora import find_corpus_file, read_mapping
 from pipeline.corpus.workspace import Workspace
 from pipeline.experiments.ask import Prepared, ask, prepare
 from pipeline.experiments.changes import SCORES, Change, changes, evaluated_before, stored_name
+from pipeline.experiments.judge import Judges
 from pipeline.experiments.replies import Replies
 from pipeline.published.gold import gold_evidence
 from pipeline.published.version import OpenVersion, open_version
@@ -106,33 +109,37 @@ def run_experiment(
     workers: int = WORKERS,
     report: Report = silent,
 ) -> Results:
-    """Run an experiment, and write ``results.json``, ``scores.parquet``, ``outcomes.parquet`` and ``report.html``.
+    """Run an experiment, and write ``results.json``, ``report.html``, and ``scores``, ``outcomes`` and ``grades.parquet``.
 
-    All but the outcomes are stored with the version too.
+    ``grades.parquet`` has a row for each outcome, judge and metric, with the reason. Results, report and scores are stored with
+    the version too.
 
     Raises:
-        UserError: There are no questions, or the files can't be written.
+        UserError: There are no questions, labels can't be read, or the files can't be written.
     """
     experiment = named.experiment
     chosen = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
     replies = Replies(workspace, experiment.budget)
     opened = replace(open_version(workspace, chosen), record=replies.record)
     golds = gold_evidence(opened, _questions(workspace, named))
+    labels = load_labels(named.folder / experiment.labels) if experiment.labels else []
     prepared, notes = _prepared(opened, experiment)
     run = _Run(workspace, opened, experiment, golds, prepared, replies)
     try:
         run.ask_all(workers, report)
+        with ThreadPoolExecutor(workers) as pool:
+            judges = Judges(opened, experiment, replies, pool, report)
+            try:
+                out.mkdir(parents=True, exist_ok=True)
+                results = run.results(named.name, notes, judges, Comparison(labels), out, report)
+                (out / "results.json").write_text(results.model_dump_json(indent=1), encoding="utf-8")
+                write_report(results, out / "report.html")
+                for name in STORED:
+                    workspace.store.replace(stored_name(chosen, named.name, name), (out / name).read_bytes())
+            except OSError as error:
+                raise UserError(f"can't write {error.filename or out}: {error.strerror or error}") from error
     finally:
         replies.flush()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        results = run.results(named.name, notes, out, report)
-        (out / "results.json").write_text(results.model_dump_json(indent=1), encoding="utf-8")
-        write_report(results, out / "report.html")
-        for name in STORED:
-            workspace.store.replace(stored_name(chosen, named.name, name), (out / name).read_bytes())
-    except OSError as error:
-        raise UserError(f"can't write {error.filename or out}: {error.strerror or error}") from error
     return results
 
 
@@ -237,8 +244,10 @@ class _Run:
                     self._cache.append(table_of(StoredOutcome, made))
         self._cache.compact()
 
-    def results(self, name: str, notes: Mapping[str, str], out: Path, report: Report) -> Results:
-        """Score all outcomes, a system at a time, and write them."""
+    def results(
+        self, name: str, notes: Mapping[str, str], judges: Judges, comparison: Comparison, out: Path, report: Report
+    ) -> Results:
+        """Score and judge all outcomes, a system at a time, and write them."""
         experiment = self._experiment
         questions = [gold.question for gold in self._golds]
         baseline = baseline_of(experiment, [one.system.id for one in self._prepared])
@@ -248,14 +257,19 @@ class _Run:
             system.id: SystemResult(system=system, note=notes.get(system.id, "")) for system in experiment.systems
         }
         first = sorted(self._prepared, key=lambda one: one.system.id != baseline)
+        answers = sum(len(self._golds) * self._repetitions(one) for one in first if one.answer is not None)
         with (
             pq.ParquetWriter(out / "outcomes.parquet", _OUTCOMES, compression="zstd") as outcomes_file,
             pq.ParquetWriter(out / SCORES, _SCORES, compression="zstd") as scores_file,
+            pq.ParquetWriter(out / "grades.parquet", _GRADES, compression="zstd") as grades_file,
         ):
             for done, one in enumerate(first, 1):
                 asked = list(self._outcomes(one))
-                scores = score([(gold, outcome) for gold, outcome in asked])
+                grades = judges.grade(asked, answers) if one.answer is not None else {}
+                scores = score(asked) | together(grades)
                 ids = [outcome.question_id for _, outcome in asked]
+                comparison.add(one.system.id, [outcome for _, outcome in asked], grades)
+                grades_file.write_table(_grade_table(one.system, ids, grades))
                 outcomes_file.write_table(_outcome_table(one.system, [outcome for _, outcome in asked]))
                 scores_file.write_table(_score_table(one.system, ids, scores))
                 table = ScoreTable(questions, ids, scores)
@@ -268,6 +282,7 @@ class _Run:
                     means=table.means(),
                     kinds=table.kinds(),
                     against={} if one.system.id == baseline else table.against(tables[baseline]),
+                    judged=judgements(questions, ids, grades),
                 )
                 report("score", done, len(first))
         return Results(
@@ -291,8 +306,10 @@ class _Run:
                 for one in experiment.hypotheses
             ],
             papers=experiment.papers,
+            judges=[one.model_copy(update={"people": comparison.with_people(one.judge)}) for one in judges.tested],
+            agreement=comparison.of_judges(),
             index=_index_cost(self._workspace, self._opened),
-            warnings=_unknown_documents(questions, self._opened),
+            warnings=[*_unknown_documents(questions, self._opened), *_unused_labels(comparison.unused)],
         )
 
     def _outcomes(self, one: Prepared) -> Iterator[tuple[Gold, Outcome]]:
@@ -328,6 +345,11 @@ _SCORES = pa.schema(
     [pa.field(name, pa.string()) for name in ("system", "question_id")] + [pa.field(name, pa.float64()) for name in METRICS]
 )
 
+_GRADES = pa.schema(
+    [pa.field(name, pa.string()) for name in ("system", "question_id", "metric", "judge")]
+    + [pa.field("grade", pa.float64()), pa.field("reason", pa.string())]
+)
+
 
 def _outcome_table(system: System, outcomes: Sequence[Outcome]) -> pa.Table:
     rows = [(system.id, one.question_id, one.model_dump_json()) for one in outcomes]
@@ -335,7 +357,25 @@ def _outcome_table(system: System, outcomes: Sequence[Outcome]) -> pa.Table:
 
 
 def _score_table(system: System, ids: Sequence[str], scores: Mapping[str, Sequence[float | None]]) -> pa.Table:
-    return pa.table([[system.id] * len(ids), ids, *(scores[name] for name in METRICS)], schema=_SCORES)
+    undefined = [None] * len(ids)
+    return pa.table([[system.id] * len(ids), ids, *(scores.get(name, undefined) for name in METRICS)], schema=_SCORES)
+
+
+def _grade_table(system: System, ids: Sequence[str], grades: Grades) -> pa.Table:
+    rows = [
+        {
+            "system": system.id,
+            "question_id": question_id,
+            "metric": metric,
+            "judge": judge,
+            "grade": grade.value,
+            "reason": grade.reason,
+        }
+        for judge, by_metric in grades.items()
+        for metric, given in by_metric.items()
+        for question_id, grade in zip(ids, given, strict=True)
+    ]
+    return pa.Table.from_pylist(rows, schema=_GRADES)
 
 
 def _index_cost(workspace: Workspace, opened: OpenVersion) -> dict[str, float]:
@@ -351,6 +391,10 @@ def _unknown_documents(questions: Iterable[Question], opened: OpenVersion) -> li
     known = {source.rpartition("/")[2] for sources in opened.sources.values() for source in sources}
     lacking = sorted({name for question in questions for name in question.documents} - known)
     return [f"the version has no document {name}, which questions ask for" for name in lacking]
+
+
+def _unused_labels(unused: int) -> list[str]:
+    return [f"{unused} labels are of no outcome here: another system or question, or another answer"] if unused else []
 
 
 def _code_digest() -> str:

@@ -1,0 +1,88 @@
+"""Judge the outcomes of an experiment: each judge is tested on known pairs, and grades where it is admitted."""
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+
+from evaluation.experiment import Experiment
+from evaluation.gold import Gold
+from evaluation.judging.agreement import Grades
+from evaluation.judging.metrics import METRICS, Judged, judged_metrics
+from evaluation.outcomes import Admission, Grade, Outcome
+from evaluation.results import JudgeResult
+from pipeline.experiments.replies import Replies
+from pipeline.published.version import OpenVersion
+from schemas.corpus.models import ModelConfig
+from schemas.errors import UserError
+from schemas.ids import figure_file
+from schemas.progress import Report
+
+
+class Judges:
+    """The judges of an experiment.
+
+    Args:
+        opened: The version; its models' replies are kept.
+        experiment: The experiment.
+        replies: Keeps the replies.
+        pool: Runs the calls.
+        report: Is called with progress.
+    """
+
+    def __init__(
+        self, opened: OpenVersion, experiment: Experiment, replies: Replies, pool: Executor, report: Report
+    ) -> None:
+        self._opened, self._replies, self._pool, self._report = opened, replies, pool, report
+        self._names = experiment.judged or list(METRICS)
+        self.tested = [self._tested(judge) for judge in experiment.judges]
+        self._done = 0
+
+    def _tested(self, judge: str) -> JudgeResult:
+        """Test a judge in each metric; ``note`` says why it couldn't be asked."""
+        if not isinstance(self._opened.settings().retrieval.models.get(judge), ModelConfig):
+            return JudgeResult(judge=judge, note=f"needs a model {judge} (set retrieval.models.{judge})")
+        try:
+            self._opened.models()[judge]
+        except UserError as error:
+            return JudgeResult(judge=judge, note=error.message)
+
+        def test(name: str) -> Admission:
+            return self._metrics(judge, [name])[0].admission()
+
+        admissions = []
+        for admission in self._pool.map(test, self._names):
+            admissions.append(admission)
+            self._report(f"test judge {judge}", len(admissions), len(self._names))
+        return JudgeResult(judge=judge, admissions=admissions)
+
+    def _metrics(self, judge: str, names: Sequence[str]) -> list[Judged]:
+        """Return metrics for this thread."""
+        self._replies.begin(0)  # the same request gets the same grade, whichever repetition it comes from
+        options = self._opened.settings().retrieval.models[judge]
+        return judged_metrics(names, self._opened.models()[judge], None if options.kind == "llm" else self._picture)
+
+    def _picture(self, figure_id: str) -> bytes:
+        return self._opened.workspace.store.get(figure_file(figure_id))
+
+    def grade(self, asked: Sequence[tuple[Gold, Outcome]], total: int) -> Grades:
+        """Grade the outcomes of one system by the judges that are admitted; ``total`` are the outcomes of all systems."""
+        made: dict[str, dict[str, list[Grade]]] = {}
+        for one in self.tested:
+            names = [admission.metric for admission in one.admissions if admission.admitted]
+
+            def grades(gold: Gold, outcome: Outcome, judge: str = one.judge, names: list[str] = names) -> list[Grade]:
+                if outcome.failure:
+                    return [Grade(value=None, reason=f"it has no outcome: {outcome.failure}")] * len(names)
+                return [metric.score(gold.question, outcome) for metric in self._metrics(judge, names)]
+
+            made[one.judge] = {name: [] for name in names}
+            for found in self._pool.map(grades, *zip(*asked, strict=True)) if names else ():
+                for name, grade in zip(names, found, strict=True):
+                    made[one.judge][name].append(grade)
+                self._done += 1
+                self._report("judge", self._done, total * self._admitted)
+        return made
+
+    @property
+    def _admitted(self) -> int:
+        """How many judges grade anything."""
+        return sum(any(admission.admitted for admission in one.admissions) for one in self.tested)

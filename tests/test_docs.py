@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from cli.main import app
+from evaluation.experiment import read_experiment
+from evaluation.judging.metrics import METRICS
 from pipeline.corpus.corpora import json_schema
 from schemas.corpus import Corpus
 
@@ -118,6 +120,16 @@ def test_corpus_files_in_the_documentation_are_valid(page: Path) -> None:
     assert shown
     for corpus in shown:
         Corpus.model_validate({"name": "handbooks", "source": "pdfs"} | corpus)
+
+
+def test_the_reference_of_judges_has_every_metric_and_a_valid_experiment() -> None:
+    page = REFERENCE / "judges.md"
+    (shown,) = [yaml.safe_load(block) for language, block in _fenced(page) if language == "yaml"]
+    read_experiment("judges.md", shown)
+    rows = re.findall(
+        r"^\| `(\w+)` \| [^|]+ \| [^|]+ \| (?:Beyond Text|OMG-QA) \|$", page.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert rows == list(METRICS)
 
 
 def test_the_reference_has_every_key_of_the_corpus_file(request: pytest.FixtureRequest) -> None:

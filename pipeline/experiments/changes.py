@@ -59,8 +59,8 @@ def changes(store: ObjectStore, experiment: str, before: str, after: str) -> lis
 def _scores(store: ObjectStore, version: str, experiment: str) -> dict[str, dict[str, Scores]]:
     """Return the compared scores by system and question, the mean of repetitions; NaN where one is undefined."""
     table = pq.read_table(pa.BufferReader(store.get(stored_name(version, experiment, SCORES))))
-    known = [(name, "mean") for name in COMPARED if name in table.column_names]  # an older release had fewer
-    means = table.group_by(["system", "question_id"]).aggregate(known)
+    known = [name for name in COMPARED if name in table.column_names]  # an older release had fewer
+    means = table.group_by(["system", "question_id"]).aggregate([(name, "mean") for name in known])
     found: dict[str, dict[str, Scores]] = {}
     for row in means.to_pylist():
         scores = np.array([row.get(f"{name}_mean") for name in COMPARED], float)  # None becomes NaN

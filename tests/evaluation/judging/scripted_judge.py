@@ -44,7 +44,7 @@ def right(prompt: str, pictures: Sequence[bytes]) -> str:
     """Judge a known pair by what the prompt and the pictures hold; what is not sent can't be found wrong."""
     asked = [place for place, one in enumerate(known()) if one["question"] in prompt]
     answered = [place for place, one in enumerate(known()) if one["right"] in prompt]
-    topic = (asked or answered or [None])[0]
+    topic = next(iter((*asked, *answered)), None)
     faults = {
         "a wrong answer": any(one["wrong"] in prompt for one in known()),
         "another answer": any(place != topic for place in answered),

@@ -11,14 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from evaluation.results import Results, SystemResult
-from pipeline.corpus.workspace import open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.experiments.run import find_experiment, run_experiment
-from pipeline.run import refresh
 from schemas.errors import UserError
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, Reaction, status
 from tests.evaluation.judging.scripted_judge import grade, is_known, known, right
-from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
 ILT, EXTRACTIVE = "answer ilt", "answer extractive"
@@ -34,35 +32,22 @@ QUESTIONS = [
 PAIRS = len(known())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def model() -> Iterator[EndpointServer]:
     with endpoint_server.running() as server:
+        server.replies = scripted
         yield server
 
 
-@pytest.fixture(scope="module")
-def refreshed(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> Path:
+@pytest.fixture
+def folder(published: Workspace, model: EndpointServer) -> Path:
     """A folder with a published corpus, and models at the scripted endpoint: one writes, four judge."""
-    folder = tmp_path_factory.mktemp("judged")
-    write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
-    write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
     options = {"kind": "llm", "revision": "1", "endpoint": {"url": model.url, "retries": 0}, "price": {"call": 1}}
     names = ("llm", "careful", "second", "lenient")
     models = {name: {**options, "model": name} for name in names} | {"seer": {**options, "kind": "vlm", "model": "seer"}}
-    file = write_corpus(folder, f"retrieval: {json.dumps({'models': models})}\nanswer: {{model: llm}}\n")
-    assert refresh(open_workspace(str(file))).published
+    folder = published.file.parent.parent
+    write_corpus(folder, f"retrieval: {json.dumps({'models': models})}\nanswer: {{model: llm}}\n")
     return folder
-
-
-@pytest.fixture
-def folder(refreshed: Path, model: EndpointServer) -> Iterator[Path]:
-    """That folder without replies and outcomes of other tests."""
-    model.replies = scripted
-    model.calls.clear()
-    yield refreshed
-    store = open_workspace(str(refreshed / "corpora" / "manuals.yaml")).store
-    for name in [name for name in store.names("") if name.startswith("replies/") or "/evaluation/outcomes/" in name]:
-        store.delete(name)
 
 
 def scripted(call: Call) -> str | Reaction:
@@ -88,8 +73,13 @@ def question_of(call: Call) -> str | None:
 def run(folder: Path, *, workers: int = 2, report: Any = None, **keys: object) -> Results:
     """Run an experiment file with further keys."""
     (folder / "questions.jsonl").write_text("\n".join(json.dumps(one) for one in QUESTIONS))
-    holds = {"label": "Judged", "corpus": str(folder / "corpora" / "manuals.yaml"), "questions": "questions.jsonl"}
-    holds |= {"answers": [{"presets": ["ilt", "extractive"]}], "judged": ["answer_correctness", "answer_relevancy"]}
+    holds: dict[str, object] = {
+        "label": "Judged",
+        "corpus": str(folder / "corpora" / "manuals.yaml"),
+        "questions": "questions.jsonl",
+        "answers": [{"presets": ["ilt", "extractive"]}],
+        "judged": ["answer_correctness", "answer_relevancy"],
+    }
     file = folder / "experiment.yaml"
     file.write_text(json.dumps(holds | keys))
     named, corpus = find_experiment(str(file))
@@ -208,9 +198,14 @@ def test_bad_replies_are_repaired_once_and_then_null_with_the_reason(folder: Pat
 def test_a_judge_that_fails_midway_is_null_and_asked_again_by_the_next_run(folder: Path, model: EndpointServer) -> None:
     whole = run(folder, judges=["careful"])
     model.calls.clear()
-    for name in open_workspace(str(folder / "corpora" / "manuals.yaml")).store.names("replies"):
-        open_workspace(str(folder / "corpora" / "manuals.yaml")).store.delete(name)
-    failing = lambda call: status(503) if "water pump of part 2" in call.prompt else scripted(call)  # noqa: E731
+    store = open_workspace(str(folder / "corpora" / "manuals.yaml")).store
+    for cache in store.folders("replies"):
+        for name in list(store.names(f"replies/{cache}")):
+            store.delete(name)
+
+    def failing(call: Call) -> str | Reaction:
+        return status(503) if "water pump of part 2" in call.prompt else scripted(call)
+
     model.replies = failing
     broken = run(folder, judges=["careful"])
     (found, _) = system(broken).judged
@@ -223,7 +218,7 @@ def test_a_judge_that_fails_midway_is_null_and_asked_again_by_the_next_run(folde
 
 
 def test_a_second_run_calls_no_model_and_other_workers_change_nothing(folder: Path, model: EndpointServer) -> None:
-    keys = {"judges": ["careful", "lenient"], "judged": [], "repetitions": 2}
+    keys: dict[str, Any] = {"judges": ["careful", "lenient"], "judged": [], "repetitions": 2}
     first = run(folder, **keys)
     report = (folder / "out" / "report.html").read_text()
     assert calls(model, "careful") > 0
@@ -251,7 +246,12 @@ def test_a_run_that_was_killed_while_judging_goes_on(folder: Path, model: Endpoi
 def test_judges_spend_from_the_budget_of_the_experiment(folder: Path, model: EndpointServer) -> None:
     generation = len(QUESTIONS)
     tests = 2 * PAIRS
-    within = {"answers": [{"presets": ["ilt"]}], "judges": ["careful"], "judged": ["answer_relevancy"], "workers": 1}
+    within: dict[str, Any] = {
+        "answers": [{"presets": ["ilt"]}],
+        "judges": ["careful"],
+        "judged": ["answer_relevancy"],
+        "workers": 1,
+    }
     results = run(folder, **within, budget={"calls": generation + tests + 1})
     (found,) = system(results).judged
     assert (found.mean.n, found.nulls) == (1, 3)

@@ -1,7 +1,9 @@
 """Experiments with judges, over a published version: a scripted model writes, others judge."""
 
+import html
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +12,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from cli import main
 from evaluation.results import Results, SystemResult
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.experiments.run import find_experiment, run_experiment
 from schemas.errors import UserError
+from schemas.progress import Report, silent
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, Reaction, status
 from tests.evaluation.judging.scripted_judge import grade, is_known, known, right
@@ -70,8 +74,8 @@ def question_of(call: Call) -> str | None:
     return found and found[1]
 
 
-def run(folder: Path, *, workers: int = 2, report: Any = None, **keys: object) -> Results:
-    """Run an experiment file with further keys."""
+def written(folder: Path, **keys: object) -> Path:
+    """Write an experiment file with further keys."""
     (folder / "questions.jsonl").write_text("\n".join(json.dumps(one) for one in QUESTIONS))
     holds: dict[str, object] = {
         "label": "Judged",
@@ -82,9 +86,12 @@ def run(folder: Path, *, workers: int = 2, report: Any = None, **keys: object) -
     }
     file = folder / "experiment.yaml"
     file.write_text(json.dumps(holds | keys))
-    named, corpus = find_experiment(str(file))
-    more = {} if report is None else {"report": report}
-    return run_experiment(open_workspace(corpus), named, folder / "out", workers=workers, **more)
+    return file
+
+
+def run(folder: Path, *, workers: int = 2, report: Report = silent, **keys: object) -> Results:
+    named, corpus = find_experiment(str(written(folder, **keys)))
+    return run_experiment(open_workspace(corpus), named, folder / "out", workers=workers, report=report)
 
 
 def system(results: Results, name: str = ILT) -> SystemResult:
@@ -99,7 +106,7 @@ def rows(folder: Path, name: str) -> list[dict[str, Any]]:
 def page(folder: Path) -> str:
     """The words of the report."""
     text = (folder / "out" / "report.html").read_text(encoding="utf-8")
-    return " ".join(re.sub(r"<[^>]*>", " ", text).split())
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
 def calls(model: EndpointServer, name: str) -> int:
@@ -285,6 +292,20 @@ def test_a_judge_that_the_corpus_file_lacks_is_named_and_the_run_goes_on(folder:
     assert results.judges[0].note == "needs a model nobody (set retrieval.models.nobody)"
     assert system(results).means["calls"].n == 4
     assert "nobody not asked needs a model nobody" in page(folder)
+
+
+def test_the_command_says_who_is_not_admitted_and_who_agrees(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "labels.csv").write_text(f"system,question_id,metric,label\n{ILT},steel winch 1,answer_relevancy,yes\n")
+    file = written(folder, judges=["careful", "lenient"], judged=["answer_relevancy"], labels="labels.csv")
+    monkeypatch.setattr(sys, "argv", ["inset", "evaluate", str(file), "--out", str(folder / "out")])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    said = capsys.readouterr().err
+    assert not ended.value.code
+    assert "judge lenient is not admitted to answer_relevancy: AUC 0.50 on 12 known pairs; 0.8 admits" in said
+    assert "judge careful and people on answer_relevancy: 100% of 1 alike, kappa undefined" in said
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.terminal import print_json, print_table, reporting, say
+from cli.terminal import Json, print_json, print_table, reporting, say
 
 if TYPE_CHECKING:
     from evaluation.judging.agreement import Agreement
@@ -26,7 +26,7 @@ def evaluate(
         Path | None, typer.Option("--out", metavar="FOLDER", help="Where results go; by default evaluation-EXPERIMENT.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Questions asked at once.")] = 2,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run an experiment: ask its questions of its presets, and write scores, results and a report."""
     from evaluation.results import COMPARED

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.terminal import print_json, say, show
+from cli.terminal import Json, print_json, say, show
 from schemas.errors import UserError
 
 _DAYS = {"d": 1, "w": 7, "y": 365}
@@ -20,7 +20,7 @@ def key(
     concurrent: Annotated[int | None, typer.Option(min=1, help="Requests at once.")] = None,
     max_k: Annotated[int | None, typer.Option(min=1, help="Most hits of a request.")] = None,
     metrics: Annotated[bool, typer.Option("--metrics", help="It may read /metrics.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Make a key for 'inset serve --keys FILE', and print it once.
 

@@ -22,7 +22,18 @@ from cli.key import key
 from cli.questions import questions
 from cli.status import status
 from cli.step import step
-from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
+from cli.terminal import (
+    Json,
+    print_json,
+    print_markdown,
+    print_table,
+    reporting,
+    say,
+    show,
+    show_marked,
+    show_text,
+    show_title,
+)
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from schemas.stages import Step
 
@@ -55,7 +66,6 @@ CorpusArgument = Annotated[
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the corpus's audit log.")]
 _NAMES = ", or live, previous, latest"
 VersionOption = Annotated[str | None, typer.Option(help=f"A version{_NAMES}; by default live.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 REFUSED = 3
 _NAMED = 10

@@ -5,15 +5,13 @@ from typing import Annotated
 
 import typer
 
-from cli.terminal import print_json, print_table, say, show
+from cli.terminal import Json, print_json, print_table, say, show
 from schemas.errors import UserError
 
 _SHOWN = 20
 """Mistakes shown of one file."""
 
 questions = typer.Typer(help="Import question sets, and describe them.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 
 @questions.command("import")

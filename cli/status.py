@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.terminal import print_json, print_table, say, show
+from cli.terminal import Json, print_json, print_table, say, show
 from schemas.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ EXIT_CODES = {
 def status(
     corpora: Annotated[list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Names; by default all.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the stores.")] = 10.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the state of every corpus: live version, age, gates, quarantine, what is wrong.
 

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markdown import Markdown
@@ -33,6 +34,9 @@ from schemas import printing
 
 _ANY_WIDTH = 10_000
 """Characters; wider than any table."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+"""The option of commands that can print JSON."""
 
 _errors = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

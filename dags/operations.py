@@ -17,7 +17,7 @@ LIVE = AssetAlias("inset-live", group="inset")
 """Alias of the assets of live versions, which tasks for any corpus update."""
 
 _CORPORA = [found.name for found in corpus_schedules() if not found.problem]
-_ASSETS = {f"inset://{name}": name for name in _CORPORA}
+_ASSETS = {name: Asset(f"inset://{name}", group="inset") for name in _CORPORA}
 _CORPUS = Param(_CORPORA[0] if _CORPORA else "", type="string", enum=_CORPORA or [""], title="Corpus")
 _VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
 _REASON = Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")
@@ -71,8 +71,9 @@ def roll_back() -> None:
 def corpora() -> list[str]:
     """Return the corpora whose live version moved, or the corpus that a person chose."""
     context: Any = get_current_context()
-    moved = {_ASSETS[asset.name] for asset in context["triggering_asset_events"] if asset.name in _ASSETS}
-    return sorted(moved) or [context["params"]["corpus"]]
+    updated = {asset.name for asset in context["triggering_asset_events"]}
+    moved = [name for name, asset in _ASSETS.items() if asset.name in updated]
+    return moved or [context["params"]["corpus"]]
 
 
 @task(map_index_template="{{ task.op_kwargs['corpus'] }}")
@@ -134,7 +135,7 @@ def watch() -> None:
         raise AirflowFailException("; ".join(problems))
 
 
-@task(outlets=[LIVE], inlets=[Asset(uri, group="inset") for uri in _ASSETS])
+@task(outlets=[LIVE], inlets=list(_ASSETS.values()))
 def update_assets() -> None:
     """Update the assets of corpora whose live version was moved outside Airflow."""
     from pipeline.operations.health import corpora_health
@@ -188,7 +189,7 @@ with DAG(
             "presets", type="string", title="Experiment", description="A packaged experiment, or an experiment file."
         ),
     },
-    schedule=AssetAny(*(Asset(uri, group="inset") for uri in _ASSETS)) if _ASSETS else None,
+    schedule=AssetAny(*_ASSETS.values()) if _ASSETS else None,
     max_active_runs=1,
     **_DAG,
 ) as inset_evaluate:

@@ -249,16 +249,15 @@ def _of_level(level: str, measure: str, title: str) -> Metric:
     return Metric(name, _OMG_QA.get(name, f"{level}: {title}"), group, headline=name in _HEADLINES)
 
 
-JUDGED = [Metric(name, one.title, "judged", headline=True) for name, one in judging.METRICS.items()]
-"""Metrics that a generative model grades."""
-
 _WITHOUT_JUDGE = [
     *(_of_level(level.name, name, title) for level in LEVELS for name, (_, title) in _MEASURES.items()),
     *(metric for metric, _ in (*_OF_ANSWERS, *_OF_ALL)),
 ]
 
-METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (*_WITHOUT_JUDGE, *JUDGED)}
-"""Every metric by name."""
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _WITHOUT_JUDGE} | {
+    name: Metric(name, one.title, "judged", headline=True) for name, one in judging.METRICS.items()
+}
+"""Every metric by name; those that a generative model grades come last."""
 
 
 def score(asked: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:

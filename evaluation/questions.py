@@ -105,7 +105,7 @@ def load_questions(path: str) -> list[Question]:
 
 
 def mistake_at(place: str, error: ValueError | RecursionError) -> str:
-    """Return one line that says what is wrong with the question at a place."""
+    """Return one line that says what is wrong with a record, such as a question, at a place."""
     if isinstance(error, ValidationError):
         mistake = error.errors()[0]
         key = ".".join(str(part) for part in mistake["loc"])

@@ -107,11 +107,9 @@ class Results(Frozen):
     @property
     def not_admitted(self) -> list[str]:
         """The metrics that judges were tested in, and none is admitted to."""
-        tested = {one.metric: False for judge in self.judges for one in judge.admissions}
-        for judge in self.judges:
-            for one in judge.admissions:
-                tested[one.metric] |= one.admitted
-        return [metric for metric, admitted in tested.items() if not admitted]
+        tested = [one for judge in self.judges for one in judge.admissions]
+        admitted = {one.metric for one in tested if one.admitted}
+        return list(dict.fromkeys(one.metric for one in tested if one.metric not in admitted))
 
 
 class ScoreTable:

@@ -3,9 +3,8 @@
 import logging
 import time
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from evaluation.results import Results
-from pipeline.experiments.changes import Change, stored_name
 from pipeline.operations.health import CorpusHealth, State
 from pipeline.records.notes import StageNote
 from schemas.errors import OF_THE_SOURCE, Failure
@@ -13,6 +12,10 @@ from schemas.printing import line
 from schemas.progress import Report
 from schemas.stages import Stage
 from schemas.versions import LedgerRow, MirrorResult, Outcome, Plan, PruneResult, in_words
+
+if TYPE_CHECKING:
+    from evaluation.results import Results
+    from pipeline.experiments.changes import Change
 
 _logger = logging.getLogger(__name__)
 
@@ -77,8 +80,10 @@ def counts_in_words(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
 
 
-def log_evaluated(results: Results, before: str | None, changed: Sequence[Change]) -> None:
+def log_evaluated(results: "Results", before: str | None, changed: "Sequence[Change]") -> None:
     """Log the report's name in the store, systems that didn't run, and what changed since an older version."""
+    from pipeline.experiments.changes import stored_name  # loads what other tasks don't need
+
     _logger.info("report: %s", stored_name(results.version, results.name, "report.html"))
     for one in results.systems:
         if one.note:

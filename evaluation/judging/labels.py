@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from evaluation.judging.metrics import METRICS
 from evaluation.outcomes import Outcome
+from evaluation.questions import mistake_at
 from schemas.errors import UserError
 
 
@@ -63,8 +64,7 @@ def load_labels(path: Path) -> list[Label]:
             if found.setdefault((label.system, label.question_id, label.metric), label) is not label:
                 raise UserError(f"{path}: line {number} labels the same as a line before it")
     except ValidationError as error:
-        mistake = error.errors()[0]
-        raise UserError(f"{path}: line {number}: {'.'.join(map(str, mistake['loc']))}: {mistake['msg']}") from error
+        raise UserError(mistake_at(f"{path}: line {number}", error)) from error
     except (ValueError, csv.Error, RecursionError) as error:
         raise UserError(f"{path}: after line {number}: this is no label: {error}") from error
     return list(found.values())

@@ -132,36 +132,16 @@ METRICS: dict[str, Definition] = {
     "answer_correctness": Definition(
         "answer correctness", _asks("answer_correctness"), ("reference", "answer"), "wrong answer"
     ),
-    "answer_relevancy": Definition(
-        "answer relevancy",
-        _asks("answer_relevancy"),
-        ("answer",),
-        "other answer",
-    ),
+    "answer_relevancy": Definition("answer relevancy", _asks("answer_relevancy"), ("answer",), "other answer"),
     "text_faithfulness": Definition(
         "faithfulness to texts", _asks("text_faithfulness"), ("answer", "text"), "wrong answer"
     ),
     "image_faithfulness": Definition(
         "faithfulness to pictures", _faithful_to_pictures, ("answer", "pictures"), "wrong answer"
     ),
-    "text_context_relevancy": Definition(
-        "relevancy of texts",
-        _asks("text_context_relevancy"),
-        ("text",),
-        "other context",
-    ),
-    "image_context_relevancy": Definition(
-        "relevancy of pictures",
-        _relevancy_of_pictures,
-        ("pictures",),
-        "other context",
-    ),
-    "evidence_relevancy": Definition(
-        "relevant evidence",
-        _relevancy_of_evidence,
-        ("text",),
-        "other context",
-    ),
+    "text_context_relevancy": Definition("relevancy of texts", _asks("text_context_relevancy"), ("text",), "other context"),
+    "image_context_relevancy": Definition("relevancy of pictures", _relevancy_of_pictures, ("pictures",), "other context"),
+    "evidence_relevancy": Definition("relevant evidence", _relevancy_of_evidence, ("text",), "other context"),
     "effective_retrieval_usage": Definition(
         "ERU: evidence relevant and used correctly", _effective_usage, ("answer", "text"), "other context"
     ),

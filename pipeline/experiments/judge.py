@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from functools import partial
 
 from evaluation.experiment import Experiment
 from evaluation.gold import Gold
@@ -68,19 +69,21 @@ class Judges:
         made: dict[str, dict[str, list[Grade]]] = {}
         for one in self.tested:
             names = [admission.metric for admission in one.admissions if admission.admitted]
-
-            def grades(gold: Gold, outcome: Outcome, judge: str = one.judge, names: list[str] = names) -> list[Grade]:
-                if outcome.failure:
-                    return [Grade(value=None, reason=f"it has no outcome: {outcome.failure}")] * len(names)
-                return [metric.score(gold.question, outcome) for metric in self._metrics(judge, names)]
-
             made[one.judge] = {name: [] for name in names}
-            for found in self._pool.map(grades, *zip(*asked, strict=True)) if names else ():
+            for found in (
+                self._pool.map(partial(self._grades, one.judge, names), *zip(*asked, strict=True)) if names else ()
+            ):
                 for name, grade in zip(names, found, strict=True):
                     made[one.judge][name].append(grade)
                 self._done += 1
                 self._report("judge", self._done, total * self._admitted)
         return made
+
+    def _grades(self, judge: str, names: Sequence[str], gold: Gold, outcome: Outcome) -> list[Grade]:
+        """Return a judge's grades of one outcome."""
+        if outcome.failure:
+            return [Grade(value=None, reason=f"it has no outcome: {outcome.failure}")] * len(names)
+        return [metric.score(gold.question, outcome) for metric in self._metrics(judge, names)]
 
     @property
     def _admitted(self) -> int:

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -126,8 +126,8 @@ def run_experiment(
     prepared, notes = _prepared(opened, experiment)
     run = _Run(workspace, opened, experiment, golds, prepared, replies)
     try:
-        run.ask_all(workers, report)
         with ThreadPoolExecutor(workers) as pool:
+            run.ask_all(pool, report)
             judges = Judges(opened, experiment, replies, pool, report)
             try:
                 out.mkdir(parents=True, exist_ok=True)
@@ -211,7 +211,7 @@ class _Run:
         self._cache = RecordCache(workspace.store, folder, schema_of(StoredOutcome))
         self._failed: dict[str, Outcome] = {}
 
-    def ask_all(self, workers: int, report: Report) -> None:
+    def ask_all(self, pool: Executor, report: Report) -> None:
         """Ask what has no outcome yet."""
         todo = {
             self._name(one, gold, repetition): (one, gold, repetition)
@@ -223,25 +223,24 @@ class _Run:
         asked = {gold.question.id: self._opened.question(gold.question.question) for gold in self._golds}
         done = len(todo) - len(missing)
         report("ask", done, len(todo))
-        with ThreadPoolExecutor(workers) as pool:
-            for names in batched(missing, _WRITTEN_TOGETHER):
 
-                def run(name: str) -> tuple[str, Outcome]:
-                    one, gold, repetition = todo[name]
-                    question = asked[gold.question.id]
-                    return name, ask(self._opened, self._experiment, one, gold, question, repetition, self._replies)
+        def run(name: str) -> tuple[str, Outcome]:
+            one, gold, repetition = todo[name]
+            question = asked[gold.question.id]
+            return name, ask(self._opened, self._experiment, one, gold, question, repetition, self._replies)
 
-                made = []
-                for name, outcome in pool.map(run, names):
-                    done += 1
-                    report("ask", done, len(todo))
-                    if outcome.failure:
-                        self._failed[name] = outcome  # the next run tries again
-                    else:
-                        made.append(StoredOutcome(name, outcome.model_dump_json()))
-                self._replies.flush()
-                if made:
-                    self._cache.append(table_of(StoredOutcome, made))
+        for names in batched(missing, _WRITTEN_TOGETHER):
+            made = []
+            for name, outcome in pool.map(run, names):
+                done += 1
+                report("ask", done, len(todo))
+                if outcome.failure:
+                    self._failed[name] = outcome  # the next run tries again
+                else:
+                    made.append(StoredOutcome(name, outcome.model_dump_json()))
+            self._replies.flush()
+            if made:
+                self._cache.append(table_of(StoredOutcome, made))
         self._cache.compact()
 
     def results(

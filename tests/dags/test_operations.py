@@ -64,9 +64,12 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path:
     assert states(env) == {"publish": "success"}, done.stdout + done.stderr
     assert events(env) == [("inset://manuals/", first), ("inset://manuals/", second)]
 
+    other = corpus.with_name("pumps.yaml")  # has no version, so that an evaluation of it fails
+    other.write_text("name: pumps\nsource: ../pdfs\nquestions: ../q.jsonl\n")
     done = airflow(env, "dags", "test", "inset_evaluate", "--conf", '{"corpus": "manuals"}')
     assert states(env) == {"corpora": "success", "evaluate": "success"}, done.stdout + done.stderr
     assert workspace.store.exists(stored_name(second, "presets", "report.html"))
+    other.unlink()
 
     refresh(workspace)
     assert airflow(env, "dags", "test", "inset_watch").returncode == 0

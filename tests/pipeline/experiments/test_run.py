@@ -71,6 +71,13 @@ def run(workspace: Workspace, *, out: str = "out", workers: int = 1) -> Results:
     return run_experiment(workspace, named, folder / out, workers=workers)
 
 
+def drop_kept(workspace: Workspace) -> None:
+    """Delete replies and outcomes, so that the next run begins anew."""
+    for name in (*workspace.store.names("replies"), *workspace.store.names("versions")):
+        if name.startswith("replies/") or "/evaluation/outcomes/" in name:
+            workspace.store.delete(name)
+
+
 def figures(results: Results) -> dict[str, Any]:
     """Return all means but durations."""
     means = {one.system.id: one.means for one in results.systems}
@@ -102,9 +109,7 @@ def test_every_system_is_scored_and_an_unchanged_run_asks_no_model(workspace: Wo
 def test_order_of_questions_and_number_of_workers_change_no_figure(workspace: Workspace) -> None:
     first = run(workspace)
     write_questions(workspace.file.parent.parent, QUESTIONS[::-1])
-    for name in (*workspace.store.names("replies"), *workspace.store.names("versions")):
-        if name.startswith("replies/") or "/evaluation/outcomes/" in name:
-            workspace.store.delete(name)
+    drop_kept(workspace)
     assert figures(run(workspace, workers=4)) == figures(first)
 
 
@@ -136,6 +141,8 @@ def test_a_killed_run_goes_on_and_gives_the_same_report(workspace: Workspace, mo
     again = run(workspace, out="killed")
     assert all(not one.failed for one in again.systems)
     assert figures(run(workspace, out="second")) == figures(again)
+    drop_kept(workspace)
+    assert figures(run(workspace, out="anew")) == figures(again)
     assert (folder / "killed" / "report.html").exists()
 
 

@@ -29,7 +29,13 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = 60
 HEADERS = {"host": "localhost"}
-WELL_FORMED = re.compile("[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[a-z][a-z0-9_]{0,39}")
+DIGEST = re.compile("[0-9a-f]{64}")
+WELL_FORMED = {
+    "corpus": re.compile("[a-z][a-z0-9_]{0,39}"),
+    "doc_id": DIGEST,
+    "figure_id": DIGEST,
+    "evidence_id": re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+}
 DOCUMENT = json.loads((GOLDEN / "openapi.json").read_text(encoding="utf-8"))
 ASKS = {
     f"{method} {path}": bool(operation.get("parameters") or operation.get("requestBody"))
@@ -80,7 +86,7 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
     def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
         # Digests by chance name nothing: of those that are well-formed, most become real ones.
         for name, value in (path_parameters or {}).items():
-            if name in known and WELL_FORMED.fullmatch(str(value)) and str(value)[-1] not in "0a":
+            if name in known and WELL_FORMED[name].fullmatch(str(value)) and str(value)[-1] not in "0a":
                 path_parameters[name] = known[name]
         return path_parameters
 

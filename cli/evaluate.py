@@ -30,8 +30,9 @@ def evaluate(
 ) -> None:
     """Run an experiment: ask its questions of its presets, and write scores, results and a report."""
     from evaluation.results import COMPARED
+    from pipeline.corpus.experiments import find_experiment
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.experiments.run import find_experiment, run_experiment
+    from pipeline.experiments.run import run_experiment
 
     named, chosen = find_experiment(experiment, corpus)
     out = folder or Path(f"evaluation-{named.name}")

@@ -79,6 +79,7 @@ def corpora() -> list[str]:
 @task(map_index_template="{{ task.op_kwargs['corpus'] }}")
 def evaluate(corpus: str) -> None:
     """Run an experiment on a version, and log what changed since the last version that it ran on."""
+    from pipeline.corpus.experiments import find_experiment
     from pipeline.corpus.workspace import open_workspace
     from pipeline.experiments.run import evaluate_version
     from pipeline.run_log import log_evaluated, log_progress
@@ -86,9 +87,10 @@ def evaluate(corpus: str) -> None:
     params = get_current_context()["params"]
     with logged_errors():
         workspace = open_workspace(corpus_file(corpus))
-        if workspace.corpus.questions is None:
+        named, _ = find_experiment(params["experiment"] or workspace.corpus.experiment, corpus)
+        if named.questions is None and workspace.corpus.questions is None:
             raise AirflowSkipException(f"corpus {corpus} names no golden questions")
-        log_evaluated(*evaluate_version(workspace, params["experiment"], params["version"], log_progress()))
+        log_evaluated(*evaluate_version(workspace, named, params["version"], log_progress()))
 
 
 @task
@@ -186,7 +188,10 @@ with DAG(
         "corpus": _CORPUS,
         "version": Param("live", type="string", title="Version", description="A version; or live, previous, latest."),
         "experiment": Param(
-            "presets", type="string", title="Experiment", description="A packaged experiment, or an experiment file."
+            None,
+            type=["null", "string"],
+            title="Experiment",
+            description="A packaged experiment, or an experiment file; by default that of the corpus file.",
         ),
     },
     schedule=AssetAny(*_ASSETS.values()) if _ASSETS else None,

@@ -4,10 +4,10 @@ import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, StrictInt, ValidationError
 
 from evaluation.judging.metrics import METRICS
 from schemas.answer_presets import AnswerSettings
@@ -17,7 +17,7 @@ from schemas.errors import UserError
 from schemas.frozen import Frozen
 from schemas.retrieval import Name
 
-Setting = Annotated[bool | int | Text, Field(union_mode="left_to_right")]
+Setting = StrictInt | Text
 
 
 class AnswerGrid(Section):
@@ -123,9 +123,7 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
     try:
         found = Experiment.model_validate(holds)
     except ValidationError as error:
-        mistake = error.errors()[0]
-        key = ".".join(str(part) for part in mistake["loc"])
-        raise UserError(f"{file}: {key}: {mistake['msg']}") from error
+        raise _mistake(f"{file}: ", error) from error
     if not found.systems:
         raise UserError(f"{file}: it names no presets; add 'searches: [pages]' or 'answers: [{{presets: [extractive]}}]'")
     for grid in found.answers:
@@ -133,6 +131,11 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
             raise UserError(
                 f"{file}: answers.settings: there is no {unknown[0]!r}; use {', '.join(AnswerSettings.model_fields)}"
             )
+    for system in found.systems:
+        try:
+            AnswerSettings.model_validate(system.settings)
+        except ValidationError as error:
+            raise _mistake(f"{file}: answers.settings.", error) from error
     if unknown := [name for name in found.judged if name not in METRICS]:
         raise UserError(f"{file}: judged: there is no metric {unknown[0]!r}; use {', '.join(METRICS)}")
     if len(set(found.judges)) < len(found.judges):
@@ -146,6 +149,11 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
     if uneven := [row for table in found.papers for row in table.rows if len(row.values) != len(table.columns)]:
         raise UserError(f"{file}: papers: {uneven[0].system} has {len(uneven[0].values)} values; give one a column")
     return found
+
+
+def _mistake(place: str, error: ValidationError) -> UserError:
+    first = error.errors()[0]
+    return UserError(f"{place}{'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
 
 
 @functools.cache

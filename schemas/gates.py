@@ -4,8 +4,9 @@ Name, key, default, description and remedy of a gate are defined here only. Gate
 entry to ``COUNTED``. The others are judged where their evidence is. Light to import.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ class Bounds(Protocol):
     """The bounds of a corpus file."""
 
     def of(self, gate: "Gate") -> float:
-        """Return the bound of a gate."""
+        """Return the bound of a gate; of one that the corpus file no longer has, a bound that every value holds."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,16 @@ LONG_TEXTS = Gate(
     remedy="if that is right, {ease}",
 )
 
+METRIC = "experiment: "
+"""Begins the names of gates on metrics of the corpus's experiment."""
+_METRIC_GATE = Gate(
+    name=METRIC,
+    key="metrics",
+    default=0.0,
+    means="A metric of the corpus's experiment, with a bound.",
+    remedy="to see which questions: {report}; if that is right, {ease}",
+)
+
 GATES: tuple[Gate, ...] = (
     QUARANTINE,
     DOCUMENTS_GONE,
@@ -207,17 +218,30 @@ GATES: tuple[Gate, ...] = (
 )
 
 
+def metric_gate(system: str, metric: str, *, at_least: bool) -> Gate:
+    """Return the gate on a metric of a system of the corpus's experiment."""
+    name = f"{METRIC}{metric} of {system}, {'at least' if at_least else 'at most'}"
+    return replace(_METRIC_GATE, name=name, at_least=at_least)
+
+
 def gate_of(name: str) -> Gate | None:
     """Return the gate with a bound that a verdict is of; None for others."""
+    if name.startswith(METRIC):
+        return replace(_METRIC_GATE, name=name, at_least=name.endswith("at least"))
     return next((gate for gate in GATES if name.startswith(gate.name.partition("{")[0])), None)
 
 
 def judge_anew(result: "GateResult", bounds: Bounds) -> "GateResult":
     """Judge a refusal by its value where its bound changed since. What passed stays passed, and what no bound decides stays."""
     gate = gate_of(result.gate)
-    if gate is None or result.passed or result.value is None or result.bound in (None, bounds.of(gate)):
+    if gate is None or result.passed or result.bound in (None, bounds.of(gate)):
         return result
     bound = bounds.of(gate)
+    if math.isinf(bound):
+        message = f"{result.message}; judged anew: {gate.option} no longer has it"
+        return result.model_copy(update={"passed": True, "bound": None, "message": message})
+    if result.value is None:
+        return result
     message = f"{result.message}; judged anew: {gate.option} is {bound:g} now"
     return result.model_copy(update={"passed": gate.holds(result.value, bounds), "bound": bound, "message": message})
 

@@ -101,6 +101,8 @@ def load_corpus(name_or_path: str) -> Corpus:
     if captions.corrections is not None:
         named = _resolved(captions.corrections, path, "captions.corrections")
         captions = captions.model_copy(update={"corrections": named})
+    if corpus.experiment.endswith((".yaml", ".yml")):
+        resolved["experiment"] = _resolved(corpus.experiment, path, "experiment")
     answer = corpus.answer
     if answer.presets is not None:
         answer = answer.model_copy(update={"presets": _resolved(answer.presets, path, "answer.presets")})

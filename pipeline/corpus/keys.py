@@ -84,6 +84,7 @@ def keys_of(
         index=corpus.index.shape(),
         terms=ANALYSIS_VERSION,
         questions=questions_digest(corpus.questions),
+        **_experiment(corpus),
     )
     return Keys(parse, attempt, recognised, segmented, structured, assembled, settings, drawn)
 
@@ -106,6 +107,16 @@ def _descriptions(
         "quality": QUALITY_VERSION if captioners else None,
         "corrections": corrections.digest if corrections.entries else None,
     }
+
+
+def _experiment(corpus: Corpus) -> dict[str, object]:
+    """Return the experiment whose metrics gates name; {} if they name none."""
+    if not corpus.gates.metrics:
+        return {}
+    from pipeline.corpus.experiments import find_experiment
+
+    named, _ = find_experiment(corpus.experiment, corpus.name)
+    return {"experiment": [named.experiment.model_dump(mode="json"), questions_digest(named.questions)]}
 
 
 def questions_digest(path: str | None) -> str | None:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evaluation.experiment import Experiment, System, packaged_experiments, read_experiment
+from evaluation.experiment import Experiment, System
 from evaluation.gold import Gold
 from evaluation.judging.agreement import Comparison, Grades
 from evaluation.judging.labels import load_labels
@@ -22,9 +22,9 @@ from evaluation.outcomes import Outcome
 from evaluation.questions import Question, load_questions
 from evaluation.report import write_report
 from evaluation.results import Results, ScoreTable, SystemResult, Tested, baseline_of, judgements, together, with_adjusted
-from pipeline.corpus.corpora import find_corpus_file, read_mapping
+from pipeline.corpus.experiments import NamedExperiment
 from pipeline.corpus.workspace import Workspace
-from pipeline.experiments.ask import Prepared, ask, prepare
+from pipeline.experiments.ask import NO_GOLD, Prepared, ask, prepare
 from pipeline.experiments.changes import SCORES, Change, changes, evaluated_before, stored_name
 from pipeline.experiments.judge import Judges
 from pipeline.experiments.replies import Replies
@@ -39,9 +39,6 @@ from schemas.ids import key, version_file
 from schemas.parquet import schema_of, table_of
 from schemas.progress import Report, silent
 from schemas.versions import Spent
-
-DEFAULT = "presets"
-"""The experiment of a corpus."""
 
 WORKERS = 2
 STORED = ("results.json", "report.html", SCORES)
@@ -58,46 +55,6 @@ class StoredOutcome:
 
     id: str
     outcome: str
-
-
-@dataclass(frozen=True)
-class NamedExperiment:
-    """An experiment with its name, and the folder that its paths are relative to."""
-
-    name: str
-    experiment: Experiment
-    folder: Path
-
-
-def find_experiment(named: str, corpus: str | None = None) -> tuple[NamedExperiment, str]:
-    """Return an experiment and its corpus.
-
-    Args:
-        named: A packaged experiment, an experiment file, or a corpus, which means ``DEFAULT`` on it.
-        corpus: Overrides the experiment's corpus.
-
-    Raises:
-        UserError: There is no such file, it is wrong, or no corpus is named.
-    """
-    packaged = packaged_experiments()
-    if named in packaged:
-        found = NamedExperiment(named, packaged[named], Path.cwd())
-    else:
-        try:
-            file = find_corpus_file(named)
-        except UserError as error:
-            known = ", ".join(packaged)
-            raise UserError(
-                f"there is no experiment or corpus {named}; experiments are {known}, or an experiment file"
-            ) from error
-        holds = read_mapping(file, "experiment", "it needs 'label', and 'searches' or 'answers'")
-        if "source" in holds and "label" not in holds:
-            return NamedExperiment(DEFAULT, packaged[DEFAULT], Path.cwd()), named
-        found = NamedExperiment(file.stem, read_experiment(str(file), holds), file.parent)
-    chosen = corpus or found.experiment.corpus
-    if chosen is None:
-        raise UserError(f"experiment {found.name} names no corpus; add --corpus NAME")
-    return found, chosen
 
 
 def run_experiment(
@@ -144,7 +101,7 @@ def run_experiment(
 
 
 def evaluate_version(
-    workspace: Workspace, experiment: str, version: str, report: Report = silent
+    workspace: Workspace, named: NamedExperiment, version: str, report: Report = silent
 ) -> tuple[Results, str | None, list[Change]]:
     """Run an experiment on a version of a corpus, and store its results and report with the version.
 
@@ -152,10 +109,9 @@ def evaluate_version(
         The results, the newest older version that it ran on (None without one), and what changed since.
 
     Raises:
-        UserError: There is no such experiment, or there are no questions.
+        UserError: There are no questions.
         NotFoundError: There is no such version.
     """
-    named, _ = find_experiment(experiment, str(workspace.file))
     with TemporaryDirectory() as folder:
         results = run_experiment(workspace, named, Path(folder), version=version, report=report)
     before = evaluated_before(workspace.store, results.version, named.name)
@@ -163,8 +119,7 @@ def evaluate_version(
 
 
 def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
-    path = named.experiment.questions
-    chosen = str(named.folder / path) if path else workspace.corpus.questions
+    chosen = named.questions or workspace.corpus.questions
     if chosen is None:
         raise UserError(f"experiment {named.name}: there are no questions; set 'questions' in it, or in {workspace.file}")
     questions = sorted(load_questions(chosen), key=lambda question: question.id)
@@ -234,7 +189,7 @@ class _Run:
             for name, outcome in pool.map(run, names):
                 done += 1
                 report("ask", done, len(todo))
-                if outcome.failure:
+                if outcome.failure and outcome.failure != NO_GOLD:
                     self._failed[name] = outcome  # the next run tries again
                 else:
                     made.append(StoredOutcome(name, outcome.model_dump_json()))

@@ -12,6 +12,7 @@ from evaluation.questions import Question, load_questions
 from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace
+from pipeline.experiments.gates import metric_gates
 from pipeline.published.extractive import evidence_for
 from pipeline.published.gold import gold_evidence
 from pipeline.published.version import OpenVersion, open_version
@@ -39,7 +40,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     """Answer the golden questions by the default preset and by each of its retrievers alone; compare with the live version.
 
     With the default preset, unanswerable questions should get no answer. Reports go to the version's ``evaluation/``. A corpus
-    without golden questions gets a gate that says so.
+    without golden questions gets a gate that says so. Gates on metrics run the corpus's experiment.
     """
     started = time.monotonic()
     calibration: Calibration | None = None
@@ -66,6 +67,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         for name, made in named:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
+    gates += metric_gates(workspace, version, report)
     seconds = time.monotonic() - started
     note = StageNote(
         seconds=seconds, gates=gates, ranking=workspace.corpus.ranking, judged_by=steps_of(preset), calibration=calibration

@@ -9,6 +9,7 @@ from evaluation.gates import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
+from pipeline.experiments.gates import check_metric_gates
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls
@@ -18,7 +19,7 @@ from pipeline.records.publication import judge_gates_anew, manifests, read_overr
 from pipeline.records.quarantine import read_failures
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import UNFINISHED, TransientError, UserError
-from schemas.gates import COUNTED
+from schemas.gates import COUNTED, METRIC
 from schemas.ids import key, version_name, version_time
 from schemas.ports import DocumentSource
 from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, SourceFile, Spent, Status
@@ -52,6 +53,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         _explain_empty_source(workspace, live, ledger)
     check_default_preset(workspace)
     check_answers(workspace)
+    check_metric_gates(workspace)
     comparison = compare(listed, ledger, attempt=workspace.keys.attempt, digest=source.digest, retry=retry)
     fingerprint = key(
         settings=workspace.keys.settings,
@@ -125,7 +127,9 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
         verdicts = judge_gates_anew(workspace.store, manifest.version, workspace.corpus.gates)
         failed = {gate.gate for gate in verdicts if not gate.passed}
         if failed and not is_live and read_override(workspace.store, manifest.version) is None:
-            if failed.intersection(ENGINE_GATES) or (failed & OF_RETRIEVAL and _ranking_changed(workspace, manifest)):
+            of_ranking = any(name in OF_RETRIEVAL or name.startswith(METRIC) for name in failed)
+            unjudged = any(gate.gate.startswith(METRIC) and gate.value is None for gate in verdicts if not gate.passed)
+            if failed.intersection(ENGINE_GATES) or unjudged or (of_ranking and _ranking_changed(workspace, manifest)):
                 continue
             return manifest.version, "refused"
         if _is_unfinished(workspace, manifest):

@@ -34,6 +34,9 @@ class Corpus(Section):
     )
     schedule: Text | None = Field(None, description="When Airflow refreshes: a cron expression or @daily; none: by hand.")
     questions: Location | None = Field(None, description="Golden questions, a JSONL file.")
+    experiment: Text = Field(
+        "presets", description="A packaged experiment or a file .yaml: gates.metrics name its metrics, and Airflow runs it."
+    )
     parse: ParseOptions = ParseOptions()
     tags: TagOptions = TagOptions()
     captions: CaptionOptions = CaptionOptions()

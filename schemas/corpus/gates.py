@@ -1,17 +1,48 @@
 """Section gates: the bounds that a version must hold to be published."""
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import Field, create_model
+from pydantic import Field, create_model, model_validator
 
-from schemas.corpus.fields import Section
-from schemas.gates import GATES, Gate
+from schemas.corpus.fields import Section, Text
+from schemas.gates import GATES, Gate, metric_gate
+
+
+class MetricGate(Section):
+    """A bound on a metric of the corpus's experiment: ``min`` or ``max``."""
+
+    system: Text = Field(description="The id of a system, such as pages, or answer extractive.")
+    metric: Text = Field(description="A metric, such as page_ndcg@10 or false_figure.")
+    min: float | None = Field(None, description="Least mean.")
+    max: float | None = Field(None, description="Largest mean.")
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Self:
+        if (self.min is None) == (self.max is None):
+            raise ValueError("set min or max")
+        return self
+
+    @property
+    def gate(self) -> Gate:
+        """The gate, without its bound."""
+        return metric_gate(self.system, self.metric, at_least=self.min is not None)
+
+    @property
+    def bound(self) -> float:
+        """Its bound."""
+        return self.max if self.min is None else self.min  # type: ignore[return-value]  # one of them is set
 
 
 class _GateOptions(Section):
     """What a version must hold to be published. Where a bound changes, refused versions are judged anew; nothing is built."""
 
+    metrics: list[MetricGate] = Field([], description="Bounds on metrics of the corpus's experiment.")
+
     def of(self, gate: Gate) -> float:
+        if gate.key == "metrics":
+            none = -math.inf if gate.at_least else math.inf
+            return next((one.bound for one in self.metrics if one.gate.name == gate.name), none)
         return float(getattr(self, gate.key))
 
 
@@ -20,7 +51,7 @@ if TYPE_CHECKING:
     class GateOptions(_GateOptions):
         """A bound for each of ``schemas.gates.GATES``, by its key."""
 
-        def __init__(self, **bounds: float) -> None: ...
+        def __init__(self, **bounds: Any) -> None: ...
 
 else:
     GateOptions = create_model(

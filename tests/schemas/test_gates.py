@@ -14,7 +14,7 @@ COMPARE = "inset diff m a b"
 
 def test_a_corpus_file_can_set_each_gate_by_a_key_of_its_own() -> None:
     assert len({gate.name for gate in GATES}) == len({gate.key for gate in GATES}) == len(GATES)
-    assert list(GateOptions().model_dump()) == [gate.key for gate in GATES]
+    assert list(GateOptions().model_dump()) == ["metrics", *(gate.key for gate in GATES)]
     for gate in GATES:
         assert GateOptions().of(gate) == gate.default
         assert gate.limits[0] <= gate.default <= gate.limits[1]

@@ -14,8 +14,9 @@ import pytest
 
 from cli import main
 from evaluation.results import Results, SystemResult
+from pipeline.corpus.experiments import find_experiment
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.experiments.run import find_experiment, run_experiment
+from pipeline.experiments.run import run_experiment
 from schemas.errors import UserError
 from schemas.progress import Report, silent
 from tests import endpoint_server

@@ -12,10 +12,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from evaluation.experiment import read_experiment
 from evaluation.results import Results
+from pipeline.corpus.experiments import find_experiment
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.experiments.changes import changes, evaluated_before
-from pipeline.experiments.run import evaluate_version, find_experiment, run_experiment
+from pipeline.experiments.run import evaluate_version, run_experiment
 from pipeline.run import refresh
 from schemas.errors import UserError
 from tests import endpoint_server
@@ -160,17 +162,24 @@ def test_what_changed_since_the_version_before_is_named(workspace: Workspace) ->
     folder = workspace.file.parent.parent
     asked = [{"id": str(n), "question": f"How many bar does the steel winch take? {n}", **WINCH} for n in range(12)]
     write_questions(folder, asked)
-    first, before, changed = evaluate_version(workspace, "presets", "live")
+    first, before, changed = evaluate_version(workspace, find_experiment("presets", "manuals")[0], "live")
     assert (before, changed) == (None, [])
     (folder / "pdfs" / "winch.pdf").unlink()
     write_manual(folder / "pdfs" / "crane.pdf", "iron crane", seed=7)
     refresh(workspace)
-    results, before, changed = evaluate_version(workspace, "presets", "latest")
+    results, before, changed = evaluate_version(workspace, find_experiment("presets", "manuals")[0], "latest")
     assert before == evaluated_before(workspace.store, results.version, "presets") == first.version
     assert ("bm25", "page_recall@10") in {(one.system, one.metric) for one in changed}
     assert str(changed[0]).startswith(f"{changed[0].system}: {changed[0].metric} -")
     assert changes(workspace.store, "presets", results.version, results.version) == []
     assert results.warnings == ["the version has no document winch.pdf, which questions ask for"]
+
+
+def test_the_numbers_of_settings_stay_numbers() -> None:
+    grid = {"presets": ["ilt"], "settings": {"max_images": [1, 0], "retrieval": ["pages"]}}
+    systems = read_experiment("grid.yaml", {"label": "x", "answers": [grid]}).systems
+    assert [repr(one.settings["max_images"]) for one in systems] == ["1", "0"]
+    assert systems[0].id == "answer ilt max_images=1 retrieval=pages"
 
 
 WINCH: dict[str, Any] = {"doc": "winch.pdf", "pages": [1]}
@@ -182,6 +191,7 @@ WINCH: dict[str, Any] = {"doc": "winch.pdf", "pages": [1]}
         ("label: x\n", "it names no presets"),
         ("label: x\nsearches: [pages]\nbaseline: dense\n", "there is no system 'dense'; they are pages"),
         ("label: x\nanswers: [{presets: [extractive], settings: {depth: [1]}}]\n", "there is no 'depth'"),
+        ("label: x\nanswers: [{presets: [ilt], settings: {rounds: [1, 0]}}]\n", "answers.settings.rounds: "),
         ("label: x\nsearch: [pages]\n", "search: "),
     ],
 )

@@ -1,0 +1,66 @@
+"""Gates on metrics of the corpus's experiment."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from evaluation.metrics import METRICS
+from evaluation.results import SystemResult
+from pipeline.corpus.experiments import find_experiment
+from pipeline.corpus.workspace import Workspace
+from pipeline.experiments.changes import stored_name
+from pipeline.experiments.run import run_experiment
+from schemas.corpus.gates import MetricGate
+from schemas.errors import UserError
+from schemas.progress import Report
+from schemas.versions import GateResult
+
+
+def check_metric_gates(workspace: Workspace) -> None:
+    """Check that gates name systems and metrics that the corpus's experiment has.
+
+    Raises:
+        UserError: They don't, or there is no such experiment.
+    """
+    wanted = workspace.corpus.gates.metrics
+    if not wanted:
+        return
+    named, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
+    systems = [system.id for system in named.experiment.systems]
+    place = f"{workspace.file}: gates.metrics"
+    for one in wanted:
+        if one.system not in systems:
+            raise UserError(f"{place}: experiment {named.name} has no system {one.system!r}; use {', '.join(systems)}")
+        if one.metric not in METRICS:
+            raise UserError(f"{place}: there is no metric {one.metric!r}; use {', '.join(METRICS)}")
+    if named.questions is None and workspace.corpus.questions is None:
+        raise UserError(f"{place}: there are no questions; set 'questions' in {workspace.file}, or in the experiment")
+
+
+def metric_gates(workspace: Workspace, version: str, report: Report) -> list[GateResult]:
+    """Run the corpus's experiment on a version, and judge the metrics that gates name; [] if they name none.
+
+    A metric without a value refuses: its system didn't run, or no question has an outcome. The next refresh judges it again.
+
+    Raises:
+        UserError: See ``check_metric_gates``.
+    """
+    check_metric_gates(workspace)
+    wanted = workspace.corpus.gates.metrics
+    if not wanted:
+        return []
+    named, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
+    with TemporaryDirectory() as folder:
+        results = run_experiment(workspace, named, Path(folder), version=version, report=report)
+    found = {one.system.id: one for one in results.systems}
+    where = f"{workspace.store.root}/{stored_name(version, named.name, 'report.html')}"
+    return [_judged(workspace, one, found[one.system], where) for one in wanted]
+
+
+def _judged(workspace: Workspace, one: MetricGate, system: SystemResult, report: str) -> GateResult:
+    gate, value = one.gate, system.means.get(one.metric)
+    if value is None or value.mean is None:
+        why = system.note or next(iter(system.failed), "") or "no question of the experiment defines it"
+        return GateResult(gate=gate.name, passed=False, value=None, bound=one.bound, message=f"it has no value: {why}")
+    lacking = f", {sum(system.failed.values())} without an outcome" if system.failed else ""
+    said = f"{value.mean:.3f} on {value.n} questions{lacking}; {one.bound:g} is the bound"
+    return gate.judge(value.mean, workspace.corpus.gates, said, report=report)

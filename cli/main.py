@@ -23,6 +23,7 @@ from cli.questions import questions
 from cli.status import status
 from cli.step import step
 from cli.terminal import (
+    CorpusArgument,
     Json,
     print_json,
     print_markdown,
@@ -60,9 +61,6 @@ app = typer.Typer(
     add_completion=False,
 )
 
-CorpusArgument = Annotated[
-    str, typer.Argument(metavar="CORPUS", help="A corpus: NAME for corpora/NAME.yaml, or the path of a corpus file.")
-]
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the corpus's audit log.")]
 _NAMES = ", or live, previous, latest"
 VersionOption = Annotated[str | None, typer.Option(help=f"A version{_NAMES}; by default live.")]

@@ -1,17 +1,17 @@
-"""The commands ``inset questions``: import question sets, and describe them."""
+"""The commands ``inset questions``: import, generate and describe question sets."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli.terminal import Json, print_json, print_table, say, show
+from cli.terminal import CorpusArgument, Json, print_json, print_table, reporting, say, show
 from schemas.errors import UserError
 
 _SHOWN = 20
 """Mistakes shown of one file."""
 
-questions = typer.Typer(help="Import question sets, and describe them.", no_args_is_help=True)
+questions = typer.Typer(help="Import, generate and describe question sets.", no_args_is_help=True)
 
 
 @questions.command("import")
@@ -54,6 +54,54 @@ def import_questions(
     if read.unread:
         say(f"not read: {', '.join(sorted(read.unread))}")
     say(f"wrote {len(read.questions)} questions ({read.form}) to {out}; rows left out: {len(read.mistakes)}")
+
+
+@questions.command()
+def generate(
+    corpus: CorpusArgument,
+    kinds: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="What each question is written from: figures, contents (two kinds of rows of one document), tables (of two "
+            "documents); several with commas.",
+        ),
+    ] = "figures,contents,tables",
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="Questions of each kind.")] = 20,
+    model: Annotated[str, typer.Option(help="A generative model of retrieval.models.")] = "llm",
+    version: Annotated[str, typer.Option(help="A version, or live, previous, latest.")] = "live",
+    seed: Annotated[int, typer.Option(help="Chooses documents and rows.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("generated.jsonl"),
+    as_json: Json = False,
+) -> None:
+    """Let a model write questions with their answers and evidence from a version; read them before you trust them."""
+    from evaluation.generation.materials import KINDS
+    from evaluation.question_files import write_questions
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.experiments.generate import Generated, generate_questions
+    from pipeline.records.version_names import resolve_version
+
+    wanted = [kind for kind in KINDS if kind in kinds.split(",")]
+    if unknown := set(kinds.split(",")) - set(KINDS):
+        raise UserError(f"--from {kinds}: there is no {min(unknown)!r}; write {', '.join(KINDS)}")
+    workspace = open_workspace(corpus)
+    chosen = resolve_version(workspace.store, workspace.corpus.name, version)
+    made = Generated()
+    with reporting() as report:
+        for kind in wanted:
+            found = generate_questions(workspace, chosen, kind, count, model=model, seed=seed, report=report)
+            made.questions += found.questions
+            made.rejected += found.rejected
+    if not made.questions:
+        why = made.rejected.most_common(1)
+        raise UserError(f"nothing written: {f'{why[0][0]} ({why[0][1]} times)' if why else f'the version has no {kinds}'}")
+    write_questions(made.questions, out)
+    if as_json:
+        print_json({"file": str(out), "version": chosen, "questions": len(made.questions), "rejected": dict(made.rejected)})
+        return
+    for reason, times in made.rejected.most_common():
+        say(f"{times} rejected: {reason}")
+    say(f"wrote {len(made.questions)} questions to {out}")
 
 
 @questions.command()

@@ -35,6 +35,9 @@ from schemas import printing
 _ANY_WIDTH = 10_000
 """Characters; wider than any table."""
 
+CorpusArgument = Annotated[
+    str, typer.Argument(metavar="CORPUS", help="A corpus: NAME for corpora/NAME.yaml, or the path of a corpus file.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 """The option of commands that can print JSON."""
 

@@ -1,0 +1,1 @@
+"""Questions that models write from the contents of a version."""

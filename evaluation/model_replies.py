@@ -1,0 +1,54 @@
+"""Read what generative models reply: objects in JSON, or nearly so."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import yaml
+
+from schemas.errors import UserError
+from schemas.generation import Message, Reply, Request
+from schemas.ports import Writer
+
+_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_OBJECT = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")
+
+
+class NoReplyError(Exception):
+    """A model gave no reply; the message says why."""
+
+
+def reply_of(model: Writer, chat: tuple[Message, ...]) -> str:
+    """Return the words of a model's reply to a chat.
+
+    Raises:
+        NoReplyError: The call failed, or the model isn't as the corpus file says.
+    """
+    text = ""
+    try:
+        with closing(model.stream(Request("evaluation", chat))) as said:
+            for item in said:
+                if isinstance(item, Reply):
+                    text = item.text
+                elif not isinstance(item, str):
+                    raise NoReplyError(item.message)
+    except UserError as error:
+        raise NoReplyError(error.message) from error
+    return text
+
+
+def without_thoughts(reply: str) -> str:
+    """Return a reply without what the model thinks before it."""
+    return _THOUGHTS.sub("", reply).strip()
+
+
+def objects_in(reply: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a reply, the last first; single quotes and bare words are read too. Values are strings or lists."""
+    for found in reversed(_OBJECT.findall(without_thoughts(reply))):
+        try:
+            read = yaml.load(found, yaml.BaseLoader)  # noqa: S506  makes strings only
+        except (yaml.YAMLError, RecursionError):
+            continue
+        if isinstance(read, dict):
+            yield read

@@ -1,14 +1,11 @@
 """The command ``inset evaluate``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cli.terminal import Json, print_json, print_table, reporting, say
-
-if TYPE_CHECKING:
-    from evaluation.judging.agreement import Agreement
 
 
 def evaluate(
@@ -60,14 +57,9 @@ def evaluate(
             if not test.admitted:
                 say(f"judge {judge.judge} is not admitted to {test.metric}: {test.reason}")
         for metric, alike in judge.people.items():
-            say(f"judge {judge.judge} and people on {metric}: {_agreement(alike)}")
+            say(f"judge {judge.judge} and people on {metric}: {alike}")
     for metric, alike in results.agreement.items():
-        say(f"the judges on {metric}: {_agreement(alike)}")
+        say(f"the judges on {metric}: {alike}")
     for warning in results.warnings:
         say(warning)
     say(f"wrote {out / 'report.html'}, and scores beside it")
-
-
-def _agreement(found: "Agreement") -> str:
-    kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f}"
-    return f"{found.share:.0%} of {found.n} alike, kappa {kappa}"

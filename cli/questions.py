@@ -1,17 +1,21 @@
-"""The commands ``inset questions``: import, generate and describe question sets."""
+"""The commands ``inset questions``: import, generate, judge and describe question sets."""
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.terminal import CorpusArgument, Json, print_json, print_table, reporting, say, show
 from schemas.errors import UserError
 
+if TYPE_CHECKING:
+    from evaluation.outcomes import Outcome
+
 _SHOWN = 20
 """Mistakes shown of one file."""
 
-questions = typer.Typer(help="Import, generate and describe question sets.", no_args_is_help=True)
+questions = typer.Typer(help="Import, generate, judge and describe question sets.", no_args_is_help=True)
 
 
 @questions.command("import")
@@ -102,6 +106,90 @@ def generate(
     for reason, times in made.rejected.most_common():
         say(f"{times} rejected: {reason}")
     say(f"wrote {len(made.questions)} questions to {out}")
+
+
+@questions.command()
+def pool(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Folders that inset evaluate wrote, of the same questions.")
+    ],
+    asked: Annotated[Path, typer.Option("--questions", metavar="FILE", help="The question set that they were asked.")],
+    depth: Annotated[int, typer.Option(min=1, max=200, help="Rows of each system and question.")] = 10,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("pool.jsonl"),
+) -> None:
+    """Collect what the systems of experiments retrieved, each row once, so that people can judge it."""
+    from evaluation.pooling import pool as pooled
+    from evaluation.pooling import write_rows
+    from evaluation.questions import load_questions
+    from evaluation.results import read_run
+
+    outcomes: dict[str, list[Outcome]] = {}
+    versions = set[str]()
+    for folder in folders:
+        version, found = read_run(folder)
+        versions.add(version)
+        outcomes |= found
+    if len(versions) > 1:
+        raise UserError(
+            f"these experiments ran on {len(versions)} versions; pool those of one: {', '.join(sorted(versions))}"
+        )
+    candidates = pooled(load_questions(str(asked)), outcomes, versions.pop(), depth)
+    if not candidates:
+        raise UserError(f"{asked}: no system retrieved anything for its questions; name the set that the experiment asked")
+    write_rows(candidates, out)
+    say(f"wrote {len(candidates)} rows of {len(outcomes)} systems to {out}")
+    say(f"to judge them: inset questions judge {out} --corpus NAME --by NAME")
+
+
+@questions.command()
+def judge(
+    pool_file: Annotated[Path, typer.Argument(metavar="POOL", help="The file that inset questions pool wrote.")],
+    corpus: Annotated[str, typer.Option(help="The corpus, which draws the pages.")],
+    by: Annotated[str, typer.Option(metavar="NAME", help="Your name: letters, digits, - and _.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8751,
+) -> None:
+    """Open a page on which you judge the rows of a pool; judgements are kept beside it, and you may stop at any time."""
+    from contextlib import closing
+
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.published.corpus import PublishedCorpus
+    from query_service.judging_page.app import create_judging_app
+    from query_service.serve import serve
+
+    if not re.fullmatch(r"[\w-]{1,40}", by):
+        raise UserError(f"--by {by}: use letters, digits, - and _, at most 40")
+    with closing(PublishedCorpus(open_workspace(corpus))) as published:
+        serve(create_judging_app(published, pool_file, by), port=port)
+
+
+@questions.command()
+def qrels(
+    pool_file: Annotated[Path, typer.Argument(metavar="POOL", help="The file that inset questions pool wrote.")],
+    asked: Annotated[Path, typer.Option("--questions", metavar="FILE", help="The question set.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("judged.jsonl"),
+    as_json: Json = False,
+) -> None:
+    """Write questions with the judged rows as evidence; say how far people agree, and whom the pool favours."""
+    from evaluation.pooling import MEASURE, Candidate, Judgement, judged_questions, judgements_files, read_rows
+    from evaluation.question_files import write_questions
+    from evaluation.questions import load_questions
+
+    files = judgements_files(pool_file)
+    if not files:
+        raise UserError(f"nobody has judged {pool_file}; run: inset questions judge {pool_file} --corpus NAME --by NAME")
+    judgements = [one for file in files for one in read_rows(file, Judgement)]
+    found = judged_questions(load_questions(str(asked)), read_rows(pool_file, Candidate), judgements)
+    write_questions(found.questions, out)
+    if as_json:
+        print_json(found.model_copy(update={"questions": []}))
+        return
+    rows = [(one.system, f"{one.score:.3f}", f"{one.left_out:.3f}", str(one.own)) for one in found.bias]
+    print_table(f"{MEASURE} by these judgements", ("system", MEASURE, "without its own rows", "own rows"), rows, fold=False)
+    for people, alike in found.people.items():
+        say(f"{people}: {alike}")
+    if found.disputed:
+        say(f"{len(found.disputed)} rows are judged differently and count as not judged, such as {found.disputed[0]}")
+    say(f"wrote {out}; rows not judged: {found.unjudged}")
 
 
 @questions.command()

@@ -111,6 +111,12 @@ def region_iou(gold: Gold, outcome: Outcome) -> Score:
     return _mean(best(one.page, one.doc, BBox(*one.bbox)) for one in wanted)
 
 
+def evidence_unjudged(gold: Gold, outcome: Outcome) -> Score:
+    """Return the share of the first ten rows that nobody judged; None for a question without judged rows."""
+    judged = gold.question.evidence
+    return _mean(float(hit.evidence_id not in judged) for hit in outcome.hits[:10]) if judged else None
+
+
 def figure_precision(gold: Gold, outcome: Outcome) -> Score:
     """Return the share of the shown figures that the question wants; None if it wants none."""
     return _mean(float(gold.figure_at(name) is not None) for name in outcome.figures) if gold.figures else None
@@ -235,6 +241,7 @@ _OF_ANSWERS: Sequence[tuple[Metric, Scorer]] = (
 
 _OF_ALL: Sequence[tuple[Metric, Scorer]] = (
     (Metric("region_iou", "IoU with gold boxes", "evidence"), region_iou),
+    (Metric("evidence_unjudged", "unjudged among ten rows", "evidence", "less"), evidence_unjudged),
     (Metric("seconds", "seconds a query", "cost", "less"), lambda _, outcome: outcome.seconds),
     (Metric("calls", "calls a query", "cost", "less"), lambda _, outcome: float(outcome.spent.calls)),
     (Metric("input_tokens", "tokens read a query", "cost", "less"), lambda _, outcome: float(outcome.spent.input_tokens)),

@@ -2,16 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 from pydantic import Field
 
 from evaluation.experiment import Experiment, Hypothesis, PaperTable, System
 from evaluation.judging.agreement import Agreement, Grades
 from evaluation.metrics import METRICS, Score
-from evaluation.outcomes import Admission, Grade
+from evaluation.outcomes import Admission, Grade, Outcome
 from evaluation.questions import Question
 from evaluation.statistics import Difference, Estimate, Scores, adjusted, differences, estimates
+from schemas.errors import UserError
 from schemas.frozen import Frozen
 
 COMPARED = [name for name, metric in METRICS.items() if metric.headline]
@@ -208,6 +211,23 @@ def with_adjusted(systems: Sequence[SystemResult]) -> list[SystemResult]:
             if one is not None:
                 against[place][name] = one
     return [one.model_copy(update={"against": made}) for one, made in zip(systems, against, strict=True)]
+
+
+def read_run(folder: Path) -> tuple[str, dict[str, list[Outcome]]]:
+    """Return version, and outcomes by system, of an experiment that was written to a folder.
+
+    Raises:
+        UserError: They can't be read.
+    """
+    try:
+        results = Results.model_validate_json((folder / "results.json").read_bytes())
+        rows = pq.read_table(folder / "outcomes.parquet", columns=["system", "outcome"]).to_pylist()
+        found: dict[str, list[Outcome]] = {}
+        for row in rows:
+            found.setdefault(row["system"], []).append(Outcome.model_validate_json(row["outcome"]))
+    except (OSError, ValueError) as error:  # pydantic's and pyarrow's errors are ValueErrors
+        raise UserError(f"{folder} holds no experiment that can be read; run: inset evaluate --out {folder}") from error
+    return results.version, found
 
 
 def baseline_of(experiment: Experiment, ran: Sequence[str]) -> str:

@@ -20,6 +20,11 @@ class Agreement(Frozen):
     kappa: float | None
     n: int
 
+    def __str__(self) -> str:
+        """Return it in words."""
+        kappa = "undefined" if self.kappa is None else f"{self.kappa:.2f}"
+        return f"{self.share:.0%} of {self.n} alike, kappa {kappa}"
+
 
 def agreement(first: Sequence[Hashable], second: Sequence[Hashable]) -> Agreement:
     """Compare two annotators' labels of the same things.

@@ -1,0 +1,215 @@
+"""Pool what systems retrieve, let people judge it, and make the judgements gold evidence (qrels).
+
+Source:
+    Pooling as at TREC, and in OMG-QA; the bias of a pool by leaving one system out: Zobel, SIGIR 1998.
+"""
+
+import glob
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import Field, ValidationError
+
+from evaluation.judging.agreement import Agreement, agreement
+from evaluation.metrics import relevance
+from evaluation.outcomes import Outcome
+from evaluation.questions import Question, mistake_at
+from schemas.errors import UserError
+from schemas.evidence import CitedRegion, Modality
+from schemas.frozen import Frozen
+
+MEASURE = "nDCG@10"
+"""What the bias of a pool is measured by."""
+
+Row = TypeVar("Row", bound=Frozen)
+
+
+class Candidate(Frozen):
+    """A row that systems retrieved for a question; ``ranks`` are from 1, by system."""
+
+    question_id: str
+    question: str
+    answer: str | None = None
+    evidence_id: str
+    version: str
+    doc_id: str
+    source: str
+    modality: Modality
+    section: str = ""
+    text: str
+    regions: list[CitedRegion]
+    ranks: dict[str, int]
+
+    @property
+    def pages(self) -> list[int]:
+        """The pages that it stands on, in order."""
+        return sorted({region.page for region in self.regions})
+
+
+class Judgement(Frozen):
+    """What one person says of one candidate: 1 for evidence that helps to answer, 0 for other rows."""
+
+    question_id: str
+    evidence_id: str
+    by: str
+    grade: int = Field(ge=0, le=1)
+
+
+class Bias(Frozen):
+    """The mean score of a system by all judgements, and without those of rows that it alone retrieved."""
+
+    system: str
+    score: float
+    left_out: float
+    own: int = Field(description="Relevant rows that no other system retrieved.")
+
+
+class Judged(Frozen):
+    """Questions with judged evidence, and how far the judgements can be trusted."""
+
+    questions: list[Question]
+    unjudged: int
+    disputed: list[str] = Field([], description="Rows that people grade differently; they count as not judged.")
+    people: dict[str, Agreement] = Field({}, description="Agreement of two people, by their names.")
+    bias: list[Bias] = Field([])
+
+
+def pool(
+    questions: Sequence[Question], outcomes: Mapping[str, Sequence[Outcome]], version: str, depth: int
+) -> list[Candidate]:
+    """Return the first ``depth`` rows of every system for every question, each row once, sorted by id."""
+    found: dict[tuple[str, str], Candidate] = {}
+    asked = {question.id: question for question in questions}
+    for system, made in sorted(outcomes.items()):
+        for outcome in made:
+            for rank, hit in enumerate(outcome.hits[:depth], 1):
+                name = outcome.question_id, hit.evidence_id
+                known = found.get(name)
+                ranks = known.ranks if known else {}
+                if outcome.question_id not in asked or ranks.get(system, depth + 1) <= rank:
+                    continue
+                question = asked[outcome.question_id]
+                found[name] = (
+                    known.model_copy(update={"ranks": {**ranks, system: rank}})
+                    if known
+                    else Candidate(
+                        question_id=question.id,
+                        question=question.question,
+                        answer=question.answer,
+                        evidence_id=hit.evidence_id,
+                        version=version,
+                        doc_id=hit.doc_id,
+                        source=hit.source,
+                        modality=hit.modality,
+                        section=" > ".join(hit.section_path),
+                        text=hit.text,
+                        regions=hit.regions,
+                        ranks={system: rank},
+                    )
+                )
+    return [found[name] for name in sorted(found)]
+
+
+def judged_questions(
+    questions: Sequence[Question], candidates: Sequence[Candidate], judgements: Iterable[Judgement]
+) -> Judged:
+    """Return the questions with the grades of their rows as evidence.
+
+    A person's last judgement of a row counts. Rows that people grade differently count as not judged.
+    """
+    by_person: dict[str, dict[tuple[str, str], int]] = {}
+    for one in judgements:
+        by_person.setdefault(one.by, {})[one.question_id, one.evidence_id] = one.grade
+    names = [(one.question_id, one.evidence_id) for one in candidates]
+    said = {name: {grades[name] for grades in by_person.values() if name in grades} for name in names}
+    qrels: dict[str, dict[str, int]] = {}
+    for (question_id, evidence_id), grades in said.items():
+        if len(grades) == 1:
+            qrels.setdefault(question_id, {})[evidence_id] = next(iter(grades))
+    return Judged(
+        questions=[question.model_copy(update={"evidence": qrels.get(question.id, {})}) for question in questions],
+        unjudged=sum(not grades for grades in said.values()),
+        disputed=[f"{question} {evidence}" for (question, evidence), grades in said.items() if len(grades) > 1],
+        people=_agreements(by_person),
+        bias=_biases(candidates, qrels),
+    )
+
+
+def _agreements(by_person: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, Agreement]:
+    found = {}
+    for (one, ours), (other, theirs) in itertools.combinations(sorted(by_person.items()), 2):
+        if both := sorted(ours.keys() & theirs.keys()):
+            found[f"{one} and {other}"] = agreement([ours[name] for name in both], [theirs[name] for name in both])
+    return found
+
+
+def _biases(candidates: Sequence[Candidate], qrels: Mapping[str, Mapping[str, int]]) -> list[Bias]:
+    systems = sorted({system for one in candidates for system in one.ranks})
+    finders = {(one.question_id, one.evidence_id): one.ranks.keys() for one in candidates}
+    found = []
+    for system in systems:
+        ranked: dict[str, list[str]] = {}
+        for one in sorted((one for one in candidates if system in one.ranks), key=lambda one: one.ranks[system]):
+            ranked.setdefault(one.question_id, []).append(one.evidence_id)
+        own = {
+            (question_id, evidence_id)
+            for question_id, grades in qrels.items()
+            for evidence_id, grade in grades.items()
+            if grade and finders[question_id, evidence_id] == {system}
+        }
+        others = {
+            question_id: {name: grade for name, grade in grades.items() if (question_id, name) not in own}
+            for question_id, grades in qrels.items()
+        }
+        found.append(Bias(system=system, score=_score(qrels, ranked), left_out=_score(others, ranked), own=len(own)))
+    return found
+
+
+def _score(qrels: Mapping[str, Mapping[str, int]], ranked: Mapping[str, Sequence[str]]) -> float:
+    """Return the mean of ``MEASURE`` over the questions that have a relevant row."""
+    wanted = {question_id: grades for question_id, grades in qrels.items() if any(grades.values())}
+    scores = relevance([MEASURE], wanted, ranked)[MEASURE].values() if wanted else []
+    return sum(scores) / len(scores) if scores else 0.0
+
+
+def read_rows(file: Path, kind: type[Row]) -> list[Row]:
+    """Read rows from a JSONL file.
+
+    Raises:
+        UserError: The file can't be read, or a line is no such row; the message names the line.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"can't read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(kind.model_validate_json(line))
+        except ValidationError as error:
+            raise UserError(mistake_at(f"{file}: line {number}", error)) from error
+    return found
+
+
+def write_rows(rows: Iterable[Frozen], file: Path) -> None:
+    """Write rows as JSONL.
+
+    Raises:
+        UserError: The file can't be written.
+    """
+    try:
+        file.write_text("".join(f"{row.model_dump_json()}\n" for row in rows), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"can't write {file}: {error.strerror}") from error
+
+
+def judgements_files(pooled: Path) -> list[Path]:
+    """Return the files of all persons' judgements of a pool."""
+    return sorted(file for file in pooled.parent.glob(f"{glob.escape(pooled.stem)}.*.jsonl") if file != pooled)
+
+
+def judgements_file(pooled: Path, person: str) -> Path:
+    """Return the file of a person's judgements, beside the pool."""
+    return pooled.with_name(f"{pooled.stem}.{person}.jsonl")

@@ -1,0 +1,97 @@
+"""The judging page: a row at a time beside its page in the PDF. A judgement is appended to the person's file at once."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+
+from evaluation.pooling import Candidate, Judgement, judgements_file, read_rows
+from pipeline.published.corpus import PublishedCorpus
+from query_service.hosts import LOOPBACK, TrustedHosts
+from schemas.errors import BadInputError, InsetError, NotFoundError
+
+_WEB = Path(__file__).parent / "web"
+_DPI = 90
+
+
+class GradeRequest(BaseModel):
+    """A person's judgement of the row at a place of the pool."""
+
+    place: int = Field(ge=0)
+    grade: int = Field(ge=0, le=1)
+
+
+class _Judgements:
+    """The judgements of one person, kept in a file."""
+
+    def __init__(self, file: Path, person: str) -> None:
+        self._file, self._person, self._lock = file, person, threading.Lock()
+        made = read_rows(file, Judgement) if file.exists() else []
+        self.grades = {(one.question_id, one.evidence_id): one.grade for one in made}
+
+    def add(self, candidate: Candidate, grade: int) -> None:
+        judgement = Judgement(
+            question_id=candidate.question_id, evidence_id=candidate.evidence_id, by=self._person, grade=grade
+        )
+        with self._lock, self._file.open("a", encoding="utf-8") as file:
+            file.write(f"{judgement.model_dump_json()}\n")
+            self.grades[candidate.question_id, candidate.evidence_id] = grade
+
+
+def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> FastAPI:
+    """Return the page of one person.
+
+    Args:
+        corpus: Draws pages.
+        pooled: A pool; the judgements go to a file beside it.
+        person: Name of the person.
+
+    Raises:
+        UserError: A file can't be read.
+    """
+    candidates: Sequence[Candidate] = read_rows(pooled, Candidate)
+    judgements = _Judgements(judgements_file(pooled, person), person)
+    app = FastAPI(openapi_url=None)
+
+    @app.exception_handler(InsetError)
+    def failed(_request: Request, error: InsetError) -> Response:
+        return JSONResponse({"detail": error.message}, status_code=422 if isinstance(error, BadInputError) else 404)
+
+    @app.get("/rows/{place}")
+    def row(place: int) -> dict[str, Any]:
+        """Return a row; -1 is the first without a judgement, or the last row."""
+        todo = (at for at, one in enumerate(candidates) if (one.question_id, one.evidence_id) not in judgements.grades)
+        at = next(todo, len(candidates) - 1) if place < 0 else min(place, len(candidates) - 1)
+        one = candidates[at]
+        shown = one.model_dump(mode="json", exclude={"ranks"})  # who found it would sway the judgement
+        grade = judgements.grades.get((one.question_id, one.evidence_id))
+        counts = {"rows": len(candidates), "judged": len(judgements.grades), "person": person}
+        return {"place": at, "grade": grade, "pages": one.pages, **counts, **shown}
+
+    @app.get("/rows/{place}/pages/{page}.png")
+    def page_image(place: int, page: int) -> Response:
+        one = _at(candidates, place)
+        boxes = [region.bbox for region in one.regions if region.page == page]
+        drawn = corpus.files.page_image(one.doc_id, page, highlight=boxes, dpi=_DPI, version=one.version)
+        return Response(drawn.result(), media_type="image/png")
+
+    @app.post("/grades")
+    def grade(given: GradeRequest) -> dict[str, int]:
+        judgements.add(_at(candidates, given.place), given.grade)
+        return {"judged": len(judgements.grades)}
+
+    app.mount("/", StaticFiles(directory=_WEB, html=True))
+    app.add_middleware(TrustedHosts, names=[*LOOPBACK])
+    return app
+
+
+def _at(candidates: Sequence[Candidate], place: int) -> Candidate:
+    if not 0 <= place < len(candidates):
+        raise NotFoundError(f"the pool has {len(candidates)} rows, and no row {place}")
+    return candidates[place]

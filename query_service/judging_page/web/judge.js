@@ -1,0 +1,59 @@
+"use strict";
+
+const at = (id) => document.getElementById(id);
+let row = null;
+
+async function ask(path, options) {
+  const response = await fetch(path, options);
+  const reply = await response.json();
+  if (!response.ok) throw new Error(reply.detail instanceof Array ? reply.detail[0].msg : reply.detail);
+  return reply;
+}
+
+async function show(place) {
+  row = await ask(`rows/${place}`);
+  at("question").textContent = row.question;
+  at("answer").textContent = row.answer || "The question set has none.";
+  const pages = row.pages.length > 1 ? `pages ${row.pages.join(", ")}` : `page ${row.pages[0]}`;
+  at("where").textContent = [`${row.source}, ${pages}`, row.section, row.modality].filter(Boolean).join(" · ");
+  at("text").textContent = row.text;
+  at("count").textContent = `${row.judged} of ${row.rows} judged by ${row.person}; this is row ${row.place + 1}`;
+  at("progress").max = row.rows;
+  at("progress").value = row.judged;
+  at("yes").setAttribute("aria-pressed", row.grade === 1);
+  at("no").setAttribute("aria-pressed", row.grade === 0);
+  at("said").textContent = row.judged === row.rows ? "All rows are judged. You may close this page." : "";
+  at("pages").replaceChildren(...row.pages.map((page) => {
+    const image = new Image();
+    image.alt = `Page ${page} of ${row.source}, the row highlighted`;
+    image.src = `rows/${row.place}/pages/${page}.png`;
+    return image;
+  }));
+}
+
+async function grade(value) {
+  const { judged } = await ask("grades", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ place: row.place, grade: value }),
+  });
+  await show(judged < row.rows && row.place + 1 < row.rows ? row.place + 1 : -1);
+}
+
+const actions = {
+  yes: () => grade(1),
+  no: () => grade(0),
+  back: () => show(Math.max(0, row.place - 1)),
+  next: () => show(row.place + 1),
+};
+const keys = { y: "yes", n: "no", ArrowLeft: "back", ArrowRight: "next" };
+
+function run(action) {
+  action().catch((error) => { at("said").textContent = `It wasn't done: ${error.message}`; });
+}
+
+for (const [id, action] of Object.entries(actions)) at(id).addEventListener("click", () => run(action));
+document.addEventListener("keydown", (event) => {
+  if (keys[event.key] && !event.ctrlKey && !event.metaKey && !event.altKey) run(actions[keys[event.key]]);
+});
+run(() => show(-1));

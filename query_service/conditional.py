@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from fastapi import Request, Response
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+"""One range; longer numbers are ignored, since int() takes no thousands of digits."""
 
 
 def file_response(

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -21,6 +22,9 @@ LARGE_BODIES = 8
 
 HEADERS_LIMIT = 100
 """Maximum headers of a request."""
+
+HEADERS_BYTES = 32 * 1024
+"""Maximum bytes of a request's headers, names and values."""
 
 BODY_TIMEOUT_S = 20.0
 """Longest time to receive a request body."""
@@ -98,8 +102,8 @@ class Guard:
             await send(message)
 
         try:
-            if len(scope["headers"]) > HEADERS_LIMIT:
-                line = f"a request has {HEADERS_LIMIT} headers at most"
+            if len(scope["headers"]) > HEADERS_LIMIT or _size(scope["headers"]) > HEADERS_BYTES:
+                line = f"a request has {HEADERS_LIMIT} headers at most, of {HEADERS_BYTES // 1024} KiB together"
                 await error_response(431, "too_large", line)(scope, receive, with_headers)
                 return
             await self._app(scope, limited, with_headers)
@@ -120,6 +124,10 @@ class Guard:
 def _limit(scope: Scope) -> int:
     has_picture = scope["method"] == "POST" and scope["path"].endswith(("/search", "/answer"))
     return BODY_LIMIT + (PICTURE_LIMIT // 3 + 1) * 4 if has_picture else BODY_LIMIT
+
+
+def _size(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    return sum(len(name) + len(value) for name, value in headers)
 
 
 def _announced(scope: Scope) -> int:

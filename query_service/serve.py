@@ -25,8 +25,11 @@ CONNECTIONS = 500
 """Open connections of a process; further requests get 503."""
 GRACE_S = 5
 """Time for open requests when the service ends, in seconds; then they are cut off."""
-HEADER_BYTES = 32 * 1024
-"""Maximum bytes of a request's line and headers; beyond them the connection ends with 400."""
+HEADER_BYTES = 64 * 1024
+"""Bytes of a request's line and headers that are received; beyond them the connection ends with 400.
+
+Twice those that ``query_service.guard`` allows, whose 431 says why.
+"""
 
 
 def serve(app: FastAPI, host: str = HOST, port: int = PORT) -> None:

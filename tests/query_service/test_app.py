@@ -244,7 +244,7 @@ class TestQuestions:
 
     def test_headers_are_counted(self, client: TestClient) -> None:
         response = client.get(BASE, headers={f"x-{place}": "1" for place in range(200)})
-        assert error_of(response) == (431, "too_large", "a request has 100 headers at most")
+        assert error_of(response) == (431, "too_large", "a request has 100 headers at most, of 32 KiB together")
 
     def test_a_lone_surrogate_is_the_callers_mistake(self, client: TestClient) -> None:
         headers = {"content-type": "application/json"}
@@ -451,6 +451,9 @@ class TestArtifacts:
             ("bytes=-", 200, b"%PDF-1.7", None),
             ("bytes=0-1,3-4", 200, b"%PDF-1.7", None),
             ("lines=0-1", 200, b"%PDF-1.7", None),
+            (f"bytes={'9' * 5_000}-", 200, b"%PDF-1.7", None),
+            (f"bytes=0-{'9' * 5_000}", 200, b"%PDF-1.7", None),
+            (f"bytes=-{'9' * 5_000}", 200, b"%PDF-1.7", None),
         ],
     )
     def test_a_part_of_a_document_is_sent_where_one_is_asked_for(

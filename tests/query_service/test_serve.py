@@ -102,6 +102,17 @@ def test_headers_without_end_are_not_read() -> None:
     _serving(client)
 
 
+def test_large_headers_are_refused_with_the_limit() -> None:
+    async def client(connect: Connect) -> None:
+        lines = b"".join(b"x-%d: %s\r\n" % (number, b"x" * 4_000) for number in range(10))
+        reader = await connect(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" + lines + b"\r\n")
+        reply = await reader.read()
+        assert reply.startswith(b"HTTP/1.1 431 ")
+        assert b"a request has 100 headers at most, of 32 KiB together" in reply
+
+    _serving(client)
+
+
 @pytest.mark.parametrize("sent", [POST, POST + b"half"], ids=["no body", "half a body"])
 def test_a_body_that_is_late_is_refused_and_the_connection_closed(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 0.1)

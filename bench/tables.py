@@ -1,0 +1,116 @@
+"""Cells of tables against their truth: ``python -m bench.tables --pdfs DIR --truth FILE --scorer FILE``.
+
+The scorer is a program: ``SCORER TRUTH FOUND``. FOUND has a line a document, with the tables of its pages; the last line that
+it prints has names and figures, ``neighbours 0.9 perfect 60``. *neighbours*: mean F1 of the pairs of cells that are side by side
+or one below the other, over all true tables. *perfect* and *below half*: tables with that F1. *false*: tables that are none.
+
+Peers, in the same run and one process each: pymupdf4llm with its layout model, pdfplumber. One that isn't installed is left out.
+"""
+
+import argparse
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.table import Row, show
+from pipeline.inspection.inspect import inspect
+
+Pages = list[dict[str, Any]]
+MEASURES = {
+    "neighbours": ("mean F1", "at least 0.95"),
+    "perfect": ("tables", ""),
+    "below half": ("tables", "0"),
+    "false": ("tables", "at most 2"),
+}
+
+
+def main() -> None:
+    """Score Inset and each peer."""
+    arguments = _arguments()
+    ours, seconds = scores_of(inset_pages, arguments)
+    rows: list[Row] = []
+    for name, read in PEERS.items():
+        if importlib.util.find_spec(name) is None:
+            sys.stderr.write(f"{name} is not installed: left out\n")
+            continue
+        theirs, peer_seconds = scores_of(read, arguments)
+        rows += [Row(key, unit, ours[key], theirs[key], name, goal) for key, (unit, goal) in MEASURES.items()]
+        rows.append(Row("wall time", "s", seconds, peer_seconds, name))
+    if not rows:
+        rows = [Row(key, unit, ours[key], goal=goal) for key, (unit, goal) in MEASURES.items()]
+    show("tables", rows)
+
+
+def _arguments() -> argparse.Namespace:
+    about, _, more = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(prog="python -m bench.tables", description=about, epilog=more)
+    parser.add_argument("--pdfs", type=Path, required=True, metavar="DIR", help="the PDFs")
+    parser.add_argument("--truth", type=Path, required=True, metavar="FILE", help="their true tables, JSON lines")
+    parser.add_argument("--scorer", type=Path, required=True, metavar="FILE", help="the program that compares")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args()
+
+
+def scores_of(read: Callable[[Path], Pages], arguments: argparse.Namespace) -> tuple[dict[str, float], float]:
+    """Return the scorer's figures by name, and the wall time of reading in seconds."""
+    start = time.perf_counter()
+    found = [{"doc": pdf.stem, "pages": read(pdf)} for pdf in sorted(arguments.pdfs.glob("*.pdf"))]
+    seconds = time.perf_counter() - start
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.writelines(json.dumps(document) + "\n" for document in found)
+        file.flush()
+        command = [sys.executable, str(arguments.scorer), str(arguments.truth), file.name]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"bench.tables: {arguments.scorer} failed: {result.stderr.strip()[-300:]}")
+    return figures_of(result.stdout), seconds
+
+
+def figures_of(printed: str) -> dict[str, float]:
+    """Return the figures of a scorer's last line by name."""
+    last = printed.strip().rpartition("\n")[2]
+    figures = {name.strip(): float(value) for name, value in re.findall(r"([a-z ]+) ([\d.]+)", last)}
+    if missing := MEASURES.keys() - figures:
+        raise SystemExit(f"bench.tables: the scorer's last line has no {', '.join(sorted(missing))}: {last!r}")
+    return figures
+
+
+def inset_pages(pdf: Path) -> Pages:
+    """Return the pages of a PDF as Inset reads them."""
+    return [page.model_dump(mode="json") for page in inspect(pdf).pages]
+
+
+def pymupdf4llm_pages(pdf: Path) -> Pages:
+    """Return the tables that pymupdf4llm's layout model finds on each page."""
+    import pymupdf4llm
+
+    pages = json.loads(pymupdf4llm.to_json(str(pdf), use_ocr=False))["pages"]
+    tables = ([box["table"] for box in page["boxes"] if box["boxclass"] == "table" and box["table"]] for page in pages)
+    return list(_pages([(table["bbox"], table["extract"]) for table in some] for some in tables))
+
+
+def pdfplumber_pages(pdf: Path) -> Pages:
+    """Return the tables that pdfplumber finds on each page with its default settings."""
+    import pdfplumber
+
+    with pdfplumber.open(pdf) as document:
+        return list(_pages([(table.bbox, table.extract()) for table in page.find_tables()] for page in document.pages))
+
+
+def _pages(tables: Any) -> Iterator[dict[str, Any]]:
+    for number, some in enumerate(tables, 1):
+        yield {"page": number, "tables": [{"bbox": list(box), "rows": rows} for box, rows in some]}
+
+
+PEERS: dict[str, Callable[[Path], Pages]] = {"pymupdf4llm": pymupdf4llm_pages, "pdfplumber": pdfplumber_pages}
+
+
+if __name__ == "__main__":
+    main()

@@ -5,9 +5,11 @@ import importlib
 import logging
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
@@ -20,6 +22,8 @@ CODE = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks", "w
 _IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Set by Ray for the driver of a job, which runs on the cluster already."""
 
+_REACHED_WITHIN_S = 10.0
+
 _REFUSED = "InvalidAuthToken"
 """In Ray's error message where a cluster refuses a token."""
 
@@ -29,8 +33,8 @@ def connected(options: RayOptions) -> Iterator[int]:
     """Yield the number of CPUs of a running Ray; one that was started here is shut down at the end.
 
     Raises:
-        UserError: Ray isn't installed, no cluster answers at the address, or it refuses the token.
-        TransientError: Ray can't be started or joined.
+        UserError: Ray isn't installed, or the cluster refuses the token.
+        TransientError: No cluster answers at the address, or Ray can't be started or joined.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Workers share this process's environment; under uv, Ray would build another.
@@ -47,6 +51,8 @@ def connected(options: RayOptions) -> Iterator[int]:
     if started:
         in_a_job = _IN_A_JOB in os.environ
         address = "auto" if in_a_job else options.address
+        if address is not None:
+            _check_reachable(address)
         if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
             # Ray would write a token into the home folder, which may be missing or read-only in a container.
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
@@ -63,9 +69,7 @@ def connected(options: RayOptions) -> Iterator[int]:
         except ConnectionError as error:
             if _REFUSED in str(error.__cause__):
                 raise token_refused(f"the Ray cluster at {options.address}") from error
-            raise UserError(
-                f"no Ray cluster answers at {options.address}; correct ray.address in the corpus file"
-            ) from error
+            raise _unreachable(str(options.address), error) from error
         except Exception as error:  # Ray raises no narrower class where a node isn't up in time
             lines = [part.strip() for part in str(error).splitlines() if part.strip()]
             raise TransientError(
@@ -78,6 +82,27 @@ def connected(options: RayOptions) -> Iterator[int]:
         if started:
             _started_here.pop()
             ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Raise where the port of an address doesn't answer: Ray waits for minutes, and may end the process then.
+
+    Raises:
+        TransientError: The port doesn't answer.
+    """
+    found = urlsplit(address if "://" in address else f"//{address}")
+    if found.hostname and found.port:  # "auto" and "local" have none
+        try:
+            socket.create_connection((found.hostname, found.port), _REACHED_WITHIN_S).close()
+        except OSError as error:
+            raise _unreachable(address, error) from error
+
+
+def _unreachable(address: str, error: OSError) -> TransientError:
+    why = error.strerror or str(error)
+    return TransientError(
+        f"no Ray cluster answers at {address} ({why}): start it, or correct ray.address in the corpus file"
+    )
 
 
 def token_refused(by: str) -> UserError:

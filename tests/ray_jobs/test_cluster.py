@@ -1,6 +1,7 @@
 """A Ray that can't be had is one line that says so; one of this machine alone needs no home folder."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,15 @@ def test_a_ray_that_is_not_up_in_time_is_one_line(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(ray, "init", late)
     with pytest.raises(TransientError, match=r"^Ray can't be started: The current node timed out during startup\.$"):
         connected(RayOptions()).__enter__()
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_a_cluster_that_is_down_may_come_back(scheme: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # it doesn't listen
+        address = f"{scheme}127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(TransientError, match=rf"^no Ray cluster answers at {address} \(Connection refused\): start it"):
+            connected(RayOptions(address=address)).__enter__()
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-# Bare machine: Python 3.11 or 3.12, git and make. Everything else goes into .venv, but kfp, which excludes packages of the lock.
+# Bare machine: Python 3.11 or 3.12, git and make. Everything else goes into .venv, but kfp and RAGAS, which exclude packages of
+# the lock.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3 || echo python3)
 BIN := .venv/bin
@@ -10,10 +11,11 @@ RUNS_WITH := airflow endpoints models ray serve weaviate
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.installed-all
 KUBEFLOW := .venv-kubeflow/.installed
+RAGAS := .venv-ragas/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup demo check test pin e2e test-all format lock kubeflow bench clean
+.PHONY: help install setup demo check test pin e2e test-all format lock kubeflow ragas bench clean
 
 help: ## say what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +40,7 @@ test: $(DEVELOPED) ## the tests that take seconds
 pin: $(DEVELOPED) ## pin what the steps make to their versions, where those went up
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
-e2e: $(DEVELOPED) $(KUBEFLOW) ## the slower tests: whole refreshes, Airflow, a browser
+e2e: $(DEVELOPED) $(KUBEFLOW) $(RAGAS) ## the slower tests: whole refreshes, Airflow, a browser
 	$(PYTEST) --dist loadfile -m "slow or live"
 
 test-all: test e2e ## every test
@@ -53,9 +55,13 @@ lock: ## resolve the dependencies anew, as far as pyproject.toml asks for it
 		--no-annotate --custom-compile-command "make lock" --quiet -o $(LOCK)
 	$(BIN)/uv pip compile infra/kubeflow/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --custom-compile-command "make lock" --quiet -o infra/kubeflow/requirements.txt
+	$(BIN)/uv pip compile infra/ragas/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --custom-compile-command "make lock" --quiet -o infra/ragas/requirements.txt
 
 kubeflow: $(KUBEFLOW) ## compile the Kubeflow pipeline; kfp is in .venv-kubeflow: 60 MB
 	@.venv-kubeflow/bin/python -m infra.kubeflow.pipeline
+
+ragas: $(RAGAS) ## make .venv-ragas, with which infra/ragas/score.py scores answers: 600 MB
 
 bench: $(DEVELOPED) ## every benchmark, beside its goal
 	@set -e; for file in bench/*.py; do \
@@ -72,6 +78,11 @@ $(INSTALLED): pyproject.toml $(LOCK) infra/install.sh
 $(KUBEFLOW): infra/kubeflow/requirements.txt
 	@$(PYTHON) -m venv --clear .venv-kubeflow
 	@.venv-kubeflow/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(RAGAS): infra/ragas/requirements.txt $(INSTALLED)
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-ragas
+	@$(BIN)/uv pip install --quiet --python .venv-ragas/bin/python --require-hashes -r $<
 	@touch $@
 
 $(DEVELOPED): pyproject.toml $(LOCK) infra/install.sh

@@ -294,7 +294,11 @@ class _Run:
         )
 
 
-_OUTCOMES = pa.schema([pa.field(name, pa.string()) for name in ("system", "question_id", "outcome")])
+_OUTCOMES = pa.schema(
+    [pa.field(name, pa.string()) for name in ("system", "question_id", "outcome", "answer")]
+    + [pa.field("contexts", pa.list_(pa.string()))]
+)
+"""``answer`` and ``contexts`` are the words that ``outcome`` holds as JSON, for other tools."""
 _SCORES = pa.schema(
     [pa.field(name, pa.string()) for name in ("system", "question_id")] + [pa.field(name, pa.float64()) for name in METRICS]
 )
@@ -306,8 +310,17 @@ _GRADES = pa.schema(
 
 
 def _outcome_table(system: System, outcomes: Sequence[Outcome]) -> pa.Table:
-    rows = [(system.id, one.question_id, one.model_dump_json()) for one in outcomes]
-    return pa.table(list(map(list, zip(*rows, strict=True))), schema=_OUTCOMES)
+    rows = [
+        {
+            "system": system.id,
+            "question_id": one.question_id,
+            "outcome": one.model_dump_json(),
+            "answer": one.answer_text or None,
+            "contexts": [hit.text for hit in one.context],
+        }
+        for one in outcomes
+    ]
+    return pa.Table.from_pylist(rows, schema=_OUTCOMES)
 
 
 def _score_table(system: System, ids: Sequence[str], scores: Mapping[str, Sequence[float | None]]) -> pa.Table:

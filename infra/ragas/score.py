@@ -18,18 +18,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from openai import AsyncOpenAI
-from ragas.llms import llm_factory
-from ragas.metrics.collections import AnswerAccuracy, ContextPrecision, ContextRecall, Faithfulness
-
-os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
 
 METRICS = {
-    "faithfulness": (Faithfulness, ("user_input", "response", "retrieved_contexts")),
-    "context_precision": (ContextPrecision, ("user_input", "reference", "retrieved_contexts")),
-    "context_recall": (ContextRecall, ("user_input", "reference", "retrieved_contexts")),
-    "answer_accuracy": (AnswerAccuracy, ("user_input", "response", "reference")),
+    "faithfulness": ("Faithfulness", ("user_input", "response", "retrieved_contexts")),
+    "context_precision": ("ContextPrecision", ("user_input", "reference", "retrieved_contexts")),
+    "context_recall": ("ContextRecall", ("user_input", "reference", "retrieved_contexts")),
+    "answer_accuracy": ("AnswerAccuracy", ("user_input", "response", "reference")),
 }
+"""RAGAS's class of each metric, and what it needs."""
 
 
 def main() -> None:
@@ -46,6 +42,10 @@ def main() -> None:
         lines = options.questions.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         sys.exit(f"{error.filename or options.folder}: {error.strerror or error}")
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # ragas reads it when it is imported
+    from openai import AsyncOpenAI
+    from ragas.llms import llm_factory
+
     asked = {one["id"]: one for one in map(json.loads, filter(None, lines))}
     client = AsyncOpenAI(base_url=options.url, api_key=os.environ.get("OPENAI_API_KEY", "none"))
     llm = llm_factory(options.model, client=client, max_tokens=options.max_tokens)
@@ -61,6 +61,8 @@ def main() -> None:
 
 
 async def _scores(rows: list[dict[str, Any]], asked: dict[str, dict[str, Any]], llm: Any) -> list[dict[str, Any]]:
+    from ragas.metrics import collections
+
     scored = []
     for row in rows:
         question = asked[row["question_id"]]
@@ -71,11 +73,13 @@ async def _scores(rows: list[dict[str, Any]], asked: dict[str, dict[str, Any]], 
             "retrieved_contexts": row["contexts"],
         }
         scores: dict[str, float | None] = {}
-        for name, (metric, needs) in METRICS.items():
+        for name, (kind, needs) in METRICS.items():
             scores[name] = None
             if all(given[need] for need in needs):
                 try:
-                    value = float((await metric(llm=llm).ascore(**{need: given[need] for need in needs})).value)
+                    value = float(
+                        (await getattr(collections, kind)(llm=llm).ascore(**{need: given[need] for need in needs})).value
+                    )
                     # RAGAS gives nan where no reply fits, and passes on nonsense such as 2.
                     scores[name] = value if 0 <= value <= 1 else None
                 except Exception as error:  # noqa: BLE001  a reply that doesn't fit, or a call that failed

@@ -17,7 +17,7 @@ from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode
 from schemas.ids import figure_file
-from schemas.models import Embeds, ModelName
+from schemas.models import ENDPOINT, Embeds, ModelName
 from schemas.ports import Vector
 from tasks.enriching.embed import Content, check_vectors
 from tasks.enriching.spaces import Space
@@ -129,10 +129,18 @@ _local_embedder = functools.lru_cache(maxsize=2)(EmbedderActor)
 
 
 def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions) -> bool:
-    """Return whether so few inputs are embedded in this process; never a GPU model beside a cluster."""
+    """Return whether inputs are embedded in this process: few ones, but by no GPU model beside a cluster, or at an endpoint."""
+    if is_served(space, options):
+        return True
     if space.pool(options).gpus and ray.address:
         return False
     return count <= (FEW_PICTURES if space.sees else FEW_TEXTS)
+
+
+def is_served(space: Space, options: EmbeddingOptions) -> bool:
+    """Return whether the model of a space runs behind an endpoint."""
+    model = space.model(options)
+    return model is not None and model.setting(ENDPOINT) is not None
 
 
 def embed(

@@ -163,7 +163,7 @@ class StructureActor:
         self, store_address: str, embeddings: EmbeddingOptions, chunk_tokens: int, parse_key: str, structured_key: str
     ) -> None:
         self._store = open_store(store_address)
-        self._count_tokens = TEXT_EMBEDDERS.of(embeddings).token_counter()
+        self._count_tokens = TEXT_EMBEDDERS.find(embeddings.text_model).token_counter()
         self._chunk_tokens = chunk_tokens
         self._keys = parse_key, structured_key
 

@@ -32,6 +32,18 @@ Settings = tuple[tuple[str, str | float], ...]
 """Settings that vectors depend on: names and values, sorted by name."""
 
 
+DIMENSION = "dimension"
+"""The setting that a text model behind an endpoint has, and no other: the numbers in one of its vectors."""
+
+ENDPOINT = "endpoint"
+"""The query setting of such a model: its server, as JSON. Rows and queries are embedded there; no vector depends on it."""
+
+
+def settings(**given: str | float | None) -> Settings:
+    """Return the settings that are given, sorted by name."""
+    return tuple(sorted((name, value) for name, value in given.items() if value is not None))
+
+
 @dataclass(frozen=True, slots=True)
 class ModelName:
     """A model as a corpus file names it.

@@ -9,7 +9,8 @@
 
 A call that wants a stream gets the same answers in pieces, word by word unless the script says where to split them.
 
-Without a script each call gets words derived from its picture, or from its prompt: the same of the same.
+Without a script each call gets words derived from its picture, or from its prompt: the same of the same. A call for
+embeddings gets a vector of each text's words.
 """
 
 import base64
@@ -54,6 +55,11 @@ class Call:
     def picture(self) -> bytes | None:
         """Its first picture; None where it has none."""
         return next(iter(self.pictures), None)
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of a call for embeddings."""
+        return [str(text) for text in self.json["input"]]
 
     def _parts(self) -> Iterator[dict[str, Any]]:
         for message in self.json["messages"]:
@@ -143,6 +149,21 @@ def by_content(call: Call) -> str:
     return f"It shows {' '.join(digest[place : place + 4] for place in range(0, 24, 4))}."
 
 
+def by_words(text: str) -> list[float]:
+    """Return a vector of 16 numbers, not of length 1, which depends on the words of a text alone."""
+    vector = [0.01] * 16
+    for word in re.findall(r"\w+", text.lower()):
+        vector[hashlib.sha256(word.encode()).digest()[0] % 16] += 1
+    return vector
+
+
+def embeddings(vectors: Iterable[Iterable[float]], *, model: str) -> Reaction:
+    """Return one embedding a text, last one first, as the protocol allows."""
+    data = [{"object": "embedding", "index": place, "embedding": [*vector]} for place, vector in enumerate(vectors)]
+    usage = {"prompt_tokens": 10 * len(data), "total_tokens": 10 * len(data)}
+    return whole({"object": "list", "model": model, "data": data[::-1], "usage": usage})
+
+
 class EndpointServer:
     """The server. ``calls`` holds every call, in the order of arrival; ``at_once`` is how many ran at once at most.
 
@@ -151,6 +172,7 @@ class EndpointServer:
 
     def __init__(self) -> None:
         self.replies: Replies = by_content
+        self.vector: Callable[[str], list[float]] = by_words
         self.calls: list[Call] = []
         self.at_once = 0
         self.mistakes: list[Exception] = []
@@ -240,6 +262,10 @@ class EndpointServer:
             self._gone.release()
 
     def _reaction(self, call: Call, scripted: str | Reaction | None) -> Reaction:
+        if call.path == "/v1/embeddings":
+            if isinstance(scripted, Reaction):
+                return scripted
+            return embeddings(map(self.vector, call.texts), model=call.json["model"])
         if call.path != "/v1/chat/completions":
             return status(404, "Not Found")
         reaction = self.replies(call) if scripted is None else scripted

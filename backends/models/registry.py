@@ -12,7 +12,7 @@ from schemas.corpus.captions import CaptionerKind, ModelCaptioner
 from schemas.corpus.fields import Section
 from schemas.corpus.models import ModelConfig, ScorerConfig
 from schemas.errors import UserError
-from schemas.models import MINILM, NONE, Embeds, Model, ModelName, TextModel
+from schemas.models import DIMENSION, MINILM, NONE, Embeds, Model, ModelName, TextModel
 
 if TYPE_CHECKING:
     from schemas.ports import (
@@ -39,6 +39,7 @@ class ModelKind(Generic[Offered]):
         key: The key in it.
         modules: Their modules, by name.
         others: The module of all other names, which need a revision; None for none.
+        served: The module of models behind an endpoint; None for none.
         optional: Whether a corpus file may name ``none``.
     """
 
@@ -47,6 +48,7 @@ class ModelKind(Generic[Offered]):
     key: str
     modules: dict[str, str]
     others: str | None = None
+    served: str | None = None
     optional: bool = False
 
     @property
@@ -72,8 +74,8 @@ class ModelKind(Generic[Offered]):
 
     def find(self, named: ModelName) -> Offered:
         """Return an unloaded model; errors as for ``chosen``."""
-        offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(named)}:model"))
         self.check_settings(named)
+        offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(named)}:model"))
         return offer(named)
 
     def check_settings(self, named: ModelName) -> None:
@@ -95,6 +97,8 @@ class ModelKind(Generic[Offered]):
     def _module(self, named: ModelName) -> str:
         if named.name in self.modules:
             return self.modules[named.name]
+        if self.served is not None and named.setting(DIMENSION) is not None:
+            return self.served
         known = ", ".join(self.names)
         if self.others is None:
             raise UserError(f"{named.option}: there is no {self.noun} {named.name!r}; known here: {known}")
@@ -114,6 +118,7 @@ TEXT_EMBEDDERS: ModelKind[TextModel] = ModelKind(
         MINILM: "backends.models.minilm",
     },
     others="backends.models.sentence_transformer",
+    served="backends.models.endpoint_embedder",
 )
 
 IMAGE_EMBEDDERS: "ModelKind[Model[PictureEmbedder]]" = ModelKind(

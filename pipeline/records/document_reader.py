@@ -52,7 +52,7 @@ class DocumentReader:
     def __init__(self, workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> None:
         self._workspace = workspace
         self._drawn = drawn_cache(workspace)
-        self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+        self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
         self._languages = Py3LangId()
         self._descriptions = Descriptions(workspace, lambda: _describable(workspace, documents, inherited, self._drawn))
 
@@ -86,6 +86,7 @@ class DocumentReader:
             RowText(
                 *(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id),
                 description=as_printed(parts.wordings[name].text) if (name := described(piece)) in parts.wordings else None,
+                caption=piece.caption,
             )
             for piece in parts.chunks
         ]

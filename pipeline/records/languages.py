@@ -11,7 +11,7 @@ LARGELY = 0.2
 
 def known_languages(workspace: Workspace) -> frozenset[str] | None:
     """Return the languages that the corpus's text model knows; None where that is unknown."""
-    return TEXT_EMBEDDERS.of(workspace.corpus.embeddings).languages
+    return TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).languages
 
 
 def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:

@@ -171,7 +171,7 @@ class _VersionData:
             tables.create(name, KEYED)
         spaces = open_vectors(workspace.store, workspace.spaces)
         self._joins = [VectorJoin(tables, one) for one in spaces]
-        self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+        self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
         template = TagTemplate(workspace.corpus.tags.template)
         self._content, self._conserved = ContentConserved(), ReusedRows()
         self._placed, self._resolved = TagsArePlacements(template), TagsResolve(template)

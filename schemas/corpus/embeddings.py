@@ -1,18 +1,20 @@
 """Section embeddings: the models that turn rows into vectors."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from schemas.corpus.fields import GpuShare, Revision, Section, Share, Text, Workers
-from schemas.models import MINILM
+from schemas.corpus.models import EndpointOptions
+from schemas.models import DIMENSION, ENDPOINT, MINILM, ModelName, settings
 
 Prefix = Annotated[str, Field(max_length=10_000)]
 Precision = Annotated[
     Literal["float32", "bfloat16"],
     Field(description="bfloat16: several times as fast on a GPU; other vectors, so changing it embeds anew."),
 ]
-_TEXT_MODEL = f"'{MINILM}' (packaged), or a sentence-transformers model name or folder."
+Part = Literal["captions", "descriptions", "descriptions_and_texts", "summaries"]
+_TEXT_MODEL = f"'{MINILM}' (packaged), a sentence-transformers model name or folder, or a model's name at endpoint."
 
 
 class PoolOptions(Section):
@@ -23,8 +25,15 @@ class PoolOptions(Section):
     gpus: GpuShare = 0.0
 
 
+class EmbeddingEndpoint(EndpointOptions):
+    """A server with an embedding model, called at /embeddings of its address."""
+
+    dimension: int = Field(ge=1, le=65_536, description="Numbers in one vector.")
+    shorten: bool = Field(False, description="Ask for vectors of that dimension, of a model that can make shorter ones.")
+
+
 class PromptOptions(PoolOptions):
-    """Revision and prompts of a text embedder."""
+    """Revision and prompts of a text embedder, and where it runs."""
 
     revision: Revision | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
     document_prompt: Prefix | None = Field(
@@ -33,6 +42,29 @@ class PromptOptions(PoolOptions):
     query_prompt: Prefix | None = Field(
         None, description="What stands before a question; default: as the model's files say."
     )
+    endpoint: EmbeddingEndpoint | None = Field(
+        None, description="A server that runs the model, as it is called there; default: it runs here."
+    )
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.endpoint is not None and self.revision is None:
+            raise ValueError("a model behind an endpoint needs a revision: name the one that the server runs")
+        return self
+
+    def named(self, name: str, option: str) -> ModelName:
+        """Return the model of a name with these settings; ``option`` is its key in the corpus file."""
+        dimension: dict[str, float] = {}
+        endpoint: dict[str, str] = {}
+        if self.endpoint is not None:
+            dimension, endpoint = {DIMENSION: self.endpoint.dimension}, {ENDPOINT: self.endpoint.model_dump_json()}
+        return ModelName(
+            name,
+            self.revision,
+            settings(document_prompt=self.document_prompt, **dimension),
+            option,
+            settings(query_prompt=self.query_prompt, **endpoint),
+        )
 
 
 class TextModelOptions(PromptOptions):
@@ -82,12 +114,23 @@ class EmbeddingOptions(PromptOptions):
         None, description="A model for tables alone, beside the one for all text; or none."
     )
     image: ImageModelOptions | None = Field(None, description="A model for pictures and questions in one space; or none.")
+    parts: list[Part] = Field(
+        [],
+        description="Parts of rows to embed alone, without titles and sections, each in a space of its name. captions: of "
+        "figures, as printed; descriptions: of figures and pages, by a model or a person; descriptions_and_texts: those, and "
+        "the other rows as in text; summaries: of texts and tables.",
+    )
     unified: UnifiedOptions | None = Field(
         None, description="A picture and its words in one vector, by the model of image."
     )
     late: LateModelOptions | None = Field(
         None, description="A model for many vectors a picture, late interaction; or none."
     )
+
+    @property
+    def text_model(self) -> ModelName:
+        """The model of the default space."""
+        return self.named(self.text, "embeddings.text")
 
     @model_validator(mode="after")
     def _complete(self) -> "EmbeddingOptions":

@@ -7,8 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.corpus.embeddings import EmbeddingOptions, ImageModelOptions, LateModelOptions, PoolOptions, TextModelOptions
-from schemas.models import DEFAULT_SPACE, FLOAT32, Embeds, ModelName, Settings
+from schemas.corpus.embeddings import (
+    EmbeddingOptions,
+    ImageModelOptions,
+    LateModelOptions,
+    Part,
+    PoolOptions,
+)
+from schemas.models import DEFAULT_SPACE, ENDPOINT, FLOAT32, Embeds, ModelName, Settings, settings
 from tasks.enriching import embed
 from tasks.enriching.embed import Content
 
@@ -17,7 +23,7 @@ _TABLE = "table"
 
 
 class RowText(NamedTuple):
-    """The embeddable content of a row; ``figure_id`` is its picture's."""
+    """The embeddable content of a row; ``figure_id`` is its picture's, ``caption`` what is printed."""
 
     modality: str
     title: str
@@ -25,6 +31,7 @@ class RowText(NamedTuple):
     text: str
     figure_id: str | None = None
     description: str | None = None
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,29 +81,17 @@ def _picture(row: RowText) -> Content | None:
     return None if row.figure_id is None else Content(picture=row.figure_id)
 
 
-def _settings(**given: str | float | None) -> Settings:
-    return tuple(sorted((name, value) for name, value in given.items() if value is not None))
-
-
-def _text_model(name: str, options: EmbeddingOptions | TextModelOptions, option: str) -> ModelName:
-    prompt, query_settings = (
-        _settings(document_prompt=options.document_prompt),
-        _settings(query_prompt=options.query_prompt),
-    )
-    return ModelName(name, options.revision, prompt, option, query_settings)
-
-
 def _table_model(options: EmbeddingOptions) -> ModelName | None:
     if (tables := options.tables) is None:
         return None
-    return _text_model(tables.model, tables, "embeddings.tables")
+    return tables.named(tables.model, "embeddings.tables")
 
 
 def _image_model(options: EmbeddingOptions, **more: str | float) -> ModelName | None:
     if (image := options.image) is None:
         return None
-    settings = _settings(weights=image.weights, precision=_precision(image), **more)
-    return ModelName(image.model, image.revision, settings, "embeddings.image")
+    given = settings(weights=image.weights, precision=_precision(image), **more)
+    return ModelName(image.model, image.revision, given, "embeddings.image")
 
 
 def _unified_model(options: EmbeddingOptions) -> ModelName | None:
@@ -108,7 +103,7 @@ def _unified_model(options: EmbeddingOptions) -> ModelName | None:
 def _late_model(options: EmbeddingOptions) -> ModelName | None:
     if (late := options.late) is None:
         return None
-    return ModelName(late.model, late.revision, _settings(precision=_precision(late)), "embeddings.late")
+    return ModelName(late.model, late.revision, settings(precision=_precision(late)), "embeddings.late")
 
 
 def _precision(options: ImageModelOptions | LateModelOptions) -> str | None:
@@ -120,7 +115,7 @@ TEXT = Space(
     name=DEFAULT_SPACE,
     version=embed.EMBED_VERSION,
     content=_words,
-    model=lambda options: _text_model(options.text, options, "embeddings.text"),
+    model=lambda options: options.text_model,
 )
 """Text of every row."""
 
@@ -178,7 +173,47 @@ LATE = Space(
 )
 """Patches of pictures, for late interaction."""
 
-SPACES: dict[str, Space] = {space.name: space for space in (TEXT, TABLES, IMAGE, JOINT, UNIFIED, LATE)}
+
+def _of_part(part: Part, content: Callable[[RowText], Content | None]) -> Space:
+    """Return the space of a part of rows, by the model of ``text``."""
+    return Space(
+        name=part,
+        version="1",
+        content=content,
+        model=lambda options: options.text_model if part in options.parts else None,
+        option="embeddings.parts",
+    )
+
+
+def _if_any(text: str | None) -> Content | None:
+    return Content(text=text) if text and text.strip() else None
+
+
+def _description(row: RowText) -> Content | None:
+    return None if row.figure_id is None else _if_any(row.description)
+
+
+CAPTIONS = _of_part("captions", lambda row: None if row.figure_id is None else _if_any(row.caption))
+"""Printed captions of figures alone."""
+
+DESCRIPTIONS = _of_part("descriptions", _description)
+"""Descriptions of figures and pages alone."""
+
+DESCRIPTIONS_AND_TEXTS = _of_part(
+    "descriptions_and_texts", lambda row: _words(row) if row.figure_id is None else _description(row)
+)
+"""Descriptions of figures and pages alone, and text of the other rows."""
+
+SUMMARIES = _of_part("summaries", lambda row: _if_any(row.description) if row.figure_id is None else None)
+"""Summaries of texts and tables alone."""
+
+SPACES: dict[str, Space] = {
+    space.name: space
+    for space in (
+        *(TEXT, TABLES, IMAGE, JOINT, UNIFIED, LATE),
+        *(CAPTIONS, DESCRIPTIONS, DESCRIPTIONS_AND_TEXTS, SUMMARIES),
+    )
+}
 """By name."""
 
 DEFAULT = SPACES[DEFAULT_SPACE]
@@ -186,6 +221,10 @@ DEFAULT = SPACES[DEFAULT_SPACE]
 
 
 def query_settings(options: EmbeddingOptions) -> dict[str, Settings]:
-    """Return the query settings of each space's model."""
+    """Return the settings of each space's model that vectors of queries depend on."""
     named = ((name, space.model(options)) for name, space in SPACES.items())
-    return {name: model.query_settings for name, model in named if model is not None}
+    return {
+        name: tuple((key, value) for key, value in model.query_settings if key != ENDPOINT)
+        for name, model in named
+        if model is not None
+    }

@@ -27,11 +27,13 @@ from backends.models.rapid_layout_detector import LEAST_SCORE, RapidLayout
 from backends.models.rapidocr_recogniser import EXACT, LARGEST_SIDE_PX, LEAST_SIDE_PX, PARAMETERS, RapidOcr
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBEDDERS, UNIFIED_EMBEDDERS
 from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.models import EndpointOptions
 from schemas.errors import InsetError
 from schemas.generation import Reply, Request
 from schemas.geometry import BBox
 from schemas.models import ModelName
+from schemas.ports import TextEmbedder
 from tests import endpoint_server, tiny_vlm
 from tests.manuals import picture, sentence
 from tests.pins import Near, Outputs, digest
@@ -106,7 +108,10 @@ def _vectors(named: dict[str, Any]) -> Near:
 
 
 def _minilm(_folder: Path) -> Outputs:
-    model = MiniLM(1)
+    return _embedded(MiniLM(1))
+
+
+def _embedded(model: TextEmbedder) -> Outputs:
     texts = [*TEXTS.values()]
     found = dict(zip(TEXTS, model.embed_documents(texts), strict=True)) | {"a question": model.embed_query("Which pump?")}
     return {
@@ -344,6 +349,23 @@ def _endpoint(_folder: Path) -> Outputs:
     }
 
 
+def _endpoint_embedder(_folder: Path) -> Outputs:
+    with endpoint_server.running() as server:
+        at = {"url": server.url, "dimension": 16, "shorten": True, "concurrency": 1, "retries": 0}
+        options = EmbeddingOptions.model_validate(
+            {
+                "text": "acme/embed",
+                "revision": "1",
+                "document_prompt": "passage: ",
+                "query_prompt": "query: ",
+                "endpoint": at,
+            }
+        )
+        made = _embedded(TEXT_EMBEDDERS.find(options.text_model).load(2))
+        sent = [call.json for call in server.calls]
+    return {**made, "what it is sent": (digest(TEXTS), digest(sent))}
+
+
 def _sent(message: dict[str, Any], data: bytes | None) -> object:
     """Return a call as it arrived, its picture by what it shows and how it is compressed."""
     parts = [
@@ -370,5 +392,6 @@ MODELS: dict[str, tuple[Callable[[Path], Outputs], str]] = {
     "sentence transformer": (_sentence_transformer, "backends.models.sentence_transformer:SETTINGS_VERSION"),
     "local vlm": (_local_vlm, "backends.models.local_model:SETTINGS_VERSION"),
     "endpoint": (_endpoint, "backends.models.endpoint:SETTINGS_VERSION"),
+    "endpoint embedder": (_endpoint_embedder, "backends.models.endpoint_embedder:SETTINGS_VERSION"),
 }
 """Each model: what it makes, and where its version is."""

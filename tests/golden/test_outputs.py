@@ -384,6 +384,7 @@ def _passages(one: _Made) -> list[RowText]:
         RowText(
             *(row.modality, one.structured.title, row.section_path, row.text, row.figure_id),
             description=texts.get(described(row)),
+            caption=row.caption,
         )
         for row in one.described
     ]

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from backends.models.endpoint import CHARACTERS_A_TOKEN, FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S, Endpoint
+from backends.models.endpoint import CHARACTERS_A_TOKEN, Endpoint
+from backends.models.endpoint_calls import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S
 from backends.models.streaming import Outcome
 from schemas.corpus.captions import ModelCaptioner
 from schemas.corpus.models import EndpointOptions

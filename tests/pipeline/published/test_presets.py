@@ -46,6 +46,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Ite
         "unified": {"combine": "mean"},
         "late": {"model": str(write_colqwen2(models / "late")), "revision": "1", "batch": 2},
         "tables": {"model": "minilm"},
+        "parts": ["captions", "descriptions", "descriptions_and_texts"],
     }
     options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": llm.url, "retries": 0}}
     scorers = {
@@ -55,8 +56,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Ite
     retrieval = {"models": {"llm": options, "vlm": {**options, "kind": "vlm"}, **scorers}}
     more = f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps(retrieval)}\n"
     file = write_corpus(folder, more)
-    file.write_text(file.read_text().replace("captions: {ocr: none}", "captions: {ocr: none, pages: context}"))
+    captions = {"ocr": "none", "pages": "context", "captioner": "vlm", "models": {"vlm": {**options, "kind": "vlm"}}}
+    file.write_text(file.read_text().replace("captions: {ocr: none}", f"captions: {json.dumps(captions)}"))
     workspace = open_workspace(str(file))
+    llm.replies = lambda _call: "A winch seen from a side, with its drum and its motor."
     assert refresh(workspace).published
     with closing(PublishedCorpus(workspace)) as opened:
         yield opened
@@ -219,6 +222,7 @@ def test_what_is_lacking_is_named_with_the_setting_that_brings_it(published: Wor
         assert missing["hybrid"] == missing["late-tokens"] == []
         assert missing["omgqa-generative"] == ["a model llm (set retrieval.models.llm)"]
         assert missing["bt-clip-combined"] == ["vectors joint (set embeddings.image.texts)"]
+        assert missing["article-captions"] == ["vectors descriptions (set embeddings.parts)"]
         assert missing["article-late"] == ["vectors late (set embeddings.late)", "rows of pages (set captions.pages)"]
         assert {preset.name for preset in plain.overview().presets} == {
             name for name, lacks in missing.items() if not lacks

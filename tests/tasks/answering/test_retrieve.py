@@ -438,9 +438,8 @@ def test_a_preset_alone_is_each_of_its_retrievers(index: MemoryIndex) -> None:
     assert list(parts) == ["bm25", "dense"]
     assert all(search(index, "firmware", part, 9) == search(index, "firmware", name, 9) for name, part in parts.items())
     assert alone(packaged()["dense"]) == []
-    assert [part.name for part in alone(packaged()["bt-summaries-separate"])] == ["dense-1", "dense-2"], (
-        "none hides another"
-    )
+    assert [part.name for part in alone(packaged()["bt-summaries-separate"])] == ["dense", "descriptions"]
+    assert [part.name for part in alone(packaged()["ilt-captions"])] == ["dense-1", "dense-2"], "none hides another"
 
 
 AXES = {name: np.eye(3, dtype=np.float32)[place] for place, name in enumerate("xyz")}

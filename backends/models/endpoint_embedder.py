@@ -1,0 +1,215 @@
+"""Text embedding models behind a server that speaks OpenAI's protocol: vLLM, Ollama, Text Embeddings Inference, a cloud.
+
+Failed calls are handled as in ``endpoint_calls.py``. A text that the server rejects ends the refresh: each row has a vector.
+"""
+
+import importlib.util
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from backends.models import minilm
+from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters
+from schemas.corpus.embeddings import EmbeddingEndpoint
+from schemas.errors import BadInputError, TransientError, UserError
+from schemas.generation import Usage
+from schemas.models import DIMENSION, ENDPOINT, MINILM, ModelName, TextModel
+from schemas.ports import Vector
+from schemas.versions import ModelCard
+
+SETTINGS_VERSION = "1"
+"""Raise it with any change here or in ``endpoint_calls.py`` that may change a vector."""
+
+MAX_TOKENS = 8191
+"""Tokens of a text, as most servers take them; chunks are far shorter."""
+
+
+def card(named: ModelName) -> ModelCard:
+    """Return a model's card; nothing needs to be installed."""
+    dimension = int(named.setting(DIMENSION) or 0)
+    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION)
+
+
+def model(named: ModelName) -> TextModel:
+    """Return a model behind an endpoint, unloaded. Tokens are counted by the packaged model's tokenizer.
+
+    Raises:
+        UserError: openai is not installed.
+    """
+    if importlib.util.find_spec("openai") is None:
+        raise UserError(f"{named.option}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
+    return TextModel(
+        card=lambda: card(named),
+        load=lambda batch: EndpointEmbedder(named, batch),
+        token_counter=minilm.model(ModelName(MINILM)).token_counter,
+    )
+
+
+class EndpointEmbedder:
+    """A ``TextEmbedder`` behind a server. Threads share neither connections nor limits of rate.
+
+    Args:
+        named: The model, with its server.
+        batch: Maximum number of texts in a call.
+        clock: The clock of waits.
+
+    Raises:
+        UserError: The address is invalid, or the environment variable holds no usable key.
+    """
+
+    max_tokens = MAX_TOKENS
+
+    def __init__(self, named: ModelName, batch: int, clock: Clock | None = None) -> None:
+        found = named.setting(ENDPOINT)
+        if found is None:
+            raise UserError(f"{named.option}: {named.name!r} runs behind an endpoint; name its endpoint in the corpus file")
+        self._endpoint = EmbeddingEndpoint.model_validate_json(str(found))
+        self.name, self.revision, self.dimension = named.name, named.revision or "", self._endpoint.dimension
+        self.count_tokens = minilm.model(ModelName(MINILM)).token_counter()
+        self.usage, self.faults = Usage(), Counter[str]()
+        self._named, self._batch, self._clock = named, batch, clock
+        self._document_prompt, self._query_prompt = (
+            str(named.setting(name) or "") for name in ("document_prompt", "query_prompt")
+        )
+        self._of_this_thread = threading.local()
+        self._calls()
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Return one unit vector a text, shape ``(texts, dimension)``, with ``concurrency`` calls at once.
+
+        Raises:
+            TransientError: The server doesn't answer, after all retries.
+            UserError: The server isn't as configured, or rejects a text.
+        """
+        return self._embed([self._document_prompt + text for text in texts])
+
+    def embed_queries(self, texts: Sequence[str]) -> Vector:
+        """Return one unit vector a question; errors as for ``embed_documents``."""
+        return self._embed([self._query_prompt + text for text in texts])
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the unit vector of a question; errors as for ``embed_documents``."""
+        row: Vector = self.embed_queries([text])[0]
+        return row
+
+    def _embed(self, texts: list[str]) -> Vector:
+        if not texts:
+            return np.empty((0, self.dimension), np.float32)
+        from anyio.from_thread import start_blocking_portal
+
+        calls = self._calls()
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(calls.open()):
+            try:
+                found = portal.call(calls.vectors, texts, self._batch)
+            except BadInputError as error:
+                raise UserError(f"{error.message}; shorten chunks.tokens, or embed by another model") from error
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        if not (np.isfinite(found).all() and (lengths > 0).all()):
+            raise TransientError(
+                f"{self._named.option}: {self.name} at {self._endpoint.url} made a vector without direction"
+            )
+        unit: Vector = (found / lengths).astype(np.float32)
+        return unit
+
+    def _calls(self) -> "_Calls":
+        """Return the calls of this thread; new ones after those that ended for good."""
+        calls: _Calls | None = getattr(self._of_this_thread, "calls", None)
+        if calls is None or calls.has_ended:
+            calls = _Calls(self._named, self._endpoint, self._clock, self.usage, self.faults)
+            self._of_this_thread.calls = calls
+        return calls
+
+
+class _Calls(EndpointCalls):
+    """The embeddings of one model."""
+
+    def __init__(
+        self, named: ModelName, options: EmbeddingEndpoint, clock: Clock | None, usage: Usage, faults: Counter[str]
+    ) -> None:
+        where = "embeddings" if named.option == "embeddings.text" else named.option
+        super().__init__(where, (named.name, named.revision or ""), options, clock, usage, faults)
+        self.parameters = {"encoding_format": "float"} | ({"dimensions": options.dimension} if options.shorten else {})
+        self._dimension, self._concurrency = options.dimension, options.concurrency
+
+    async def vectors(self, texts: Sequence[str], batch: int) -> Vector:
+        """Return one vector a text, of any length above zero; errors as for ``retried``."""
+        import anyio
+
+        size = min(batch, -(-len(texts) // self._concurrency))
+        made: dict[int, Vector] = {}
+        failed: list[Exception] = []
+        limit = anyio.Semaphore(self._concurrency)
+
+        async def run(start: int) -> None:
+            async with limit:
+                try:
+                    made[start] = await self._batch(texts[start : start + size])
+                except (BadInputError, TransientError, UserError) as error:
+                    failed.append(error)
+                    group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for start in range(0, len(texts), size):
+                group.start_soon(run, start)
+        if failed:
+            raise failed[0]
+        return np.concatenate([made[start] for start in sorted(made)])
+
+    async def _batch(self, texts: Sequence[str]) -> Vector:
+        used = Usage()
+        try:
+            return await self.retried(partial(self._attempt, texts, used))
+        finally:
+            self._usage.add(used)
+
+    async def _attempt(self, texts: Sequence[str], used: Usage) -> Vector:
+        import anyio
+
+        async def send(parameters: Parameters) -> bytes:
+            with anyio.fail_after(self._options.timeout_s):
+                found = await self._client.embeddings.with_raw_response.create(
+                    model=self._asked, input=list(texts), **parameters
+                )
+            content: bytes = found.content
+            return content
+
+        content = await self.call(send, lambda: self.parameters, used)
+        try:
+            answer = _Answer.model_validate_json(content)
+        except ValidationError as error:
+            shown = self.shown(content.decode(errors="replace"))
+            raise self.fault("bad_answers", f"the answer holds no embeddings: {shown}") from error
+        if answer.usage is not None:
+            used.input_tokens += answer.usage.prompt_tokens or 0
+        self.check_name(answer.model)
+        found = {one.index: one.embedding for one in answer.data}
+        if sorted(found) != list(range(len(texts))) or len(answer.data) != len(texts):
+            raise self.fault("bad_answers", f"it answered {len(answer.data)} embeddings of {len(texts)} texts")
+        if wrong := {len(one) for one in found.values()} - {self._dimension}:
+            raise UserError(
+                f"{self._where}.endpoint.dimension: {self._asked} at {self._server} makes vectors of {min(wrong)} numbers, not "
+                f"{self._dimension}; write that, or shorten: true if the model can make shorter ones"
+            )
+        self._has_answered = True
+        return np.array([found[place] for place in range(len(texts))], np.float64)
+
+
+class _Embedding(BaseModel):
+    index: int
+    embedding: list[float]
+
+
+class _Tokens(BaseModel):
+    prompt_tokens: int | None = None
+
+
+class _Answer(BaseModel):
+    """The fields of an answer that are used, validated; the client's own type isn't."""
+
+    data: list[_Embedding]
+    model: str | None = None
+    usage: _Tokens | None = None

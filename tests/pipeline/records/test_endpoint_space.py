@@ -1,0 +1,73 @@
+"""A corpus whose texts are embedded by a server: refreshed, searched, and searched when the server moves."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.corpus.models import loaded
+from pipeline.corpus.workspace import open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.vectors import search_texts
+from pipeline.run import refresh
+from pipeline.stages.plan import plan
+from schemas.errors import TransientError, UserError
+from schemas.retrieval import Query
+from tests import endpoint_server
+from tests.endpoint_server import EndpointServer, by_words, status
+from tests.pipeline.conftest import write_corpus
+from tests.versions import read_evidence
+
+QUESTION = "Service of the steel winch"
+
+
+def _write(folder: Path, server: EndpointServer, **more: object) -> str:
+    at = {"url": server.url, "dimension": 16, "retries": 0, **more}
+    embeddings = {"text": "acme/embed", "revision": "1", "endpoint": at}
+    return str(write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\n"))
+
+
+def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoint: EndpointServer) -> None:
+    loaded.cache_clear()
+    folder = corpus_file.parent.parent
+    workspace = open_workspace(_write(folder, endpoint))
+    endpoint.script(status(503))
+    with pytest.raises(TransientError, match=r"^embeddings: http://.*: it answered 503"):
+        refresh(workspace)
+    endpoint.calls.clear()
+    made = refresh(workspace)
+    assert made.published
+    evidence = read_evidence(workspace.store, str(made.version))
+    texts = dict(zip(map(str, evidence.column("evidence_id").to_pylist()), search_texts(evidence), strict=True))
+    embedded = [text for call in endpoint.calls for text in call.texts]
+    assert sorted(set(texts.values())) == sorted(embedded), "each text once"
+    asked = np.array(by_words(QUESTION))
+    with closing(PublishedCorpus(workspace)) as published:
+        hits = published.search(Query(QUESTION, preset="dense", k=1000)).hits
+    assert {hit.evidence_id for hit in hits} == texts.keys()
+    rows = np.array([by_words(texts[hit.evidence_id]) for hit in hits])
+    near = rows @ asked / np.linalg.norm(rows, axis=1) / np.linalg.norm(asked)
+    assert [hit.score for hit in hits] == pytest.approx(near.tolist(), abs=1e-3)
+    assert endpoint.calls[-1].texts == [QUESTION]
+
+    with endpoint_server.running() as other:
+        moved = open_workspace(_write(folder, other, timeout_s=30))
+        assert plan(moved, "plan").outcome == "unchanged", "no vector depends on where the server is"
+        with closing(PublishedCorpus(moved)) as published:
+            assert published.search(Query(QUESTION, preset="dense", k=1000)).hits == hits
+        assert [call.texts for call in other.calls] == [[QUESTION]]
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "line"),
+    [
+        ("{text: acme/x, endpoint: {url: 'http://h/v1', dimension: 8}}", "a model behind an endpoint needs a revision"),
+        ("{text: acme/x, revision: '1', endpoint: {url: 'http://h/v1'}}", r"embeddings\.endpoint\.dimension"),
+        ("{text: minilm, revision: '1', endpoint: {url: 'http://h/v1', dimension: 8}}", "'minilm' is packaged .* takes no"),
+    ],
+)
+def test_a_mistake_is_one_line(corpus_file: Path, embeddings: str, line: str) -> None:
+    with pytest.raises(UserError, match=line):
+        open_workspace(str(write_corpus(corpus_file.parent.parent, f"embeddings: {embeddings}\n")))

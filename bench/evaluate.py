@@ -64,7 +64,12 @@ def _corpus(folder: Path, url: str) -> Path:
         "store": str(folder / "store"),
         "questions": str(EXAMPLES / "questions.jsonl"),
         "captions": {"ocr": "none", "pages": "context", "summaries": "vlm", "models": {"vlm": sees}},
-        "embeddings": {"image": clip, "unified": {"combine": "mean"}, "tables": {"model": "minilm"}},
+        "embeddings": {
+            "image": clip,
+            "unified": {"combine": "mean"},
+            "tables": {"model": "minilm"},
+            "parts": ["descriptions", "descriptions_and_texts"],
+        },
         "retrieval": {"models": {"llm": options, "vlm": sees}},
     }
     file = folder / "manuals.yaml"

@@ -261,9 +261,11 @@ _WITHOUT_JUDGE = [
     *(metric for metric, _ in (*_OF_ANSWERS, *_OF_ALL)),
 ]
 
-METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _WITHOUT_JUDGE} | {
-    name: Metric(name, one.title, "judged", headline=True) for name, one in judging.METRICS.items()
-}
+METRICS: Mapping[str, Metric] = (
+    {metric.name: metric for metric in _WITHOUT_JUDGE}
+    | {name: Metric(name, one.title, "judged", headline=True) for name, one in judging.METRICS.items()}
+    | {name: Metric(name, title, "judged") for name, (title, _) in judging.MODALITIES_TOGETHER.items()}
+)
 """Every metric by name; those that a generative model grades come last."""
 
 

@@ -10,12 +10,14 @@ from pydantic import Field
 
 from evaluation.experiment import Experiment, Hypothesis, PaperTable, System
 from evaluation.judging.agreement import Agreement, Grades
+from evaluation.judging.metrics import MODALITIES_TOGETHER
 from evaluation.metrics import METRICS, Score
-from evaluation.outcomes import Admission, Grade, Outcome
+from evaluation.outcomes import Admission, Outcome
 from evaluation.questions import Question
 from evaluation.statistics import Difference, Estimate, Scores, adjusted, differences, estimates
 from schemas.errors import UserError
 from schemas.frozen import Frozen
+from schemas.versions import Spent
 
 COMPARED = [name for name, metric in METRICS.items() if metric.headline]
 """Metrics that are tested against the baseline, and shown by kind of question."""
@@ -29,12 +31,14 @@ class JudgeResult(Frozen):
         note: Why it wasn't asked; "" if it was.
         admissions: Whether its grades count, for each metric.
         people: Its agreement with people by metric.
+        spent: Its calls, tokens and money, those of its test too; replies from the cache count as when they were made.
     """
 
     judge: str
     note: str = ""
     admissions: list[Admission] = Field([])
     people: dict[str, Agreement] = Field({})
+    spent: Spent = Spent()
 
 
 class Judgement(Frozen):
@@ -170,16 +174,23 @@ def _kinds(question: Question) -> Iterator[str]:
 
 
 def together(grades: Grades) -> dict[str, list[Score]]:
-    """Return the scores of judged metrics: the mean of the judges that give a grade."""
+    """Return the scores of judged metrics: the mean of the judges that give a grade, and the mean of the modalities."""
     names = dict.fromkeys(name for by_metric in grades.values() for name in by_metric)
-    return {
-        name: [_mean_of(each) for each in zip(*(one[name] for one in grades.values() if name in one), strict=True)]
+    found = {
+        name: [
+            _mean_of([grade.value for grade in each])
+            for each in zip(*(one[name] for one in grades.values() if name in one), strict=True)
+        ]
         for name in names
     }
+    for name, (_, metrics) in MODALITIES_TOGETHER.items():
+        if parts := [found[metric] for metric in metrics if metric in found]:
+            found[name] = [_mean_of(each) for each in zip(*parts, strict=True)]
+    return found
 
 
-def _mean_of(grades: Sequence[Grade]) -> Score:
-    values = [one.value for one in grades if one.value is not None]
+def _mean_of(scores: Sequence[Score]) -> Score:
+    values = [score for score in scores if score is not None]
     return sum(values) / len(values) if values else None
 
 

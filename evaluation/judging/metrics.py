@@ -157,6 +157,12 @@ METRICS: dict[str, Definition] = {
 }
 """Judged metrics by name; a further one is one entry."""
 
+MODALITIES_TOGETHER = {
+    "faithfulness": ("faithfulness to texts and pictures", ("text_faithfulness", "image_faithfulness")),
+    "context_relevancy": ("relevancy of texts and pictures", ("text_context_relevancy", "image_context_relevancy")),
+}
+"""Means over the modalities that an outcome has, as "Beyond Text" gives them: title, and the judged metrics."""
+
 _MISSING: Mapping[str, tuple[str, Callable[[Question, Outcome], object]]] = {
     "reference": ("the question has no reference answer", lambda question, _: question.answer),
     "answer": ("there is no answer", lambda _, outcome: outcome.answer_text.strip()),

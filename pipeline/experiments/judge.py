@@ -1,5 +1,6 @@
 """Judge the outcomes of an experiment: each judge is tested on known pairs, and grades where it is admitted."""
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -16,6 +17,7 @@ from schemas.corpus.models import ModelConfig
 from schemas.errors import UserError
 from schemas.ids import figure_file
 from schemas.progress import Report
+from schemas.versions import Spent
 
 
 class Judges:
@@ -34,7 +36,9 @@ class Judges:
     ) -> None:
         self._opened, self._replies, self._pool, self._report = opened, replies, pool, report
         self._names = experiment.judged or list(METRICS)
-        self.tested = [self._tested(judge) for judge in experiment.judges]
+        self._spent = dict.fromkeys(experiment.judges, Spent())
+        self._counting = threading.Lock()
+        self._tests = [self._tested(judge) for judge in experiment.judges]
         self._done = 0
 
     def _tested(self, judge: str) -> JudgeResult:
@@ -47,13 +51,25 @@ class Judges:
             return JudgeResult(judge=judge, note=error.message)
 
         def test(name: str) -> Admission:
-            return self._metrics(judge, [name])[0].admission()
+            admission = self._metrics(judge, [name])[0].admission()
+            self._count(judge)
+            return admission
 
         admissions = []
         for admission in self._pool.map(test, self._names):
             admissions.append(admission)
             self._report(f"test judge {judge}", len(admissions), len(self._names))
         return JudgeResult(judge=judge, admissions=admissions)
+
+    @property
+    def tested(self) -> list[JudgeResult]:
+        """The judges, with what they spent up to now."""
+        return [one.model_copy(update={"spent": self._spent[one.judge]}) for one in self._tests]
+
+    def _count(self, judge: str) -> None:
+        """Count what this thread's judge spent since ``_metrics``."""
+        with self._counting:
+            self._spent[judge] += self._replies.spent
 
     def _metrics(self, judge: str, names: Sequence[str]) -> list[Judged]:
         """Return metrics for this thread."""
@@ -67,7 +83,7 @@ class Judges:
     def grade(self, asked: Sequence[tuple[Gold, Outcome]], total: int) -> Grades:
         """Grade the outcomes of one system by the judges that are admitted; ``total`` are the outcomes of all systems."""
         made: dict[str, dict[str, list[Grade]]] = {}
-        for one in self.tested:
+        for one in self._tests:
             names = [admission.metric for admission in one.admissions if admission.admitted]
             made[one.judge] = {name: [] for name in names}
             for found in (
@@ -83,9 +99,11 @@ class Judges:
         """Return a judge's grades of one outcome."""
         if outcome.failure:
             return [Grade(value=None, reason=f"it has no outcome: {outcome.failure}")] * len(names)
-        return [metric.score(gold.question, outcome) for metric in self._metrics(judge, names)]
+        grades = [metric.score(gold.question, outcome) for metric in self._metrics(judge, names)]
+        self._count(judge)
+        return grades
 
     @property
     def _admitted(self) -> int:
         """How many judges grade anything."""
-        return sum(any(admission.admitted for admission in one.admissions) for one in self.tested)
+        return sum(any(admission.admitted for admission in one.admissions) for one in self._tests)

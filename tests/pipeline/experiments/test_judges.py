@@ -267,6 +267,8 @@ def test_judges_spend_from_the_budget_of_the_experiment(folder: Path, model: End
     assert len(model.calls) == generation + tests + 1
     results = run(folder, **within, budget={"money": 3})
     assert (system(results).judged[0].mean.n, len(model.calls)) == (4, generation + tests + 4)
+    assert (results.judges[0].spent.calls, results.judges[0].spent.money) == (tests + 4, tests + 4)
+    assert f"Cost, tests included: careful {tests + 4} calls" in page(folder)
 
 
 def test_a_judge_without_budget_for_its_test_is_not_admitted(folder: Path) -> None:

@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from backends.engines.lancedb_index import LanceIndex
+from bench.table import rewrite
 from evaluation.statistics import paired_bootstrap
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
@@ -103,7 +104,7 @@ def main() -> None:
     if arguments.missed:
         _write_missed(arguments.missed, questions, runs, next(iter(ways)))
     if arguments.out:
-        rewrite(arguments.out, text)
+        rewrite(arguments.out, "python -m bench.retrieval", text)
 
 
 def read_questions(file: Path, layers: Mapping[Page, str]) -> Iterator[Question]:
@@ -372,18 +373,6 @@ def _with_interval(values: Sequence[float]) -> str:
 
 def _line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-BEGIN, END = "<!-- python -m bench.retrieval: begin -->", "<!-- end -->"
-
-
-def rewrite(page: Path, text: str) -> None:
-    """Replace the generated part of a page; what people wrote around it stays."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{page}: the lines {BEGIN} and {END} mark the generated part; there are none")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def _write_missed(

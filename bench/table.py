@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -34,3 +35,19 @@ def show(title: str, rows: Sequence[Row]) -> None:
         peer = "" if row.peer is None else f"{row.peer:.2f}"
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         print(f"{row.name:34}{row.ours:>10.2f}{peer:>10}{ratio:>8}  {row.unit:10}{row.peer_name:34}{row.goal}")
+
+
+def rewrite(page: Path, tool: str, text: str) -> None:
+    """Replace the part of a page that a benchmark generates; what people wrote around it stays.
+
+    Args:
+        page: A Markdown page.
+        tool: What is written in the lines that mark the part: ``<!-- TOOL: begin -->`` and ``<!-- TOOL: end -->``.
+        text: The new part.
+    """
+    begin, end = f"<!-- {tool}: begin -->", f"<!-- {tool}: end -->"
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise SystemExit(f"{page}: the lines {begin} and {end} mark the generated part; there are none")
+    page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}", encoding="utf-8")

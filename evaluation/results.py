@@ -149,8 +149,8 @@ class ScoreTable:
         """Return the means of the compared metrics by kind of question."""
         found = {}
         columns = [list(METRICS).index(name) for name in COMPARED]
-        for kind in sorted({kind for question in self._questions for kind in _kinds(question)}):
-            rows = [place for place, question in enumerate(self._questions) if kind in _kinds(question)]
+        for kind in sorted({kind for question in self._questions for kind in kinds_of(question)}):
+            rows = [place for place, question in enumerate(self._questions) if kind in kinds_of(question)]
             made = estimates(self.values[rows][:, columns])
             found[kind] = {name: one for name, one in zip(COMPARED, made, strict=True) if one.n}
         return found
@@ -167,7 +167,8 @@ class ScoreTable:
         return differences(self.values[:, column], other.values[:, column])[0]
 
 
-def _kinds(question: Question) -> Iterator[str]:
+def kinds_of(question: Question) -> Iterator[str]:
+    """Yield the kinds of a question: evidence, documents, and whether it wants a figure."""
     yield from (f"evidence: {kind}" for kind in question.evidence_types)
     yield from (f"documents: {kind}" for kind in question.doc_types)
     yield "with a figure" if question.figures else "without a figure"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.retrieval import BEGIN, END, INSIDE, OVER, chunked, measured, read_questions, report, rewrite
+from bench.retrieval import INSIDE, OVER, chunked, measured, read_questions, report
+from bench.table import rewrite
 
 GOLD = [
     {"id": "1", "question": "a?", "doc": "a.pdf", "pages": [2], "evidence_sources": ["Chart"], "answer": "7 %"},
@@ -45,13 +46,13 @@ def test_hand_computed_measures_and_their_page(tmp_path: Path) -> None:
     assert "| @5, all | +0.000 (+0.000 to +0.000) |" in text
 
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    rewrite(page, text)
-    rewrite(page, text)
-    assert page.read_text() == f"before\n{BEGIN}\n\n{text}\n{END}\nafter\n"
+    page.write_text("before\n<!-- tool: begin -->\nold\n<!-- tool: end -->\nafter\n")
+    rewrite(page, "tool", text)
+    rewrite(page, "tool", text)
+    assert page.read_text() == f"before\n<!-- tool: begin -->\n\n{text}\n<!-- tool: end -->\nafter\n"
     page.write_text("no lines")
     with pytest.raises(SystemExit, match="mark the generated part"):
-        rewrite(page, text)
+        rewrite(page, "tool", text)
 
 
 def test_chunks_overlap_lose_nothing_and_end_at_white_space() -> None:

@@ -6,7 +6,7 @@ from importlib.resources import files
 from string import Template
 
 from evaluation.generation.materials import Material
-from evaluation.model_replies import NoReplyError, objects_in, reply_of
+from evaluation.model_replies import objects_in, reply_of
 from evaluation.questions import Question
 from schemas.generation import Message
 from schemas.ports import Writer
@@ -71,6 +71,3 @@ def _read(reply: str, material: Material) -> Question:
 @cache
 def _template(prompt: str) -> Template:
     return Template(files("evaluation.generation.prompts").joinpath(f"{prompt}.md").read_text(encoding="utf-8"))
-
-
-__all__ = ["NoReplyError", "UnusableError", "write_question"]

@@ -9,7 +9,8 @@ from typing import cast
 import numpy as np
 
 from evaluation.generation.materials import Document, Kind, Material, of_contents, of_figures, of_tables, shuffled
-from evaluation.generation.write import NoReplyError, UnusableError, write_question
+from evaluation.generation.write import UnusableError, write_question
+from evaluation.model_replies import NoReplyError
 from evaluation.questions import Question
 from pipeline.corpus.workspace import Workspace
 from pipeline.experiments.replies import Replies

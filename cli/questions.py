@@ -170,7 +170,16 @@ def qrels(
     as_json: Json = False,
 ) -> None:
     """Write questions with the judged rows as evidence; say how far people agree, and whom the pool favours."""
-    from evaluation.pooling import MEASURE, Candidate, Judgement, judged_questions, judgements_files, read_rows
+    from evaluation.pooling import (
+        MEASURE,
+        Candidate,
+        Correction,
+        Judgement,
+        corrections_files,
+        judged_questions,
+        judgements_files,
+        read_rows,
+    )
     from evaluation.question_files import write_questions
     from evaluation.questions import load_questions
 
@@ -178,7 +187,8 @@ def qrels(
     if not files:
         raise UserError(f"nobody has judged {pool_file}; run: inset questions judge {pool_file} --corpus NAME --by NAME")
     judgements = [one for file in files for one in read_rows(file, Judgement)]
-    found = judged_questions(load_questions(str(asked)), read_rows(pool_file, Candidate), judgements)
+    corrections = [one for file in corrections_files(pool_file) for one in read_rows(file, Correction)]
+    found = judged_questions(load_questions(str(asked)), read_rows(pool_file, Candidate), judgements, corrections)
     write_questions(found.questions, out)
     if as_json:
         print_json(found.model_copy(update={"questions": []}))
@@ -189,7 +199,7 @@ def qrels(
         say(f"{people}: {alike}")
     if found.disputed:
         say(f"{len(found.disputed)} rows are judged differently and count as not judged, such as {found.disputed[0]}")
-    say(f"wrote {out}; rows not judged: {found.unjudged}")
+    say(f"wrote {out}; rows not judged: {found.unjudged}; questions corrected: {found.corrected}")
 
 
 @questions.command()

@@ -57,6 +57,15 @@ class Judgement(Frozen):
     grade: int = Field(ge=0, le=1)
 
 
+class Correction(Frozen):
+    """What one person makes of a question and its expected answer."""
+
+    question_id: str
+    question: str = Field(min_length=1)
+    answer: str | None = None
+    by: str
+
+
 class Bias(Frozen):
     """The mean score of a system by all judgements, and without those of rows that it alone retrieved."""
 
@@ -72,6 +81,7 @@ class Judged(Frozen):
     questions: list[Question]
     unjudged: int
     disputed: list[str] = Field([], description="Rows that people grade differently; they count as not judged.")
+    corrected: int = Field(0, description="Questions that people corrected, those that they disagree on left out.")
     people: dict[str, Agreement] = Field({}, description="Agreement of two people, by their names.")
     bias: list[Bias] = Field([])
 
@@ -113,11 +123,15 @@ def pool(
 
 
 def judged_questions(
-    questions: Sequence[Question], candidates: Sequence[Candidate], judgements: Iterable[Judgement]
+    questions: Sequence[Question],
+    candidates: Sequence[Candidate],
+    judgements: Iterable[Judgement],
+    corrections: Iterable[Correction] = (),
 ) -> Judged:
-    """Return the questions with the grades of their rows as evidence.
+    """Return the questions with the grades of their rows as evidence, and corrected.
 
-    A person's last judgement of a row counts. Rows that people grade differently count as not judged.
+    A person's last judgement of a row, and last correction of a question, counts. Rows that people grade differently count as
+    not judged; questions that they correct differently stay as they are.
     """
     by_person: dict[str, dict[tuple[str, str], int]] = {}
     for one in judgements:
@@ -128,13 +142,29 @@ def judged_questions(
     for (question_id, evidence_id), grades in said.items():
         if len(grades) == 1:
             qrels.setdefault(question_id, {})[evidence_id] = next(iter(grades))
+    texts = _agreed(corrections)
     return Judged(
-        questions=[question.model_copy(update={"evidence": qrels.get(question.id, {})}) for question in questions],
+        questions=[
+            question.model_copy(update={**texts.get(question.id, {}), "evidence": qrels.get(question.id, {})})
+            for question in questions
+        ],
+        corrected=sum(question.id in texts for question in questions),
         unjudged=sum(not grades for grades in said.values()),
         disputed=[f"{question} {evidence}" for (question, evidence), grades in said.items() if len(grades) > 1],
         people=_agreements(by_person),
         bias=_biases(candidates, qrels),
     )
+
+
+def _agreed(corrections: Iterable[Correction]) -> dict[str, dict[str, str | None]]:
+    """Return question and answer by question id, where all who corrected a question agree."""
+    last = {(one.question_id, one.by): (one.question, one.answer) for one in corrections}
+    found: dict[str, set[tuple[str, str | None]]] = {}
+    for (question_id, _), texts in last.items():
+        found.setdefault(question_id, set()).add(texts)
+    return {
+        name: dict(zip(("question", "answer"), *texts, strict=True)) for name, texts in found.items() if len(texts) == 1
+    }
 
 
 def _agreements(by_person: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, Agreement]:
@@ -207,7 +237,17 @@ def write_rows(rows: Iterable[Frozen], file: Path) -> None:
 
 def judgements_files(pooled: Path) -> list[Path]:
     """Return the files of all persons' judgements of a pool."""
-    return sorted(file for file in pooled.parent.glob(f"{glob.escape(pooled.stem)}.*.jsonl") if file != pooled)
+    return sorted(pooled.parent.glob(f"{glob.escape(pooled.stem)}.*.jsonl"))
+
+
+def corrections_file(pooled: Path, person: str) -> Path:
+    """Return the file of a person's corrections, beside the pool."""
+    return pooled.with_name(f"{pooled.stem}-corrections.{person}.jsonl")
+
+
+def corrections_files(pooled: Path) -> list[Path]:
+    """Return the files of all persons' corrections of a pool's questions."""
+    return sorted(pooled.parent.glob(f"{glob.escape(pooled.stem)}-corrections.*.jsonl"))
 
 
 def judgements_file(pooled: Path, person: str) -> Path:

@@ -3,15 +3,15 @@
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StringConstraints
 from starlette.requests import Request
 
-from evaluation.pooling import Candidate, Judgement, judgements_file, read_rows
+from evaluation.pooling import Candidate, Correction, Judgement, corrections_file, judgements_file, read_rows
 from pipeline.published.corpus import PublishedCorpus
 from query_service.hosts import LOOPBACK, TrustedHosts
 from schemas.errors import BadInputError, InsetError, NotFoundError
@@ -27,21 +27,43 @@ class GradeRequest(BaseModel):
     grade: int = Field(ge=0, le=1)
 
 
-class _Judgements:
-    """The judgements of one person, kept in a file."""
+class CorrectionRequest(BaseModel):
+    """A person's words for the question of the row at a place of the pool, and its answer."""
 
-    def __init__(self, file: Path, person: str) -> None:
-        self._file, self._person, self._lock = file, person, threading.Lock()
-        made = read_rows(file, Judgement) if file.exists() else []
-        self.grades = {(one.question_id, one.evidence_id): one.grade for one in made}
+    place: int = Field(ge=0)
+    question: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000)]
+    answer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
 
-    def add(self, candidate: Candidate, grade: int) -> None:
-        judgement = Judgement(
-            question_id=candidate.question_id, evidence_id=candidate.evidence_id, by=self._person, grade=grade
-        )
-        with self._lock, self._file.open("a", encoding="utf-8") as file:
-            file.write(f"{judgement.model_dump_json()}\n")
+
+class _Work:
+    """What one person judged and corrected, kept in two files."""
+
+    def __init__(self, pooled: Path, person: str) -> None:
+        self._person, self._lock = person, threading.Lock()
+        self._judged, self._corrected = judgements_file(pooled, person), corrections_file(pooled, person)
+        judged = read_rows(self._judged, Judgement) if self._judged.exists() else []
+        corrected = read_rows(self._corrected, Correction) if self._corrected.exists() else []
+        self.grades = {(one.question_id, one.evidence_id): one.grade for one in judged}
+        self.texts = {one.question_id: (one.question, one.answer) for one in corrected}
+
+    def grade(self, candidate: Candidate, grade: int) -> None:
+        name = {"question_id": candidate.question_id, "evidence_id": candidate.evidence_id}
+        with self._lock:
+            _append(self._judged, Judgement(**name, by=self._person, grade=grade))
             self.grades[candidate.question_id, candidate.evidence_id] = grade
+
+    def correct(self, candidate: Candidate, question: str, answer: str | None) -> None:
+        with self._lock:
+            _append(
+                self._corrected,
+                Correction(question_id=candidate.question_id, question=question, answer=answer, by=self._person),
+            )
+            self.texts[candidate.question_id] = question, answer
+
+
+def _append(file: Path, row: Judgement | Correction) -> None:
+    with file.open("a", encoding="utf-8") as out:
+        out.write(f"{row.model_dump_json()}\n")
 
 
 def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> FastAPI:
@@ -56,7 +78,7 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
         UserError: A file can't be read.
     """
     candidates: Sequence[Candidate] = read_rows(pooled, Candidate)
-    judgements = _Judgements(judgements_file(pooled, person), person)
+    work = _Work(pooled, person)
     app = FastAPI(openapi_url=None)
 
     @app.exception_handler(InsetError)
@@ -66,12 +88,14 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
     @app.get("/rows/{place}")
     def row(place: int) -> dict[str, Any]:
         """Return a row; -1 is the first without a judgement, or the last row."""
-        todo = (at for at, one in enumerate(candidates) if (one.question_id, one.evidence_id) not in judgements.grades)
+        todo = (at for at, one in enumerate(candidates) if (one.question_id, one.evidence_id) not in work.grades)
         at = next(todo, len(candidates) - 1) if place < 0 else min(place, len(candidates) - 1)
         one = candidates[at]
         shown = one.model_dump(mode="json", exclude={"ranks"})  # who found it would sway the judgement
-        grade = judgements.grades.get((one.question_id, one.evidence_id))
-        counts = {"rows": len(candidates), "judged": len(judgements.grades), "person": person}
+        question, answer = work.texts.get(one.question_id, (one.question, one.answer))
+        shown |= {"question": question, "answer": answer}
+        grade = work.grades.get((one.question_id, one.evidence_id))
+        counts = {"rows": len(candidates), "judged": len(work.grades), "person": person}
         return {"place": at, "grade": grade, "pages": one.pages, **counts, **shown}
 
     @app.get("/rows/{place}/pages/{page}.png")
@@ -83,8 +107,13 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
 
     @app.post("/grades")
     def grade(given: GradeRequest) -> dict[str, int]:
-        judgements.add(_at(candidates, given.place), given.grade)
-        return {"judged": len(judgements.grades)}
+        work.grade(_at(candidates, given.place), given.grade)
+        return {"judged": len(work.grades)}
+
+    @app.post("/corrections")
+    def correct(given: CorrectionRequest) -> dict[str, int]:
+        work.correct(_at(candidates, given.place), given.question, given.answer or None)
+        return {"corrected": len(work.texts)}
 
     app.mount("/", StaticFiles(directory=_WEB, html=True))
     app.add_middleware(TrustedHosts, names=[*LOOPBACK])

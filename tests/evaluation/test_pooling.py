@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.outcomes import Outcome
-from evaluation.pooling import Candidate, Judgement, judged_questions, pool, read_rows, write_rows
+from evaluation.pooling import Candidate, Correction, Judgement, judged_questions, pool, read_rows, write_rows
 from evaluation.questions import Question
 from schemas.errors import UserError
 from schemas.evidence import CitedRegion, Hit, Modality
@@ -68,6 +68,20 @@ def test_judged_rows_become_evidence_and_what_people_dispute_or_leave_is_named()
     assert [question.evidence for question in found.questions] == [{"a": 1, "c": 1}, {"d": 1}]
     assert (found.disputed, found.unjudged) == (["1 b"], 2)
     assert (found.people["anna and ben"].share, found.people["anna and ben"].kappa) == (0.75, 0.0)
+
+
+def test_corrections_count_where_people_agree() -> None:
+    def correction(question_id: str, question: str, by: str) -> Correction:
+        return Correction(question_id=question_id, question=question, answer="Steel.", by=by)
+
+    made = [correction("1", "Whose seal?", "anna"), correction("1", "Which rubber seal?", "anna")]
+    made += [correction("2", "Which bolt fits?", "anna"), correction("2", "What bolt?", "ben")]
+    found = judged_questions(QUESTIONS, pool(QUESTIONS, SYSTEMS, "v", 2), [], made)
+    assert [(one.question, one.answer) for one in found.questions] == [
+        ("Which rubber seal?", "Steel."),
+        ("Which bolt?", None),
+    ]
+    assert found.corrected == 1
 
 
 def test_a_system_is_scored_with_and_without_the_rows_that_it_alone_found() -> None:

@@ -89,6 +89,7 @@ def test_wrong_requests_get_a_message(corpus: PublishedCorpus, pooled: Path, mon
     page = client(corpus, pooled, "anna")
     assert page.post("/grades", json={"place": 99, "grade": 1}).status_code == 404
     assert page.post("/grades", json={"place": 0, "grade": 2}).status_code == 422
+    assert page.post("/corrections", json={"place": 0, "question": " ", "answer": ""}).status_code == 422
     assert page.get("/rows/99/pages/1.png").status_code == 404
     assert page.get("/rows/0", headers={"host": "evil.example"}).status_code == 400
     assert not pooled.with_name("pool.anna.jsonl").exists()
@@ -108,9 +109,16 @@ def test_a_person_judges_with_the_keyboard(
         browser.until("[...document.images].length && [...document.images].every((image) => image.naturalWidth > 0)")
         browser.run(axe)
         assert browser.run(FOUND) == []
+        browser.run("document.getElementById('correct').open = true")
+        browser.run("document.getElementById('new-question').value = 'What does the winch take?'")
+        assert browser.run(FOUND) == []
         browser.shoot(tmp_path / "judge.png")
+        browser.click("#correct button")
+        browser.until("document.getElementById('question').textContent === 'What does the winch take?'")
         for judged in range(1, rows + 1):
             browser.press("y", text="y")
             browser.until(f"row.judged === {judged}")
         assert browser.run("document.getElementById('said').textContent") == "All rows are judged. You may close this page."
     assert len(pooled.with_name("pool.anna.jsonl").read_text().splitlines()) == rows
+    (corrected,) = pooled.with_name("pool-corrections.anna.jsonl").read_text().splitlines()
+    assert json.loads(corrected)["question"] == "What does the winch take?"

@@ -15,6 +15,8 @@ async function show(place) {
   at("question").textContent = row.question;
   at("answer").textContent = row.answer || "The question set has none.";
   const pages = row.pages.length > 1 ? `pages ${row.pages.join(", ")}` : `page ${row.pages[0]}`;
+  at("new-question").value = row.question;
+  at("new-answer").value = row.answer || "";
   at("where").textContent = [`${row.source}, ${pages}`, row.section, row.modality].filter(Boolean).join(" · ");
   at("text").textContent = row.text;
   at("count").textContent = `${row.judged} of ${row.rows} judged by ${row.person}; this is row ${row.place + 1}`;
@@ -31,12 +33,19 @@ async function show(place) {
   }));
 }
 
+function send(path, body) {
+  return ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+}
+
+async function correct() {
+  await send("corrections", { place: row.place, question: at("new-question").value, answer: at("new-answer").value });
+  at("correct").open = false;
+  await show(row.place);
+  at("said").textContent = "The correction is kept.";
+}
+
 async function grade(value) {
-  const { judged } = await ask("grades", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ place: row.place, grade: value }),
-  });
+  const { judged } = await send("grades", { place: row.place, grade: value });
   await show(judged < row.rows && row.place + 1 < row.rows ? row.place + 1 : -1);
 }
 
@@ -53,7 +62,12 @@ function run(action) {
 }
 
 for (const [id, action] of Object.entries(actions)) at(id).addEventListener("click", () => run(action));
+at("correct").addEventListener("submit", (event) => {
+  event.preventDefault();
+  run(correct);
+});
 document.addEventListener("keydown", (event) => {
+  if (event.target.tagName === "TEXTAREA") return;
   if (keys[event.key] && !event.ctrlKey && !event.metaKey && !event.altKey) run(actions[keys[event.key]]);
 });
 run(() => show(-1));

@@ -16,7 +16,7 @@ from pipeline.records.differences import JUDGED
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
 from pipeline.records.publication import readable_manifest
-from schemas.errors import DamagedError, UserError
+from schemas.errors import DamagedError, NotFoundError, UserError
 from schemas.frozen import Frozen
 from schemas.gates import OF_ROWS
 from schemas.ids import version_file
@@ -141,6 +141,7 @@ class RunReport(Frozen):
         gates: The verdicts that have a bound, and those that refuse, these first.
         questions: What changed for golden questions; None without a parent to compare with.
         note: The release note, as Markdown; "" where there is none yet.
+        experiments: The experiments that ran on the version, whose reports are stored with it.
     """
 
     version: VersionEntry
@@ -154,6 +155,7 @@ class RunReport(Frozen):
     gates: list[GateTrend]
     questions: ChangedRanks | None
     note: str
+    experiments: list[str] = Field([])
 
     @property
     def seconds(self) -> float:
@@ -261,7 +263,28 @@ def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunRepo
         gates=_gates(store, entry),
         questions=_changed_ranks(one, store, version, made.parent, judged),
         note=_note(store, version),
+        experiments=_experiments(store, version),
     )
+
+
+def experiment_report(store: ObjectStore, version: str, experiment: str) -> bytes:
+    """Return the report of an experiment's last run on a version, as HTML.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    if experiment not in _experiments(store, version):
+        raise NotFoundError(f"no experiment {experiment} ran on version {version}; start one with the DAG inset_evaluate")
+    return store.get(_report_of(version, experiment))
+
+
+def _experiments(store: ObjectStore, version: str) -> list[str]:
+    found = store.folders(version_file(version, "evaluation"))
+    return [name for name in found if store.exists(_report_of(version, name))]
+
+
+def _report_of(version: str, experiment: str) -> str:
+    return version_file(version, f"evaluation/{experiment}/report.html")
 
 
 def _readable_plan(store: ObjectStore, version: str) -> Plan | None:

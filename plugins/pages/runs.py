@@ -7,14 +7,19 @@ from fastapi.responses import HTMLResponse
 
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import CorpusHealth, corpora_health, store_of
-from pipeline.operations.runs import quality, run_report, version_of_run
+from pipeline.operations.runs import experiment_report, quality, run_report, version_of_run
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import VERSION_PATTERN, whole_corpus_of
-from plugins.pages.rendering import render
+from plugins.pages.rendering import HEADERS, render
 from schemas.errors import TransientError
 from schemas.ports import ObjectStore
 
 Version = Annotated[str, Path(pattern=f"^{VERSION_PATTERN}$")]
+
+_HEADERS = HEADERS | {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'; sandbox"
+}
+"""Of a report, which brings its styles along and has no script."""
 
 router = APIRouter(prefix="/dags/{dag_id}", dependencies=[ReadsDag])
 
@@ -56,3 +61,10 @@ def checks(request: Request, dag_id: str, version: Version) -> HTMLResponse:
     one, health, store = _opened(dag_id)
     found = quality(one, store, version)
     return render(request, "quality.html", corpus=health, dag_id=dag_id, quality=found)
+
+
+@router.get("/versions/{version}/experiments/{experiment}", response_class=HTMLResponse)
+def experiment(dag_id: str, version: Version, experiment: str) -> HTMLResponse:
+    """Return the report of an experiment on a version, as the experiment stored it."""
+    _, _, store = _opened(dag_id)
+    return HTMLResponse(experiment_report(store, version, experiment), headers=_HEADERS)

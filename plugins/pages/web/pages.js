@@ -62,15 +62,39 @@ async function ended(dag, run, show) {
   }
 }
 
-/** Return the last error that a failed run logged. */
-async function reason(dag, run) {
-  const { task_instances: tasks } = await call(`${runPath(dag, run)}/taskInstances?state=failed&limit=1`);
-  if (!tasks.length) return "no task of it failed";
-  const [{ task_id: task, try_number: attempt, map_index: index }] = tasks;
+/** Return the page of a run in Airflow: its tab "Inset" where it refreshes a corpus. */
+function runPage(dag, run) {
+  const tab = dag.startsWith("refresh_") ? "/plugin/inset_run" : "";
+  return `${document.body.dataset.airflow}dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}${tab}`;
+}
+
+/** Return a task of a run that is in a state; undefined where none is. */
+async function taskIn(state, dag, run) {
+  const { task_instances: tasks } = await call(`${runPath(dag, run)}/taskInstances?state=${state}&limit=1`);
+  return tasks[0];
+}
+
+/** Return the error that ended a task's last try. */
+async function lastError(dag, run, { task_id: task, try_number: attempt, map_index: index }) {
   const log = await call(`${runPath(dag, run)}/taskInstances/${encodeURIComponent(task)}/logs/${attempt}?map_index=${index}&full_content=true`);
   const errors = log.content.filter((entry) => entry.level === "error");
-  const inset = errors.findLast((entry) => entry.logger === "inset") ?? errors.at(-1);
-  return inset?.event ?? "its log says why";
+  const inset = errors.findLast((entry) => entry.logger === "inset");
+  // An error that is retried is logged as a warning; Airflow logs where it was raised.
+  return inset?.event ?? errors.at(-1)?.error_detail?.[0]?.exc_value ?? errors.at(-1)?.event ?? "its log says why";
+}
+
+/** Return why a run failed. */
+async function reason(dag, run) {
+  const task = await taskIn("failed", dag, run);
+  return task ? lastError(dag, run, task) : "no task of it failed";
+}
+
+/** Return what a run that goes on waits for. */
+async function waiting(dag, run) {
+  const retried = await taskIn("up_for_retry", dag, run);
+  if (retried) return `${retried.task_id} is tried again soon: ${await lastError(dag, run, retried)}`;
+  if (await taskIn("awaiting_input", dag, run)) return "it waits for an answer; Required Actions of the run asks for it";
+  return "it is under way";
 }
 
 // ---- Actions: a form in a dialog, since the frame's sandbox blocks confirm() ----
@@ -83,6 +107,8 @@ function open({ dataset }) {
     for (const shown of dialog.querySelectorAll(`[data-value="${key}"]`)) shown.textContent = value;
   }
   dialog.querySelector(".outcome").hidden = true;
+  dialog.querySelector("[data-close]").textContent = "Cancel";
+  dialog.querySelector("[type=submit]").disabled = false;
   dialog.showModal();
   dialog.querySelector("textarea").focus();
 }
@@ -108,14 +134,15 @@ async function submit(form) {
     show("Starting…");
     const { dag_run_id: run } = await start(dag, conf);
     const link = Object.assign(document.createElement("a"), {
-      href: `${document.body.dataset.airflow}dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}`,
-      textContent: "the run",
+      href: runPage(dag, run),
+      textContent: conf.dry_run && dag.startsWith("refresh_") ? "plan and cost" : "the run",
     });
     link.dataset.outer = "";
     const state = await ended(dag, run, (now) => show([`${now}: `, link]));
     form.closest("dialog").dataset.changed = "";
-    if (state === "success") show(["Done: ", link], "success");
-    else show([await reason(dag, run).catch(() => "its log says why"), " – ", link], "error");
+    form.querySelector("[data-close]").textContent = "Close";
+    if (state === "success") return show(["Done: ", link], "success"); // once more would start a further run
+    show([await reason(dag, run).catch(() => "its log says why"), " – ", link], "error");
   } catch (error) {
     show(error.message, "error");
   }
@@ -186,10 +213,10 @@ async function lastRuns(places) {
     const run = runs.find((one) => one.dag_id === place.dataset.lastRun);
     if (!run) continue;
     const link = Object.assign(document.createElement("a"), {
-      href: `${document.body.dataset.airflow}dags/${encodeURIComponent(run.dag_id)}/runs/${encodeURIComponent(run.dag_run_id)}`,
-      textContent: run.state, className: `badge ${run.state}`,
+      href: runPage(run.dag_id, run.dag_run_id), textContent: run.state, className: `badge ${run.state}`,
     });
     link.dataset.outer = "";
+    if (run.state === "running") place.parentElement.querySelector(":scope > .badge.running")?.remove(); // of the lease
     place.replaceChildren(link);
   }
 }
@@ -238,17 +265,17 @@ async function askAirflow(place) {
   place.querySelector("[data-outcome=asking]").hidden = true;
   shown.hidden = false;
   if (summary && (dry || outcome === "build")) showPlan(summary);
-  if (told === "failed") await tellReason(shown, dag, run, state);
+  if (told === "failed" || told === "running") await tellReason(shown, dag, run, state);
 }
 
 /** Say why a run ended; one that goes on may be between two tasks, or wait for a further try. */
 async function tellReason(place, dag, run, state) {
   const over = state === "failed" || state === "success";
-  place.querySelector("[data-reason]").textContent = over ? await reason(dag, run) : "its run is still under way";
+  place.querySelector("[data-reason]").textContent = await (over ? reason(dag, run) : waiting(dag, run));
 }
 
 async function tellEnd(place) {
-  const { runFailed: run, of: dag } = place.dataset;
+  const { runAsked: run, of: dag } = place.dataset;
   const { state } = await call(runPath(dag, run));
   await tellReason(place, dag, run, state);
 }
@@ -256,8 +283,8 @@ async function tellEnd(place) {
 document.addEventListener("DOMContentLoaded", () => {
   const asked = document.querySelector("[data-run]");
   if (asked) askAirflow(asked).catch((error) => { asked.textContent = error.message; });
-  const failed = document.querySelector("[data-run-failed]");
-  if (failed) tellEnd(failed).catch(() => {}); // the page says where to look
+  const begun = document.querySelector("[data-run-asked]");
+  if (begun) tellEnd(begun).catch(() => {}); // the page says where to look
   for (const time of document.querySelectorAll("time")) {
     time.title = time.textContent;
     time.textContent = new Date(time.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 import pytest
 from fastapi.testclient import TestClient
 
+from pipeline.experiments.changes import stored_name
 from pipeline.records import lease
 from pipeline.records.ledger import write_ledger
 from pipeline.records.notes import StageNote, read_plan_summary, write_note
@@ -89,7 +90,7 @@ def test_a_run_under_way_and_one_that_died_are_told_apart(client: TestClient, fo
     assert "was begun and not finished" in died
     lease.acquire(store, "run-1", tied_to_process=False)
     told = words(client.get(f"{DAG}/versions/{version_name(1)}").text)
-    assert "is building this version now" in told
+    assert "is building this version" in told
     assert "running" in told
 
 
@@ -147,3 +148,15 @@ def test_the_summary_of_a_plan_that_airflow_keeps_names_few_sources(folder: Path
     assert summary["captions"]["vlm"]["spent"]["money"] == 2.5
     assert json.loads(json.dumps(summary)) == summary
     assert len(json.dumps(summary)) < 2_000
+
+
+def test_reports_of_experiments_on_a_version_are_linked_and_shown_without_scripts(client: TestClient, folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=2)
+    store.replace(stored_name(version_name(1), "winch words", "report.html"), b"<title>winch words</title>")
+    page = client.get(f"{DAG}/versions/{version_name(1)}").text
+    (address,) = re.findall(r'href="../../../([^"]*/experiments/[^"]*)"', page)
+    reply = client.get(f"/inset/{address}")
+    assert reply.text == "<title>winch words</title>"
+    assert "sandbox" in reply.headers["Content-Security-Policy"].split("; ")
+    assert "no experiment words ran" in client.get(f"{DAG}/versions/{version_name(1)}/experiments/words").text
+    assert "/experiments/" not in client.get(f"{DAG}/versions/{version_name(0)}").text

@@ -1,11 +1,14 @@
 """Find the tables that rules, shaded cells or tinted columns draw."""
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
 from schemas.documents import FoundBy, Line
 from schemas.drawings import Ruling, Side
 from schemas.geometry import BBox, gap, overlap
+from tasks.figures.charts import has_bars
 from tasks.figures.parts import BORDER_PT, TOUCH_PT, Part, near, same_sides
 from tasks.tables.tabulate import SAME_EDGE_PT
 
@@ -23,6 +26,8 @@ of boxes are lost).
 """
 FEWEST_BOXES = 4
 """Boxes from which on their edges replace missing rules; without it text boxes become tables (3 of 225 pages)."""
+LEAST_RULE_PT = 6.0
+"""Minimum length of the rules at one position together; the ticks of an axis are shorter."""
 TINT_SHARE = 0.9
 """Minimum share of a table's width that its tinted head has."""
 TINTED_ROWS = 3
@@ -53,17 +58,30 @@ def is_table(part: Part, lines: Sequence[Line]) -> bool:
         return False  # a box, however often its border was drawn
     if sum(part.bbox.has_middle_of(line.bbox) for line in lines) < FEWEST_WORDS:
         return False
-    ruling = ruling_of(part, filled=False)
-    across, down = _distinct(ruling.across), _distinct(ruling.down)
+    across, down = _sides(part)
+    if (
+        has_bars(part, lines)
+        and min(_sides(Part(part.bbox, tuple(mark for mark in part.marks if mark.is_rule)))) < FEWEST_SIDES
+    ):
+        return False  # cells in a grid may look like bars
     if across >= FEWEST_SIDES and down >= FEWEST_SIDES:
         return True
     cells = len({mark.bbox for mark in part.marks if not mark.is_rule})
     return cells >= FEWEST_CELLS and across + down >= FEWEST_SIDES_OF_CELLS
 
 
+def _sides(part: Part) -> tuple[int, int]:
+    """Return how many rules a drawing has in each direction."""
+    ruling = ruling_of(part, filled=False)
+    return _distinct(ruling.across), _distinct(ruling.down)
+
+
 def _distinct(sides: Sequence[Side]) -> int:
     """Count the positions at which there are rules."""
-    return len({round(side.at / SAME_EDGE_PT) for side in sides})
+    lengths: dict[int, float] = defaultdict(float)
+    for side in sides:
+        lengths[round(side.at / SAME_EDGE_PT)] += side.end - side.start
+    return sum(length >= LEAST_RULE_PT for length in lengths.values())
 
 
 def ruling_of(part: Part, *, filled: bool = True) -> Ruling:
@@ -160,8 +178,17 @@ def has_stripes(part: Part, lines: Sequence[Line]) -> bool:
     rows: dict[int, list[BBox]] = {}
     for box in boxes:
         rows.setdefault(round(box.y0 / TOUCH_PT), []).append(box)
-    across = sum(sum(box.width for box in row) >= STRIPE_SHARE * part.bbox.width for row in rows.values())
+    across = sum(_covered(row) >= STRIPE_SHARE * part.bbox.width for row in rows.values())
     if across < STRIPED_ROWS_SHARE * len(rows) or len(lines) <= len(rows):
         return False
     between = sum(not any(box.has_middle_of(line.bbox) for box in boxes) for line in lines)
     return len(rows) == 1 or between >= WHITE_LINES_SHARE * len(lines)
+
+
+def _covered(boxes: Sequence[BBox]) -> float:
+    """Return the width that boxes cover; a cell's background and its paragraph's are drawn one over the other."""
+    covered, reached = 0.0, -math.inf
+    for box in sorted(boxes):
+        covered += max(0.0, box.x1 - max(box.x0, reached))
+        reached = max(reached, box.x1)
+    return covered

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from schemas.documents import FoundBy, Line
 from schemas.drawings import LettersOf, Ruling, Side
 from schemas.geometry import BBox, union
+from tasks.tables.columns import split_columns
 from tasks.tables.rows import Cell, CellLine, split_rows
 
 SAME_EDGE_PT = 3.0
@@ -58,9 +59,10 @@ def tabulate(
     Returns:
         A table of at least two rows and two columns; None where the rules draw none.
     """
-    cells = _turned(cells_of(ruling), rotation)
+    cells = _turned(_filled(cells_of(ruling)), rotation)
     if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
+    cells = split_columns(cells, lines, letters_of, rotation)
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
     written = iter(_lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
     ruled = [tuple(None if cell is None else Cell(cell, next(written)) for cell in row) for row in cells]
@@ -106,6 +108,13 @@ def cells_of(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
     return tuple(map(tuple, cells))
 
 
+def _filled(cells: tuple[tuple[BBox | None, ...], ...]) -> tuple[tuple[BBox | None, ...], ...]:
+    """Return the cells without rows and columns in which none begins: a piece of a rule ends there, nothing else."""
+    rows = [row for row in cells if any(cell is not None for cell in row)]
+    columns = [column for column in zip(*rows, strict=True) if any(cell is not None for cell in column)]
+    return tuple(zip(*columns, strict=True))
+
+
 def _turned(cells: tuple[tuple[BBox | None, ...], ...], rotation: int) -> tuple[tuple[BBox | None, ...], ...]:
     """Return the cells as the page's reader sees them; after a quarter turn, the first column is the first row."""
     for _ in range(rotation % 360 // 90):
@@ -126,7 +135,7 @@ def _merged(coordinates: Iterable[float]) -> list[float]:
 
 def _are_walls(sides: Iterable[Side], at: float, levels: Sequence[float]) -> list[bool]:
     """Return between which levels the rules at a coordinate separate two cells."""
-    near = sorted(side for side in sides if abs(side.at - at) <= SAME_EDGE_PT)
+    near = sorted((side for side in sides if abs(side.at - at) <= SAME_EDGE_PT), key=lambda side: side.start)
     return [_covered(near, start, end) >= WALL_SHARE * (end - start) for start, end in pairwise(levels)]
 
 

@@ -1,9 +1,11 @@
 """Drawings that are the rules of a table."""
 
+from itertools import pairwise
+
 from schemas.documents import FoundBy
 from schemas.drawings import Mark
 from schemas.geometry import BBox
-from tests.tasks.figures.pages import box_at, line_at, rule_at, ruled_table, search
+from tests.tasks.figures.pages import box_at, boxes_of, line_at, rule_at, ruled_table, search
 
 
 def test_the_shaded_rows_of_a_table_are_no_picture() -> None:
@@ -34,6 +36,15 @@ def test_rows_shaded_by_turns_are_left_to_their_words_and_have_no_ruling() -> No
     assert len(search([*cells, *rules, *down], lines).tables) == 1
 
 
+def test_shaded_labels_drawn_twice_are_no_shaded_rows() -> None:
+    xs, ys = (100, 320, 360, 400), [200 + 12 * row for row in range(7)]
+    labels = [box_at(x, y, 320 - x + 100, y + 12) for y in ys[:-1] for x in (100, 105)]
+    rules = [rule_at(100, 400, y) for y in ys] + [box_at(x, y, x + 0.5, y + 12) for x in xs for y in ys[:-1]]
+    lines = [line_at(x + 4, y + 1, "1.4") for x in xs[:-1] for y in ys[:-1]]
+    (table,) = search([*labels, *rules], lines).tables
+    assert len({side.at for side in table.across}) == len(ys)
+
+
 def test_a_box_with_a_tinted_head_and_a_tinted_column_is_a_table_whose_rows_are_its_words() -> None:
     box = BBox(100, 200, 400, 290)
     border = Mark(box, strokes=0, filled=False, white=False)
@@ -60,3 +71,15 @@ def test_a_chart_whose_grid_is_ruled_like_a_table_is_a_picture() -> None:
     located = search([*marks, curve], lines)
     assert not located.tables
     assert len(located.regions) == 1
+
+
+def test_a_chart_of_stacked_bars_on_a_grid_of_rules_is_a_picture() -> None:
+    border = Mark(BBox(90, 100, 520, 220), strokes=0, filled=False, white=False)
+    ends = ((110, 214, 372, 495), (110, 226, 388, 495), (110, 238, 404, 495), (110, 221, 399, 495))
+    bars = [box_at(x0, 110 + 24 * row, x1, 122 + 24 * row) for row, xs in enumerate(ends) for x0, x1 in pairwise(xs)]
+    grid = [box_at(x, 104, x + 0.5, 210) for x in range(110, 500, 55)] + [rule_at(110, 495, y) for y in (104, 210)]
+    ticks = [rule_at(107, 110, 104 + 24 * row) for row in range(5)]
+    values = [line_at(x0 + 40, 111 + 24 * row, "30.5") for row, xs in enumerate(ends) for x0 in xs[:-1]]
+    located = search([border, *bars, *grid, *ticks], values)
+    assert not located.tables
+    assert boxes_of(located) == [border.bbox]

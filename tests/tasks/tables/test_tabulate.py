@@ -106,6 +106,18 @@ def test_rules_drawn_in_pieces_and_twice_part_cells_all_the_same() -> None:
     )
 
 
+def test_a_rule_whose_pieces_are_drawn_at_slightly_different_heights_is_whole() -> None:
+    low, high = YS[1], YS[1] - 0.2
+    pieces = [Side(low, 72, 122), Side(high, 222, 272), Side(low, 122, 222), *(Side(y, 72, 272) for y in (YS[0], *YS[2:]))]
+    assert _rows(CELLS, _ruling(_full().down, pieces)) == (("Name", "Torque"), ("Cover", "40"), ("Bolt", "12"))
+
+
+def test_below_a_head_drawn_cell_by_cell_rows_have_its_columns() -> None:
+    down = [Side(x, 100, 172 if x != 172 else 124) for x in XS]
+    rows = _rows(CELLS, _ruling(down, [Side(y, 72, 272) for y in YS]))
+    assert rows == (("Name", "Torque"), ("Cover", "40"), ("Bolt", "12"))
+
+
 def test_rules_of_one_direction_are_no_table() -> None:
     assert _table(CELLS, _ruling([], [Side(y, 72, 272) for y in YS])) is None
     assert _table(CELLS, _ruling([Side(x, 100, 172) for x in XS], [])) is None

@@ -1,0 +1,83 @@
+"""Cells over several columns, split where words stand apart at the columns of another row."""
+
+from itertools import pairwise
+
+import pytest
+
+from schemas.documents import Line
+from schemas.geometry import BBox, turned
+from tasks.tables.columns import Boxes, split_columns
+from tasks.tables.rows import WRITTEN
+
+SIZE = 10.0
+XS = (72.0, 172.0, 232.0, 292.0)
+HEAD = tuple(BBox(left, 100, right, 120) for left, right in pairwise(XS))
+BODY = [BBox(72, 120 + 20 * row, 292, 140 + 20 * row) for row in range(3)]
+CELLS: Boxes = (HEAD, *((box, None, None) for box in BODY))
+NAMES, FIGURES = ("Austria", "Belgium", "Cyprus"), (("12", "3"), ("9", "1"), ("4", "0"))
+
+
+def _line(x: float, y: float, text: str) -> Line:
+    return Line(1, 0, BBox(x, y, x + 0.5 * SIZE * len(text), y + SIZE), text, SIZE, bold=False)
+
+
+def _letters(line: Line) -> tuple[str, list[BBox]]:
+    width = 0.5 * SIZE
+    return line.text, [
+        BBox(line.bbox.x0 + width * at, line.bbox.y0, line.bbox.x0 + width * (at + 1), line.bbox.y1)
+        for at in range(len(line.text))
+    ]
+
+
+def _rows() -> list[Line]:
+    return [
+        _line(x, 125 + 20 * row, text)
+        for row, (name, figures) in enumerate(zip(NAMES, FIGURES, strict=True))
+        for x, text in zip((76, 182, 242), (name, *figures), strict=True)
+    ]
+
+
+def _widths(cells: Boxes) -> list[list[tuple[float, float] | None]]:
+    return [[None if box is None else (box.x0, box.x1) for box in row] for row in cells]
+
+
+def test_rows_without_column_rules_are_split_at_the_cells_of_the_head() -> None:
+    split = split_columns(CELLS, _rows(), _letters)
+    assert _widths(split) == [[(72, 172), (172, 232), (232, 292)]] * 4
+    assert [row[0].y1 for row in split if row[0] is not None] == [120, 140, 160, 180]
+
+
+def test_a_line_over_several_columns_is_split_where_its_words_stand_apart() -> None:
+    lines = [_line(76, 125 + 20 * row, f"{name:<22}{'12':<12}3") for row, name in enumerate(NAMES)]
+    assert _widths(split_columns(CELLS, lines, _letters))[1:] == [[(72, 172), (172, 232), (232, 292)]] * 3
+
+
+def test_a_row_whose_words_run_over_an_edge_stays_whole_among_split_ones() -> None:
+    lines = [*_rows()[:6], _line(76, 165, "not counted in the total of the year")]
+    widths = _widths(split_columns(CELLS, lines, _letters))
+    assert widths[2] == [(72, 172), (172, 232), (232, 292)]
+    assert widths[3] == [(72, 292), None, None]
+
+
+def test_a_header_over_several_columns_stays_whole() -> None:
+    group = BBox(172, 80, 292, 100)
+    cells: Boxes = ((BBox(72, 80, 172, 100), group, None), HEAD)
+    lines = [_line(206, 85, "Tonnes"), _line(76, 105, "Year"), _line(182, 105, "2006"), _line(242, 105, "2007")]
+    assert split_columns(cells, lines, _letters) == cells
+    apart = [_line(182, 85, "Tonnes"), _line(242, 85, "in 1000")]  # words apart in one row are chance
+    assert split_columns(cells, apart, _letters) == cells
+
+
+@pytest.mark.parametrize("rotation", [90, 180, 270])
+def test_on_a_turned_page_its_readers_columns_count(rotation: int) -> None:
+    across, down = WRITTEN[rotation]
+
+    def stored(box: BBox) -> BBox:
+        return turned(box, (across, -down))
+
+    cells: Boxes = tuple(tuple(None if box is None else stored(box) for box in row) for row in CELLS)
+    lines = [line._replace(bbox=stored(line.bbox)) for line in _rows()]
+    split = split_columns(cells, lines, _letters, rotation)
+    assert _widths(tuple(tuple(None if box is None else turned(box, (across, down)) for box in row) for row in split)) == (
+        [[(72, 172), (172, 232), (232, 292)]] * 4
+    )

@@ -341,9 +341,9 @@ class LanceIndex:
         except Exception as error:
             self._opened = None
             message = f"the index at {self._uri} can't be written ({_first_line(error)})"
-            if isinstance(error, PermissionError) or "ermission denied" in str(error) or "ead-only" in str(error):
+            if isinstance(error, PermissionError) or "ermission denied" in str(error):
                 raise UserError(f"{message}; choose another 'store'") from error
-            raise TransientError(f"{message}; see that there is room, then try again") from error
+            raise TransientError(f"{message}; see that there is room and that it is writable, then try again") from error
         finally:
             self._read_from = None
 

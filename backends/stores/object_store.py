@@ -283,7 +283,9 @@ def _folder_errors(path: Path) -> Iterator[None]:
         ) from error
     except OSError as error:
         if error.errno == errno.EROFS:
-            raise UserError(f"{path}: the file system is read-only; choose another store") from error
+            raise TransientError(
+                f"{path}: the file system is read-only; make it writable, or choose another store"
+            ) from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise TransientError(f"can't write {path}: {error.strerror}; make room there, then try again") from error
         raise TransientError(f"{path}: {error.strerror or error}; trying again may help") from error

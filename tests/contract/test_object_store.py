@@ -149,7 +149,7 @@ def test_a_listing_that_is_not_whole_is_none(tmp_path: Path, monkeypatch: pytest
     ("number", "kind", "said"),
     [
         (errno.ENOSPC, TransientError, "No space left on device; make room there"),
-        (errno.EROFS, UserError, "the file system is read-only; choose another store"),
+        (errno.EROFS, TransientError, "the file system is read-only; make it writable, or choose another store"),
         (errno.EACCES, UserError, "permission denied"),
         (errno.EIO, TransientError, "Input/output error"),
     ],

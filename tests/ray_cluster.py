@@ -35,11 +35,11 @@ class RayCluster:
     jobs: str = ""
     nodes: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
-    def add(self, *, cpus: int, head: bool = False) -> "subprocess.Popen[bytes]":
-        """Start a node, and wait until it is one."""
+    def add(self, *, cpus: int, head: bool = False, port: int | None = None) -> "subprocess.Popen[bytes]":
+        """Start a node, and wait until it is one; ``port`` is that of a head that is started again."""
         where = ["--address", self.address]
         if head:
-            port, dashboard = _free_port(), _free_port()
+            port, dashboard = port or _free_port(), _free_port()
             self.address, self.jobs = f"{_HOST}:{port}", f"http://{_HOST}:{dashboard}"
             where = ["--head", "--port", str(port), "--include-dashboard", "true", "--dashboard-port", str(dashboard)]
             where += ["--ray-client-server-port", str(_free_port()), "--temp-dir", str(self.folder / "r")]

@@ -52,12 +52,12 @@ async function start(dag, conf) {
   });
 }
 
-/** Wait until a run ends, and return its state; `show` receives each state on the way. */
+/** Wait until a run ends, and return its state; `show` receives on the way what it waits for. */
 async function ended(dag, run, show) {
   for (;;) {
     const { state } = await call(runPath(dag, run));
     if (state === "success" || state === "failed") return state;
-    show(state);
+    show(state === "running" ? await waiting(dag, run) : state);
     await new Promise((done) => setTimeout(done, POLL_MS));
   }
 }

@@ -9,6 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from typing import TypeVar
 
@@ -150,7 +151,7 @@ class Admission:
             finally:
                 del self._waiting[turn]
         self._working += weight
-        running = self._threads.submit(work)
+        running = self._threads.submit(copy_context().run, work)  # spans are below that of the request
 
         def ended(_: Future[Reply]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the service has ended

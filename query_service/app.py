@@ -348,19 +348,25 @@ async def page_image(
     """
     boxes = [parse_box(text) for text in box or []]
     drawing = await run_in_threadpool(corpus.files.page_image, doc_id, page, highlight=boxes, dpi=dpi, version=version)
-    body = await _unless_disconnected(request, drawing)
+    body = await _unless_disconnected(request, drawing, admission_of(request).deadline_s)
     if body is None:
         return Response(status_code=CLIENT_GONE)
     return file_response(request, body, "image/png", {"cache-control": cache_control(version)})
 
 
-async def _unless_disconnected(request: Request, future: "Future[bytes]") -> bytes | None:
-    """Return the result of a future; cancel it and return None where the client disconnects first."""
+async def _unless_disconnected(request: Request, future: "Future[bytes]", deadline_s: float) -> bytes | None:
+    """Return the result of a future; cancel it and return None where the client disconnects first.
+
+    Raises:
+        TransientError: The deadline has passed.
+    """
     result = asyncio.wrap_future(future)
     leaving = asyncio.ensure_future(disconnected(request))
     first: set[asyncio.Future[Any]] = {result, leaving}
     try:
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(first, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            raise late(deadline_s)
         return result.result() if result.done() else None
     finally:
         leaving.cancel()

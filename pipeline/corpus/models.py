@@ -15,6 +15,7 @@ from schemas.errors import BadInputError, TransientError, UserError
 from schemas.generation import Reply, Request
 from schemas.models import Embeds, Model, ModelName, Settings
 from schemas.ports import LanguageModel, PassageScorer
+from schemas.spans import side_span
 from schemas.versions import ModelCard, Spent, VectorSpace
 from tasks.enriching.spaces import DEFAULT, SPACES, Space
 from tasks.enriching.spending import cost
@@ -133,7 +134,7 @@ class Metered:
     def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
         """Yield what ``LanguageModel.stream`` yields."""
         with self._turn:
-            before = replace(self._model.usage)
+            before, measured = replace(self._model.usage), side_span(f"call: {self.name}")
             try:
                 with closing(self._model.stream(request, stopped=self._stopped)) as replies:
                     yield from replies
@@ -144,6 +145,10 @@ class Metered:
                     calls=counts[0], input_tokens=counts[1], output_tokens=counts[2], money=cost(self._price, *counts)
                 )
                 self.spent += used
+                measured.set_attributes(
+                    {"gen_ai.usage.input_tokens": used.input_tokens, "gen_ai.usage.output_tokens": used.output_tokens}
+                )
+                measured.end()
 
 
 def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool], record: Record | None) -> Metered:

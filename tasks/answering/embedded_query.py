@@ -8,6 +8,7 @@ import numpy as np
 
 from schemas.errors import RequestError
 from schemas.ports import Embedder, TextEmbedder, Vector
+from schemas.spans import span
 from tasks.enriching.spaces import SPACES
 
 
@@ -63,7 +64,8 @@ class EmbeddedQuery:
         """
         with self._embedding:
             if space not in self._vectors:
-                self._vectors[space] = self._embedded(space)
+                with span(f"embed: {space}"):
+                    self._vectors[space] = self._embedded(space)
             return self._vectors[space]
 
     def _embedded(self, space: str) -> Vector:

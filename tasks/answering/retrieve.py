@@ -4,6 +4,7 @@ import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 
 from schemas.corpus.retrieval import Ranking
@@ -173,7 +174,7 @@ def _rankings(
     at_once = [place for place, one in enumerate(retrievers) if one.runs_in_thread and one.asks == "question"]
     if at_once:
         *others, own = at_once
-        asking = {place: _threads(os.getpid()).submit(ask, place, query) for place in others}
+        asking = {place: _threads(os.getpid()).submit(copy_context().run, ask, place, query) for place in others}
         found[own] = ask(own, query)
         found |= {place: one.result() for place, one in asking.items()}
     for place, retriever in enumerate(retrievers):

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from schemas.spans import span
 from schemas.trace import TracedRow, TraceStep
 
 ROWS_SHOWN = 20
@@ -64,11 +65,13 @@ class Trace:
 
     @contextlib.contextmanager
     def step(self, name: str, asked: str = "") -> Iterator[StepRecord]:
-        """Run a step and record it when it ends."""
+        """Run a step, in a span of its name, and record it when it ends."""
         if self._stopped():
             raise Stopped
         record, started = StepRecord(name, asked), self._clock()
-        yield record
+        with span(name) as measured:
+            yield record
+            measured.set_attribute("inset.candidates", len(record.ranked))
         record.seconds = self._clock() - started
         self._done.append(record)
 

@@ -17,7 +17,7 @@ from schemas.evidence import Filters, SearchResult
 from schemas.retrieval import Query
 from tasks.answering.presets import changed, packaged
 from tasks.answering.trace import Stopped, Trace
-from tests.query_service.fake_corpus import FakeCorpus, client_of
+from tests.query_service.fake_corpus import DOC_ID, FakeCorpus, client_of
 
 BASE = "/v1/corpora/pumps"
 LATE = {"by": "late", "pool": 1000}
@@ -119,6 +119,13 @@ def test_cheap_requests_pass_an_expensive_one(monkeypatch: pytest.MonkeyPatch) -
         return cheap.result().status_code
 
     assert _asking(corpus, ask) == 200
+
+
+def test_a_page_has_a_deadline() -> None:
+    never_drawn = f"{BASE}/documents/{DOC_ID}/pages/9.png"
+    reply = _asking(FakeCorpus("pumps"), lambda client: client.get(never_drawn), deadline_s=0.1)
+    assert (reply.status_code, reply.headers["retry-after"]) == (503, "5")
+    assert reply.json()["detail"] == "the request took longer than 0.1 s; ask for less, or try again"
 
 
 def test_a_search_has_a_deadline_and_its_work_ends() -> None:

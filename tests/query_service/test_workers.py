@@ -18,6 +18,8 @@ from tests import redis_server
 KEY = "inset_" + "aB3-_" * 8
 WITHIN_S = 300
 ENDS_WITHIN_S = 60
+UNREAD = 50
+"""Requests for a file of 1 MB in one connection: more than its buffers hold."""
 
 
 @contextlib.contextmanager
@@ -87,6 +89,31 @@ def test_workers_are_counted_together_replaced_when_they_die_and_end_with_their_
         workers = _started(tmp_path)
         supervisor.kill()
         until(lambda: not any(psutil.pid_exists(number) for number in workers), "no worker outlives its supervisor")
+
+
+@pytest.mark.slow
+def test_sigterm_ends_the_service_with_requests_open_that_never_end(tmp_path: Path) -> None:
+    with serving(tmp_path) as (address, supervisor), contextlib.ExitStack() as unread:
+        family = [supervisor, *supervisor.children(recursive=True)]
+        workers = [psutil.Process(number) for number in _started(tmp_path)]
+        port = int(address.rpartition(":")[2])
+
+        def has_one_more() -> bool:
+            """Ask for more than the buffers of a connection hold, and read nothing."""
+            connection = unread.enter_context(socket.create_connection(("127.0.0.1", port)))
+            connection.sendall(b"GET /static/redoc/redoc.standalone.js HTTP/1.1\r\nhost: localhost\r\n\r\n" * UNREAD)
+            return all(
+                any(one.status == psutil.CONN_ESTABLISHED for one in worker.net_connections("tcp")) for worker in workers
+            )
+
+        until(has_one_more, "both workers have a request open")
+        until(lambda: _counted(address)["inset_http_requests_in_progress"] > len(workers), "they wait for their clients")
+        supervisor.terminate()
+        _, alive = psutil.wait_procs(family, timeout=WITHIN_S)  # a fork server ends once its imports are done
+        assert alive == []
+    log = (tmp_path / "log").read_text()
+    assert "timeout graceful shutdown exceeded" in log, "the requests were cut off"
+    assert "Started server process" not in log.partition("timeout graceful shutdown exceeded")[2]
 
 
 @pytest.mark.slow

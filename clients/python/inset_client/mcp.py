@@ -5,18 +5,25 @@
 """
 
 import argparse
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 import httpx
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.mcpserver import Context, Image, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError
-from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, ListResourcesResult, Resource, ToolAnnotations
-from pydantic import Field
+
+try:
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.mcpserver import Context, Image, MCPServer
+    from mcp.server.mcpserver.exceptions import ResourceError
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import INTERNAL_ERROR, ListResourcesResult, Resource, ToolAnnotations
+    from pydantic import Field
+except ModuleNotFoundError as error:
+    if __name__ != "__main__":
+        raise
+    raise SystemExit(f"the package {error.name} is missing; install it with: pip install 'inset-client[mcp]'") from None
 
 from inset_client import ApiError, AsyncClient
 from inset_client.models import Filters
@@ -168,8 +175,25 @@ def main() -> None:
     """Serve on standard input and output."""
     parser = argparse.ArgumentParser(prog="python -m inset_client.mcp", description=__doc__)
     parser.add_argument("url", help="address of the query service, such as https://search.example.org")
-    url = parser.parse_args().url
-    server_of(lambda _: AsyncClient(url, os.environ.get(KEY))).run()
+    url, key = parser.parse_args().url, os.environ.get(KEY)
+    if fault := asyncio.run(_fault(url, key)):
+        raise SystemExit(fault)
+    server_of(lambda _: AsyncClient(url, key)).run()
+
+
+async def _fault(url: str, key: str | None) -> str:
+    """Return why a service can't be used, in one line; "" where it can."""
+    try:
+        async with AsyncClient(url, key) as client:
+            await client.corpora()
+    except ApiError as error:
+        more = f"; set {KEY} to a key of the service" if error.status in (401, 403) else ""
+        return f"{url} refuses: {error}{more}"
+    except UnicodeEncodeError:
+        return f"{KEY} has characters that no key has; set it to a key of the service"
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        return f"no query service can be reached at {url}: {error or type(error).__name__}"
+    return ""
 
 
 if __name__ == "__main__":

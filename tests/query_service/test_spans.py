@@ -1,0 +1,93 @@
+"""What a trace shows of a request to a real corpus."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from pipeline.corpus.workspace import open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.run import refresh
+from query_service import access_log
+from query_service.app import create_app
+from schemas import spans
+from tests import endpoint_server
+from tests.manuals import write_manual
+from tests.query_service.fake_corpus import client_of
+
+QUESTION = "How many secret bar does the water pump take?"
+MODEL = "tiny"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedCorpus]:
+    folder: Path = tmp_path_factory.mktemp("spans")
+    write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
+    with endpoint_server.running() as server:
+        model = {"kind": "llm", "model": MODEL, "revision": "1", "endpoint": {"url": server.url, "retries": 0}}
+        file = folder / "manuals.yaml"
+        options = {"captions": {"ocr": "none"}, "retrieval": {"models": {"llm": model}}}
+        file.write_text(json.dumps({"name": "manuals", "source": "pdfs", "store": "store", **options}))
+        workspace = open_workspace(str(file))
+        assert refresh(workspace).published
+        with closing(PublishedCorpus(workspace)) as opened:
+            yield opened
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    kept, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    for module in (access_log, spans):
+        monkeypatch.setattr(module, "_tracer", provider.get_tracer("test"))
+    return kept
+
+
+def pairs(kept: InMemorySpanExporter) -> set[tuple[str, str]]:
+    """Return the name of each span and that of its parent, "" for the request's."""
+    found: tuple[ReadableSpan, ...] = kept.get_finished_spans()
+    names = {span.context.span_id: span.name for span in found}
+    return {(span.name, names[span.parent.span_id] if span.parent else "") for span in found}
+
+
+def test_each_step_of_a_search_is_a_span_below_the_request(corpus: PublishedCorpus, kept: InMemorySpanExporter) -> None:
+    steps = {
+        "rewrite": {"model": "llm"},
+        "retrieve": [{"by": "bm25"}, {"by": "dense", "space": "text"}],
+        "fuse": {"method": "rrf"},
+        "rerank": [{"by": "nearness", "space": "text"}],
+    }
+    body = {"query": QUESTION, "steps": steps, "highlight": True}
+    client_of(create_app({"manuals": corpus})).post("/v1/corpora/manuals/search", json=body).raise_for_status()
+    request = "POST /v1/corpora/{corpus}/search"
+    steps_of_request = [
+        "rewrite",
+        "expand: finance",
+        "retrieve: bm25",
+        "retrieve: dense text",
+        "fuse: rrf",
+        "rerank: nearness",
+        "highlight: text",
+    ]
+    assert pairs(kept) == {
+        (request, ""),
+        *((step, request) for step in steps_of_request),
+        (f"call: {MODEL}", "rewrite"),
+        ("embed: text", "retrieve: dense text"),
+        ("embed: text", "highlight: text"),
+    }
+    assert "secret" not in "".join(span.to_json() for span in kept.get_finished_spans())
+
+
+def test_each_step_of_an_answer_is_a_span_below_the_request(corpus: PublishedCorpus, kept: InMemorySpanExporter) -> None:
+    body = {"question": QUESTION, "stream": True}
+    client_of(create_app({"manuals": corpus})).post("/v1/corpora/manuals/answer", json=body).raise_for_status()
+    found, request = pairs(kept), "POST /v1/corpora/{corpus}/answer"
+    assert ("confidence", request) in found
+    assert {parent for name, parent in found if name.startswith("retrieve: ")} == {request}
+    assert "secret" not in "".join(span.to_json() for span in kept.get_finished_spans())

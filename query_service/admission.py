@@ -21,7 +21,7 @@ from pipeline.published.version import DEFAULT_K
 from query_service.stream import disconnected
 from schemas.errors import TransientError
 from schemas.evidence import Filters
-from schemas.retrieval import AnswerQuery, Judged, Nearness, Pages, Query, Scored, Steps
+from schemas.retrieval import AnswerQuery, Judged, Nearness, Pages, Query, Scored, Seen, Steps
 from tasks.answering.trace import Stopped
 
 MOST_PRICE = 10_000.0
@@ -75,7 +75,7 @@ def price(plan: Steps, *, hits: int = 0, filters: Filters | None = None, sentenc
         match step:
             case Scored():
                 total += SCORED_ROW * step.pool
-            case Judged():
+            case Judged() | Seen():
                 total += MODEL_CALL
             case Pages():
                 total += PAGE_ROW * step.pool

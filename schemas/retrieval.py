@@ -16,6 +16,9 @@ from schemas.models import DEFAULT_SPACE
 MOST_ROWS = 1000
 """Maximum number of rows of a step."""
 
+MOST_SEEN = 20
+"""Maximum number of candidates whose pictures a model sees."""
+
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Name = Annotated[Text, Field(min_length=1, max_length=60)]
 StopWord = Annotated[Text, Field(max_length=100)]
@@ -206,6 +209,16 @@ class Judged(_Step):
     pool: Rows = Field(20, description="Candidates that it is shown; the others keep their order behind them.")
 
 
+class Seen(_Step):
+    """Have a vision-language model order the best candidates; it sees the pictures of figures and pages."""
+
+    by: Literal["vlm"]
+    model: Name = Field("vlm", description="One of retrieval.models, which sees pictures.")
+    pool: Annotated[int, Field(ge=1, le=MOST_SEEN)] = Field(
+        8, description="Candidates that it is shown; the others keep their order behind them."
+    )
+
+
 class Scored(_Step):
     """Rerank candidates by a cross-encoder or by late interaction."""
 
@@ -235,7 +248,7 @@ class Pages(_Step):
     )
 
 
-Reranker = Annotated[Nearness | Judged | Scored | Pages, Field(discriminator="by")]
+Reranker = Annotated[Nearness | Judged | Seen | Scored | Pages, Field(discriminator="by")]
 
 
 class Select(_Part):

@@ -5,6 +5,7 @@ one machine a text has the same vector whatever the batch size, order and thread
 """
 
 import importlib.util
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ SETTINGS_VERSION = "1"
 """Raise it with any change here or in ``sentence_embedder.py`` that may change a vector."""
 
 BUCKET_TOKENS = 32
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 Tokens = NDArray[np.int64]
 Forward = Callable[[Tokens, Tokens], Vector]
@@ -93,7 +96,7 @@ def open_sentence_transformer(named: ModelName, *, batch: int) -> SentenceEmbedd
     """Load a sentence-transformers model from a folder, the hub or its local cache.
 
     Raises:
-        UserError: There is no such model, or it has no ``tokenizer.json``.
+        UserError: There is no such model, it has no ``tokenizer.json``, or it needs code that isn't allowed.
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
     card = sentence_transformer_card(named)
@@ -104,7 +107,24 @@ def open_sentence_transformer(named: ModelName, *, batch: int) -> SentenceEmbedd
 
     local, device = Path(named.name).is_dir(), best_device()
     revision = None if local else named.revision
-    model = SentenceTransformer(named.name, revision=revision, device=device, local_files_only=local).eval()
+    code = {} if named.setting("code_revision") is None else {"code_revision": named.setting("code_revision")}
+    try:
+        model = SentenceTransformer(
+            named.name,
+            revision=revision,
+            device=device,
+            local_files_only=local,
+            trust_remote_code=_trusts(named),
+            model_kwargs=dict(code),
+            config_kwargs=dict(code),
+        ).eval()
+    except ValueError as error:
+        if _trusts(named) or "trust_remote_code" not in str(error):
+            raise
+        raise UserError(
+            f"{named.option}: {named.name} comes with code of its own; read it, and set trust_remote_code: true beside the "
+            f"model's revision, or name another model"
+        ) from error
 
     def forward(ids: Tokens, mask: Tokens) -> Vector:
         with short_of_memory(named.name), torch.inference_mode():
@@ -129,9 +149,11 @@ def sentence_transformer_card(named: ModelName) -> ModelCard:
     """Return a model's card from its configuration.
 
     Raises:
-        UserError: There is no such model, or its dimension is unknown.
+        UserError: There is no such model, its dimension is unknown, or its code isn't pinned.
         TransientError: The hub can't be reached and the files are not in its local cache.
     """
+    if _trusts(named):
+        _check_code_is_pinned(named)
     dimension: int | None = None
     for module in model_json(named, "modules.json"):
         if module["path"] and module["type"].rsplit(".", 1)[-1] in {"Pooling", "Dense"}:
@@ -143,3 +165,26 @@ def sentence_transformer_card(named: ModelName) -> ModelCard:
             f"{named.option}: {named.name} does not say how long its vectors are; use a sentence-transformers model"
         )
     return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION)
+
+
+def _trusts(named: ModelName) -> bool:
+    return bool(named.setting("trust_remote_code"))
+
+
+def _check_code_is_pinned(named: ModelName) -> None:
+    """Raise ``UserError`` where the code that comes with a model may change."""
+    section = named.option.removesuffix(".text")
+    if not Path(named.name).is_dir() and not _COMMIT.fullmatch(named.revision or ""):
+        raise UserError(
+            f"{section}.trust_remote_code: revision {named.revision!r} of {named.name} may come to mean other code; write its "
+            f"commit, 40 hexadecimal digits"
+        )
+    modules = model_json(named, "modules.json")
+    first = modules[0]["path"]
+    classes = model_json(named, f"{first}/config.json" if first else "config.json").get("auto_map", {})
+    elsewhere = "--" in f"{classes} {[module['type'] for module in modules]}"
+    if elsewhere and not _COMMIT.fullmatch(str(named.setting("code_revision") or "")):
+        raise UserError(
+            f"{section}.trust_remote_code: code of {named.name} lies in another repository; write that one's commit, 40 "
+            f"hexadecimal digits, as code_revision"
+        )

@@ -23,6 +23,7 @@ from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.parse import TagOptions
 from schemas.errors import NotFoundError
 from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
+from schemas.ids import figure_file
 from schemas.models import Embeds
 from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import GroupBy, Preset, Query
@@ -242,7 +243,12 @@ class OpenVersion:
             k=k,
             filters=filters,
             ranking=self.settings().ranking,
-            resources=Resources(models or self.models(), self._contents, self.has_pages),
+            resources=Resources(
+                models or self.models(),
+                self._contents,
+                self.has_pages,
+                lambda figure_id: self.workspace.store.get(figure_file(figure_id)),
+            ),
             trace=trace,
         )
 

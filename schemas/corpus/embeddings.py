@@ -46,10 +46,22 @@ class PromptOptions(PoolOptions):
         None, description="A server that runs the model, as it is called there; default: it runs here."
     )
 
+    trust_remote_code: bool = Field(
+        False,
+        description="Run code that comes with the model, such as gte-large-en-v1.5's. On the hub, revision must be a commit.",
+    )
+    code_revision: Revision | None = Field(
+        None, description="The commit of that code where it lies in another repository than the model."
+    )
+
     @model_validator(mode="after")
     def _named(self) -> Self:
         if self.endpoint is not None and self.revision is None:
             raise ValueError("a model behind an endpoint needs a revision: name the one that the server runs")
+        if self.trust_remote_code and (self.revision is None or self.endpoint is not None):
+            raise ValueError("trust_remote_code runs code of a model that runs here, and needs its revision")
+        if self.code_revision is not None and not self.trust_remote_code:
+            raise ValueError("code_revision is of code that trust_remote_code allows: set both, or neither")
         return self
 
     def named(self, name: str, option: str) -> ModelName:
@@ -61,7 +73,12 @@ class PromptOptions(PoolOptions):
         return ModelName(
             name,
             self.revision,
-            settings(document_prompt=self.document_prompt, **dimension),
+            settings(
+                document_prompt=self.document_prompt,
+                trust_remote_code=float(self.trust_remote_code) or None,
+                code_revision=self.code_revision,
+                **dimension,
+            ),
             option,
             settings(query_prompt=self.query_prompt, **endpoint),
         )

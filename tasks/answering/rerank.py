@@ -5,8 +5,9 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from schemas.generation import Message
 from schemas.ports import Vector
-from schemas.retrieval import Judged, Nearness, Pages, Reranker, Scored
+from schemas.retrieval import Judged, Nearness, Pages, Reranker, Scored, Seen
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.page_scores import PageRow, judge_pages
@@ -29,6 +30,8 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
                 return record.keep(reordered(ranked, {name: cosine(question, one) for name, one in vectors.items()}))
             case Judged(model=model):
                 return record.keep(judged(search, model, query, ranked, _passages(search, pool), record))
+            case Seen(model=model):
+                return record.keep(seen(search, model, query, ranked, pool, record))
             case Scored():
                 passages = _passages(search, pool)
                 scorer = search.scorer(step.model or step.by)
@@ -50,7 +53,29 @@ def judged(
     names = [name for name, _ in ranked if name in shown]
     candidates = "\n\n".join(f"[{number}] {shortened(shown[name])}" for number, name in enumerate(names, 1))
     prompt = filled("rerank", question=query.words, candidates=candidates)
-    order = numbers_in(reply(search.writer(model), prompt, record), len(names))
+    return _ordered(ranked, names, reply(search.writer(model), prompt, record), record)
+
+
+def seen(
+    search: Search, model: str, query: EmbeddedQuery, ranked: Ranked, pool: Sequence[str], record: StepRecord
+) -> Ranked:
+    """Return candidates as ``judged`` does, by a model that also sees the pictures of those in ``pool``."""
+    writer, rows = search.writer(model), search.rows(pool)
+    names, lines, pictures = list(rows), list[str](), list[bytes]()
+    for number, row in enumerate(rows.values(), 1):
+        shown = ""
+        if row["figure_id"] is not None:
+            pictures.append(search.resources.picture(str(row["figure_id"])))
+            shown = f"(picture {len(pictures)}) "
+        lines.append(f"[{number}] {shown}{shortened(_words_of(row))}")
+    prompt = filled("rerank-pictures", question=query.words, candidates="\n\n".join(lines))
+    said = reply(writer, (Message("user", prompt, tuple(pictures)),), record)
+    return _ordered(ranked, names, said, record)
+
+
+def _ordered(ranked: Ranked, names: Sequence[str], said: str, record: StepRecord) -> Ranked:
+    """Return candidates in the order of their numbers in a reply; unchanged, with a note, if it has none."""
+    order = numbers_in(said, len(names))
     if not order:
         record.note = record.note or "the model named no candidate; they keep their order"
         return ranked

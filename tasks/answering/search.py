@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.corpus.retrieval import Ranking
-from schemas.errors import RequestError
+from schemas.errors import ContractError, RequestError
 from schemas.evidence import Filters
 from schemas.ports import PassageScorer, SearchIndex, Writer
 from tasks.answering.embedded_query import EmbeddedQuery
@@ -33,17 +33,22 @@ SHOWN_CHARS = 600
 """Maximum characters of a text shown to a model or searched for as evidence: some 150 tokens."""
 
 
+def _no_picture(figure_id: str) -> bytes:
+    raise ContractError(f"this search can't read pictures, such as {figure_id}")
+
+
 @dataclass(frozen=True)
 class Resources:
     """What a plan may need beside the index.
 
     ``models`` are generative models and scorers by their names in the corpus file, loaded on access; ``contents`` returns the
-    rows of documents, by document and in reading order.
+    rows of documents, by document and in reading order; ``picture`` returns a figure's encoded image.
     """
 
     models: Mapping[str, Any] = field(default_factory=dict)
     contents: Callable[[Sequence[str]], Iterable[ContentsRow]] = lambda _documents: ()
     has_pages: bool = False
+    picture: Callable[[str], bytes] = _no_picture
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ def test_a_price_grows_with_what_is_asked() -> None:
     assert admission.price(plan, hits=100, sentences=True) > 5_000
     assert admission.price(plan, filters=Filters(phrases=["oil"], sources=["*"])) > cheap
     assert admission.price(changed(plan, {"rerank": [LATE] * 5})) > 50_000
+    seen, read = (admission.price(changed(plan, {"rerank": [{"by": kind}]})) for kind in ("vlm", "llm"))
+    assert seen == read, "both are one call"
     assert all(admission.price(preset, hits=10) < admission.MOST_PRICE for preset in packaged().values())
 
 

@@ -511,6 +511,22 @@ class SearchPreset(TypedDict):
     """
 
 
+class Seen(TypedDict):
+    """
+    Have a vision-language model order the best candidates; it sees the pictures of figures and pages.
+    """
+
+    by: Literal["vlm"]
+    model: NotRequired[str]
+    """
+    One of retrieval.models, which sees pictures.
+    """
+    pool: NotRequired[int]
+    """
+    Candidates that it is shown; the others keep their order behind them.
+    """
+
+
 class Select(TypedDict):
     """
     Which of the ranked rows are returned.
@@ -1708,7 +1724,7 @@ class ChangedSteps(TypedDict):
     documents: NotRequired[ChangedDocumentStep | None]
     retrieve: NotRequired[list[Words | Vectors | Sections | Places] | None]
     fuse: NotRequired[Fuse | None]
-    rerank: NotRequired[list[Nearness | Judged | Scored | Pages] | None]
+    rerank: NotRequired[list[Nearness | Judged | Seen | Scored | Pages] | None]
     select: NotRequired[Select | None]
 
 
@@ -1841,7 +1857,7 @@ class Steps(TypedDict):
     The retrievers.
     """
     fuse: NotRequired[Fuse]
-    rerank: NotRequired[list[Nearness | Judged | Scored | Pages]]
+    rerank: NotRequired[list[Nearness | Judged | Seen | Scored | Pages]]
     """
     Rerankers, one after another.
     """

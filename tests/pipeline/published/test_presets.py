@@ -1,5 +1,6 @@
 """The ways to search of the papers, over one published version: each does what its paper asks for."""
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
@@ -157,6 +159,36 @@ def test_a_model_that_orders_orders_and_the_others_stand_behind(corpus: Publishe
     assert found.trace[-1].input_tokens > 0
 
 
+def test_a_model_that_sees_orders_by_the_pictures_of_the_candidates(corpus: PublishedCorpus, llm: EndpointServer) -> None:
+    plain = corpus.search(Query(QUESTION, preset="bt-clip-separate")).hits
+    llm.replies = lambda _call: "4, 1"
+    steps: dict[str, Any] = {"rerank": [{"by": "vlm", "pool": 4}]}
+    found = corpus.search(Query(QUESTION, preset="bt-clip-separate", steps=steps, trace=True))
+    assert [hit.evidence_id for hit in found.hits] == [plain[place].evidence_id for place in (3, 0, 1, 2)]
+    (call,) = llm.calls
+    shown = [corpus.files.figure(str(hit.figure_id))[0] for hit in plain if hit.figure_id]
+    assert len(shown) == 2, "texts have no picture"
+    assert len(call.pictures) == 2
+    for sent, stored in zip(call.pictures, shown, strict=True):
+        assert _greys(sent) == pytest.approx(_greys(stored), abs=12)
+    assert _greys(shown[0]) != pytest.approx(_greys(shown[1]), abs=12)
+    lines = [line for line in call.prompt.splitlines() if line.startswith("[")]
+    assert ["(picture 1)" in line for line in lines] == [False, False, True, False]
+    assert ["(picture 2)" in line for line in lines] == [False, False, False, True]
+    assert QUESTION in call.prompt
+    llm.replies = lambda _call: status(400, "this model takes no pictures")
+    kept = corpus.search(Query(QUESTION, preset="bt-clip-separate", steps=steps, trace=True))
+    assert [hit.evidence_id for hit in kept.hits] == [hit.evidence_id for hit in plain]
+    assert kept.trace
+    assert "this model takes no pictures" in kept.trace[-1].note
+
+
+def _greys(picture: bytes) -> list[int]:
+    """Return a picture's greys on a coarse grid."""
+    with Image.open(io.BytesIO(picture)) as image:
+        return [*image.convert("L").resize((8, 8)).tobytes()]
+
+
 @pytest.mark.parametrize(
     "step", [{"by": "late"}, {"by": "late", "model": "colbert"}, {"by": "cross_encoder", "model": "reranker"}]
 )
@@ -172,6 +204,7 @@ def test_a_scorer_gives_a_permutation_of_its_pool(corpus: PublishedCorpus, step:
     [
         ({"rewrite": {"model": "reranker"}}, "reranker is of another kind .* name one of kind llm or vlm"),
         ({"rerank": [{"by": "llm", "model": "colbert"}]}, "colbert is of another kind .* name one of kind llm or vlm"),
+        ({"rerank": [{"by": "vlm", "model": "reranker"}]}, "reranker is of another kind .* name one of kind llm or vlm"),
         ({"rerank": [{"by": "late", "model": "llm"}]}, "llm is of another kind .* name one of kind cross_encoder or late"),
     ],
 )

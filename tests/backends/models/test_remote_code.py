@@ -1,0 +1,120 @@
+"""Models that come with Python code: it runs where the corpus file allows it, at a commit that can't change."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends.models.registry import TEXT_EMBEDDERS
+from pipeline.corpus.workspace import open_workspace
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.errors import UserError
+from schemas.models import TextModel
+from tests.pipeline.conftest import write_corpus
+from tests.tiny_models import write_bert
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+CODE = """from pathlib import Path
+
+from transformers import BertConfig, BertModel
+
+
+class OwnConfig(BertConfig):
+    model_type = "own"
+
+
+class OwnModel(BertModel):
+    config_class = OwnConfig
+
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        Path({ran!r}).touch()
+"""
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Path:
+    """A file that the model's code makes when it runs."""
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, ran: Path) -> Path:
+    """A sentence-transformers model whose encoder is code of its own."""
+    made = write_bert(tmp_path / "own")
+    config = json.loads((made / "config.json").read_text())
+    classes = {"AutoConfig": "own_code.OwnConfig", "AutoModel": "own_code.OwnModel"}
+    config |= {"model_type": "own", "architectures": ["OwnModel"], "auto_map": classes}
+    (made / "config.json").write_text(json.dumps(config))
+    (made / "own_code.py").write_text(CODE.format(ran=str(ran)))
+    modules = [("0", "", "Transformer"), ("1", "1_Pooling", "Pooling")]
+    types = "sentence_transformers.models"
+    listed = [
+        {"idx": place, "name": name, "path": path, "type": f"{types}.{kind}"}
+        for place, (name, path, kind) in enumerate(modules)
+    ]
+    (made / "modules.json").write_text(json.dumps(listed))
+    (made / "1_Pooling").mkdir()
+    pooling = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}
+    (made / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return made
+
+
+def _model(name: object, **given: Any) -> TextModel:
+    options = EmbeddingOptions.model_validate({"text": str(name), "revision": "1", **given})
+    return TEXT_EMBEDDERS.find(options.text_model)
+
+
+@pytest.mark.slow  # importing sentence-transformers takes half a minute
+def test_code_of_a_model_runs_where_it_is_trusted_and_nowhere_else(folder: Path, ran: Path) -> None:
+    with pytest.raises(UserError, match=r"^embeddings\.text: .* comes with code of its own; .* trust_remote_code: true"):
+        _model(folder).load(2)
+    assert not ran.exists()
+    embedder = _model(folder, trust_remote_code=True).load(2)
+    assert ran.exists()
+    assert np.linalg.norm(embedder.embed_query("a winch")) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_name_on_the_hub_needs_a_commit() -> None:
+    with pytest.raises(
+        UserError, match=r"^embeddings\.trust_remote_code: revision 'main' of acme/own may come to mean other"
+    ):
+        _model("acme/own", revision="main", trust_remote_code=True).card()
+
+
+def test_code_in_another_repository_needs_a_commit_of_its_own(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"]["AutoModel"] = "acme/code--own_code.OwnModel"
+    (folder / "config.json").write_text(json.dumps(config))
+    for wrong in ({}, {"code_revision": "main"}):
+        with pytest.raises(UserError, match=r"code of .* lies in another repository; .* as code_revision"):
+            _model(folder, trust_remote_code=True, **wrong).card()
+    assert _model(folder, trust_remote_code=True, code_revision=COMMIT).card().dimension == 32
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "line"),
+    [
+        ("{text: acme/own, trust_remote_code: true}", "trust_remote_code runs code .* needs its revision"),
+        ("{text: acme/own, revision: '1', code_revision: '2'}", "set both, or neither"),
+        ("{text: minilm, revision: '1', trust_remote_code: true}", "'minilm' is packaged .* takes no trust_remote_code"),
+        (
+            "{text: a/b, revision: '1', trust_remote_code: true, endpoint: {url: 'http://h/v1', dimension: 8}}",
+            "trust_remote_code runs code of a model that runs here",
+        ),
+    ],
+)
+def test_a_corpus_file_that_trusts_without_a_revision_is_refused(tmp_path: Path, embeddings: str, line: str) -> None:
+    with pytest.raises(UserError, match=line) as raised:
+        open_workspace(str(write_corpus(tmp_path, f"embeddings: {embeddings}\n")))
+    assert "\n" not in raised.value.message
+
+
+def test_what_is_trusted_is_part_of_the_key_of_vectors() -> None:
+    plain, trusted = (
+        EmbeddingOptions(text="acme/own", revision=COMMIT, trust_remote_code=trust).text_model for trust in (False, True)
+    )
+    assert plain.settings == ()
+    assert trusted.settings == (("trust_remote_code", 1.0),)

@@ -47,7 +47,7 @@ def main() -> None:
             systems, outcomes, lacking = _counts(folder, name)
             rows += [
                 Row(f"{name}: systems that ran", "systems", systems, systems + lacking, "all systems"),
-                Row(f"{name}: memory of {outcomes} outcomes", "MiB", first[name][1], first["presets"][1], "presets"),
+                Row(f"{name}: memory of {outcomes} outcomes", "MiB", first[name][1], first["article"][1], "article"),
             ]
         show("Experiments, 68 questions over the example corpus, scripted model", rows)
 

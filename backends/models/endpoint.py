@@ -68,6 +68,11 @@ class Endpoint:
         self._concurrency = captioner.endpoint.concurrency
         self._calls = _Calls(where, captioner, captioner.endpoint, clock, self.usage, self.faults)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether no more requests are sent."""
+        return self._calls.has_ended
+
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
         """Yield the outcome of each request as it comes.
 

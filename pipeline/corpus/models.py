@@ -161,7 +161,7 @@ def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool], r
                 _LOCAL[known] = language_model(where, options).load(1), threading.Lock()
         return Metered(wrapped(_LOCAL[known][0], options), options.price, _LOCAL[known][1], stopped)
     held: dict[str, LanguageModel] = _OF_THIS_THREAD.__dict__.setdefault("models", {})
-    if known not in held:
+    if known not in held or getattr(held[known], "has_ended", False):  # one that gave up never asks again
         held[known] = language_model(where, options).load(1)
     return Metered(wrapped(held[known], options), options.price, nullcontext(), stopped)
 

@@ -1,11 +1,14 @@
 """Scheduled refreshes as operators see them: on a real Airflow, with its UI in a real browser."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.experiments.changes import stored_name
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.audit import read_events
 from pipeline.records.lease import LEASE
@@ -32,7 +35,9 @@ def workspace(tmp_path: Path) -> Workspace:
     """A corpus of two manuals that is refreshed once it is unpaused."""
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
-    return open_workspace(str(write_corpus(tmp_path, 'schedule: "@once"\n')))
+    question = {"id": "1", "question": "Which screws hold the steel winch?", "doc": "winch.pdf", "pages": [1]}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(question))
+    return open_workspace(str(write_corpus(tmp_path, 'schedule: "@once"\nquestions: ../questions.jsonl\n')))
 
 
 @pytest.fixture
@@ -64,9 +69,28 @@ def _asks(airflow: Airflow, run: str) -> str:
     """
     asking = f"{run}/taskInstances/approve"
     wait_for(lambda: airflow.call(asking)["state"] == "awaiting_input", within_s=RUN_WITHIN_S)
-    noticed = f"TaskInstance Finished: dag_id=refresh_manuals, task_id=approve, run_id={run.rpartition('/')[2]},"
+    of = f"dag_id=refresh_manuals, task_id=approve, run_id={run.rpartition('/')[2]}, map_index=-1"
+    noticed = f"TaskInstance Finished: {of}, ti_id={airflow.call(asking)['id']}"  # of this try
     wait_for(lambda: noticed in airflow.log())
     return f"{asking}/-1/hitlDetails"
+
+
+def _reject(airflow: Airflow, run: str) -> None:
+    airflow.call(_asks(airflow, run), {"chosen_options": ["Reject"], "params_input": {"reason": ""}}, "PATCH")
+    assert airflow.ended(run) == "failed"
+
+
+def _a_lost_source_is_named_and_tried_again(airflow: Airflow, folder: Path) -> None:
+    (folder / "pdfs").rename(folder / "away")
+    run = _run(airflow)
+    wait_for(lambda: airflow.call(f"{run}/taskInstances/plan")["state"] == "up_for_retry", within_s=RUN_WITHIN_S)
+    with Browser(folder / "reader") as browser:
+        airflow.log_in(browser, "ada")
+        browser.open(f"{airflow.address}/{DAG}/runs/{quote(run.rpartition('/')[2])}/plugin/inset_run")
+        told = f"{FRAME}.querySelector('[data-outcome=running] [data-reason]').textContent"
+        assert "pdfs" in browser.until(f"{told}.startsWith('plan is tried again soon: ') && {told}")
+    (folder / "away").rename(folder / "pdfs")
+    _succeeds(airflow, run)
 
 
 def test_schedule_refusal_approval_and_rollback_by_the_button(
@@ -77,12 +101,23 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
     _succeeds(airflow, f"{DAG}/dagRuns/{scheduled['dag_run_id']}")
     first = _live(workspace)
     assert first is not None
+    evaluations = "dags/inset_evaluate/dagRuns"
+    (evaluation,) = wait_for(lambda: airflow.call(evaluations)["dag_runs"])
+    assert evaluation["run_type"] == "asset_triggered"
+    _succeeds(airflow, f"{evaluations}/{evaluation['dag_run_id']}")
+    assert workspace.store.exists(stored_name(first, "presets", "report.html"))
+
+    _a_lost_source_is_named_and_tried_again(airflow, tmp_path)
 
     (tmp_path / "pdfs" / "page.pdf").write_text("<html>moved</html>")
     run = _run(airflow)
+    _reject(airflow, run)
+    again = {"dag_run_id": run.rpartition("/")[2], "task_ids": ["approve"], "include_downstream": True, "dry_run": False}
+    airflow.call(f"{DAG}/clearTaskInstances", again | {"only_failed": False})
     question = airflow.call(_asks(airflow, run))
     assert "a gate refuses it" in question["subject"].lower()
     assert "quarantine ceiling" in question["body"]
+    assert question["response_received"] is False, "a further try asks again"
     lease = Lease.model_validate_json((workspace.store.read_mutable(LEASE) or (b"",))[0])
     assert lease.run_id == "", "nobody else waits for the person"
     assert _live(workspace) == first
@@ -101,9 +136,7 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
 
     (tmp_path / "pdfs" / "more.pdf").write_text("<html>moved</html>")
     run = _run(airflow)
-    answer = {"chosen_options": ["Reject"], "params_input": {"reason": ""}}
-    airflow.call(_asks(airflow, run), answer, "PATCH")
-    assert airflow.ended(run) == "failed"
+    _reject(airflow, run)
     airflow.call(f"{run}/taskInstances/publish", {"new_state": "success"}, "PATCH")
     wait_for(lambda: airflow.call(f"{run}/taskInstances/confirm")["state"] == "failed")
     assert airflow.ended(run) == "failed", "marked as success, but not live"

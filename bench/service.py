@@ -167,12 +167,17 @@ async def _bombers(
 
 async def _watch(process: psutil.Process, until: float, peaks: list[float]) -> None:
     while time.monotonic() < until:
-        held = 0
-        for each in [process, *process.children(recursive=True)]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                held += each.memory_full_info().pss
-        peaks.append(held / 2**20)
+        peaks.append(held_mib(process))
         await asyncio.sleep(0.5)
+
+
+def held_mib(process: psutil.Process) -> float:
+    """Return the memory of a process and its children; pages that several share count once."""
+    held = 0
+    for each in [process, *process.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            held += each.memory_full_info().pss
+    return held / 2**20
 
 
 def transparency_bomb(depth: int = 6, calls: int = 4) -> bytes:

@@ -71,8 +71,10 @@ class Drawn:
 
 
 _Document = tuple[str, str]
-_Attempt = tuple[str, str, int, int, str | None]
-"""Store, name, page, dpi and digest, without boxes: they don't affect whether a page can be drawn."""
+_Page = tuple[str, str, int, str | None]
+"""Store, name, page and digest."""
+_Attempt = tuple[_Page, int]
+"""A page and dpi, without boxes: they don't affect whether a page can be drawn."""
 
 
 def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tuple[Drawing, bytes | InsetError]]:
@@ -104,7 +106,8 @@ class PageDrawer:
     """Draws pages for concurrent callers within fixed limits.
 
     A few pages are drawn at once, and a bounded number waits; callers of the same page share a drawing, which is cancelled when
-    all of them are gone. Failures are cached, so that an expensive page is tried once.
+    all of them are gone. Failures are cached, so that an expensive page is tried once; what is beyond a limit at one resolution
+    is so at higher ones.
     """
 
     def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE) -> None:
@@ -116,6 +119,7 @@ class PageDrawer:
         self._pictures: OrderedDict[Drawing, bytes] = OrderedDict()
         self._pictures_bytes = 0
         self._failures: OrderedDict[_Attempt, tuple[float, BadInputError | NotFoundError]] = OrderedDict()
+        self._too_expensive: OrderedDict[_Page, _Attempt] = OrderedDict()
         self._cost: OrderedDict[_Document, float] = OrderedDict()
         self._over_limit: OrderedDict[_Document, None] = OrderedDict()
         self._thread: threading.Thread | None = None
@@ -160,9 +164,14 @@ class PageDrawer:
         if drawing in self._pictures:
             self._pictures.move_to_end(drawing)
             return self._pictures[drawing]
-        until, failure = self._failures.get(_attempt(drawing), (0.0, None))
-        # A copy, since each raise adds to an exception's traceback.
-        return copy.copy(failure) if failure is not None and time.monotonic() < until else None
+        attempts, least = [_attempt(drawing)], self._too_expensive.get(_page(drawing))
+        if least is not None and least[1] <= drawing.dpi:
+            attempts.append(least)
+        for attempt in attempts:
+            until, failure = self._failures.get(attempt, (0.0, None))
+            if failure is not None and time.monotonic() < until:
+                return copy.copy(failure)  # each raise adds to an exception's traceback
+        return None
 
     def _job(self, drawing: Drawing) -> _Job:
         job = self._running.get(drawing) or self._waiting.get(drawing)
@@ -255,11 +264,16 @@ class PageDrawer:
             if isinstance(last, Refused) and last.code in {FailureCode.TIME_LIMIT, FailureCode.MEMORY_LIMIT}:
                 self._over_limit[job.document] = None
                 _bound(self._over_limit)
+                self._too_expensive[_page(job.drawing)] = _attempt(job.drawing)
+                _bound(self._too_expensive)
             if isinstance(made, bytes):
                 self._keep(job.drawing, made)
             elif isinstance(made, BadInputError | NotFoundError):
                 self._failures[_attempt(job.drawing)] = (time.monotonic() + FAILURE_S, made)
                 _bound(self._failures)
+                for other in list(self._waiting.values()):
+                    if self._cached(other.drawing) is not None:
+                        waiters += self._waiting.pop(other.drawing).waiters
         for waiter in waiters:
             if waiter.set_running_or_notify_cancel():
                 if isinstance(made, bytes):
@@ -287,7 +301,11 @@ def _bound(remembered: "OrderedDict[Any, Any]") -> None:
 
 
 def _attempt(drawing: Drawing) -> _Attempt:
-    return drawing.store_address, drawing.name, drawing.page, drawing.dpi, drawing.digest
+    return _page(drawing), drawing.dpi
+
+
+def _page(drawing: Drawing) -> _Page:
+    return drawing.store_address, drawing.name, drawing.page, drawing.digest
 
 
 def _outcome(drawing: Drawing, last: Done[Drawn] | Refused | ChildError, limits: ParseOptions) -> bytes | InsetError:

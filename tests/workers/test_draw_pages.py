@@ -75,6 +75,18 @@ def test_a_page_that_takes_too_long_does_so_once_for_all_who_ask(drawer: Made, s
     assert isinstance(boxed.exception(), BadInputError)
 
 
+def test_a_page_that_takes_too_long_does_so_once_for_higher_resolutions(drawer: Made, store: Path) -> None:
+    made = drawer(HASTY)
+    waiting = [made.draw(_page(store, "bomb.pdf", dpi=dpi)) for dpi in range(50, 60)]
+    assert isinstance(waiting[0].exception(), BadInputError)
+    made.limits = PATIENT  # from here on an attempt would never end
+    assert all(isinstance(future.exception(timeout=60), BadInputError) for future in waiting)
+    later = made.draw(_page(store, "bomb.pdf", dpi=200))
+    assert later.done()
+    assert isinstance(later.exception(), BadInputError)
+    assert not made.draw(_page(store, "bomb.pdf", dpi=36)).done(), "a lower one may take less"
+
+
 def test_a_failure_is_forgotten_after_a_while(drawer: Made, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draw_pages, "FAILURE_S", 0.0)
     made = drawer()
@@ -97,7 +109,7 @@ def test_documents_that_break_a_limit_share_a_child_and_come_last(drawer: Made, 
     for name in ("bomb.pdf", "bomb2.pdf"):
         assert isinstance(made.draw(_page(store, name)).exception(), BadInputError)
     made.limits = PATIENT
-    endless = [made.draw(_page(store, name, dpi=dpi)) for dpi in range(60, 70) for name in ("bomb.pdf", "bomb2.pdf")]
+    endless = [made.draw(_page(store, name, dpi=dpi)) for dpi in range(36, 46) for name in ("bomb.pdf", "bomb2.pdf")]
     for page in (1, 2):
         assert made.draw(_page(store, "good.pdf", page)).result().startswith(b"\x89PNG")
     assert not any(future.done() for future in endless)

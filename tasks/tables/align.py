@@ -43,6 +43,12 @@ SECTION_SIDE_EM = 2.0
 """Maximum distance of the left sides of two sections, and of the right sides."""
 FEWEST_COMMON_COLUMNS = 2
 """Minimum columns that two sections have in common."""
+HEAD_GAP_EM = 1.0
+"""Maximum gap between a wrapped header and the first row, in ems."""
+HEAD_LINE_EM = 0.3
+"""Maximum gap between two lines of a wrapped header, in ems: that of lines in a paragraph."""
+HEAD_STEP_SHARE = 0.95
+"""Maximum distance of a wrapped header's lines, relative to that of the table's rows; lines as far apart are rows."""
 GUTTER_EM = 0.3
 """Minimum width of a gutter between columns."""
 CROSSED_SHARE = 0.15
@@ -72,7 +78,7 @@ WORDS_SHARE = 0.4
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
 _TWO_LETTERS = re.compile(r"\w\W*\w")
 _CURRENCY = re.compile(r"[$€£¥%]|[—–-]+")
-_BULLET = re.compile(r"[^\w\s]|o|\(?\w{1,2}[.)]")
+_BULLET = re.compile(r"[^\w\s]|o|\(?\w{1,2}[.)]|\([*†‡§]{1,3}\)|[*†‡§]{2,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +111,30 @@ def align(
     Returns:
         Tables of at least three rows and two columns.
     """
-    parts = _parts(_parts([_rows(lines)], _is_prose), lambda row: any(map(is_stop, row)))
-    runs = (run for part in parts for run in _joined(_runs([_row(cells) for cells in part])))
-    return [table for run in runs if (table := _table(run, right_to_left=right_to_left)) is not None]
+    rows = _rows(lines)
+    stops = _with_wrapped(rows, is_stop)
+    parts = _parts(_parts([rows], _is_prose), lambda row: not stops.isdisjoint(row))
+    runs = [run for part in parts for run in _joined(_runs([_row(cells) for cells in part]))]
+    found = [table for run in runs if (table := _table(run, [], right_to_left=right_to_left)) is not None]
+    if not found:
+        return []
+    taken = stops.union(*(table.lines for table in found))
+    free = [line for line in lines if line not in taken and not _is_prose([line])]
+    tables = (_table(run, free, right_to_left=right_to_left) for run in runs)
+    return [table for table in tables if table is not None]
+
+
+def _with_wrapped(rows: Sequence[Sequence[Line]], is_stop: Callable[[Line], bool]) -> frozenset[Line]:
+    """Return the lines that end a table, and their wrapped ends: alone on a row, in the same block."""
+    stops: set[Line] = set()
+    before: Line | None = None
+    for row in rows:
+        if before in stops and before is not None and len(row) == 1 and row[0].block == before.block:
+            stops.update(row if row[0].bbox.x0 - before.bbox.x0 <= FIRST_COLUMN_EM * row[0].size else ())
+        if any(map(is_stop, row)):
+            stops.update(row)
+        before = row[-1]
+    return frozenset(stops)
 
 
 def _rows(lines: Sequence[Line]) -> list[list[Line]]:
@@ -198,7 +225,7 @@ def _follows(one: _Row, other: _Row) -> bool:
 
 
 def _is_prose(row: Sequence[Line]) -> bool:
-    """Return whether a row is a line of running text, or the first of a list item with a separate bullet."""
+    """Return whether a row is a line of running text, or the first of a list item or note with a separate mark."""
     if len(row) > 2 or len(row[-1].text.strip()) <= PROSE_CHARACTERS:
         return False
     return len(row) == 1 or _BULLET.fullmatch(row[0].text.strip()) is not None
@@ -253,20 +280,82 @@ def _continues(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
     return len(ends & others) >= FEWEST_COMMON_COLUMNS
 
 
-def _table(run: Sequence[_Row], *, right_to_left: bool) -> Aligned | None:
+def _table(run: Sequence[_Row], free: Sequence[Line], *, right_to_left: bool) -> Aligned | None:
+    """Return the table that rows are, with a wrapped header among the ``free`` lines above it; None if they are none."""
     split = [row for row in run if row.is_split]
     if len(split) < FEWEST_ROWS or len(split) < SPLIT_ROWS_SHARE * len(run):
         return None
-    box = union(row.bbox for row in run)
-    gutters = _gutters(split, box)
+    gutters = _gutters(split, union(row.bbox for row in run))
     if not gutters or not _is_tabular(split, gutters):
         return None
+    head, run = _wrapped_head(run, free, gutters)
+    box = union(row.bbox for row in (*head, *run))
     rows = tuple(_cells(row, gutters) for row in run)
+    if head:
+        rows = (
+            tuple(" ".join(filter(None, texts)) for texts in zip(*(_cells(row, gutters) for row in head), strict=True)),
+            *rows,
+        )
     if right_to_left:
         rows = tuple(row[::-1] for row in rows)
     page = run[0].cells[0].page
     table = TableRegion(page, box.rounded(), rows, FoundBy.ALIGNED)
-    return Aligned(table, frozenset(cell for row in run for cell in row.cells))
+    return Aligned(table, frozenset(cell for row in (*head, *run) for cell in row.cells))
+
+
+def _wrapped_head(run: Sequence[_Row], free: Sequence[Line], gutters: Sequence[float]) -> tuple[list[_Row], Sequence[_Row]]:
+    """Return the lines of a wrapped header above a table's first row, level by level, and the rows below it.
+
+    A PDF may hold a header cell by cell, not line by line, so that its lines are no rows. They are a header if each is above
+    one column only, they are above two columns or more, and closer together than the rows of the table.
+    """
+    first = next(number for number, row in enumerate(run) if row.is_split)
+    body = run[first:]
+    size = body[0].size
+    columns = _extents(body, gutters)
+    above = [cell for row in run[:first] for cell in row.cells] + [
+        line for line in free if line.bbox.y1 <= body[0].bbox.y0 + ROW_OVERLAP_EM * size
+    ]
+    levels: list[_Row] = []
+    top = body[0].bbox.y0
+    for cells in reversed(_levels(above)):
+        row = _row(cells)
+        spacing = HEAD_LINE_EM if levels else HEAD_GAP_EM
+        if not top - row.bbox.y1 <= spacing * size or any(_columns_under(cell.bbox, columns) != 1 for cell in cells):
+            break
+        levels.insert(0, row)
+        top = row.bbox.y0
+    covered = {_column_of(cell.bbox, gutters) for row in levels for cell in row.cells}
+    held = {cell for row in levels for cell in row.cells}
+    if len(levels) < 2 or len(covered) < 2 or any(cell not in held for row in run[:first] for cell in row.cells):
+        return [], run
+    steps = [under.bbox.y0 - over.bbox.y0 for over, under in pairwise(body)]
+    lines = [under.bbox.y0 - over.bbox.y0 for over, under in pairwise(levels)]
+    return (levels, body) if max(lines) < HEAD_STEP_SHARE * median(steps) else ([], run)
+
+
+def _levels(lines: Sequence[Line]) -> list[list[Line]]:
+    """Return lines by the row they stand on, from the top, each from left to right."""
+    levels: list[list[Line]] = []
+    for line in sorted(lines, key=lambda line: line.bbox.y0 + line.bbox.y1):
+        if levels and is_level(levels[-1][0].bbox, line.bbox):
+            levels[-1].append(line)
+        else:
+            levels.append([line])
+    return [sorted(level, key=_left) for level in levels]
+
+
+def _extents(rows: Sequence[_Row], gutters: Sequence[float]) -> list[BBox]:
+    """Return the box of each column's cells."""
+    columns: dict[int, list[BBox]] = {}
+    for row in rows:
+        for cell in row.cells if row.is_split else ():
+            columns.setdefault(_column_of(cell.bbox, gutters), []).append(cell.bbox)
+    return [union(boxes) for _, boxes in sorted(columns.items())]
+
+
+def _columns_under(box: BBox, columns: Sequence[BBox]) -> int:
+    return sum(gap(box.x0, box.x1, column.x0, column.x1) < 0 for column in columns)
 
 
 def _gutters(rows: Sequence[_Row], box: BBox) -> list[float]:

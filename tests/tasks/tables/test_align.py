@@ -128,3 +128,49 @@ def test_tables_of_the_same_years_each_have_the_header_over_them() -> None:
         )
     ]
     assert [rows[:2] for rows in _rows(lines)] == [(("", "Year Ended December 31,", ""), years)] * 2
+
+
+VALUES = [("Diesel", "79 935", "55"), ("Petrol", "2 961", "73"), ("Gas", "51 955", "52")]
+
+
+def _over(top: float) -> list[Line]:
+    """Set a header of two lines over two columns, cell by cell, its last line ending at ``top``."""
+    return [
+        _line(168, top - 22, "Number of", block=1),
+        _line(168, top - 11, "cars (*)", block=1),
+        _line(258, top - 22, "Share", block=2),
+        _line(262, top - 11, "(%)", block=3),
+    ]
+
+
+def test_a_wrapped_header_that_the_page_holds_cell_by_cell_is_one_row() -> None:
+    lines = [*_over(98), *_grid(VALUES, (72, 180, 260))]
+    (found,) = align(lines)
+    assert found.table.rows == (("", "Number of cars (*)", "Share (%)"), *VALUES)
+    assert found.lines == frozenset(lines)
+    assert found.table.bbox.y0 == 76
+
+
+def test_lines_above_a_table_that_are_no_wrapped_header_stay_outside() -> None:
+    body = _grid(VALUES, (72, 180, 260))
+    far = _over(80)
+    across = [*_over(98)[:3], _line(100, 87, "cars and lorries of the year (%)", block=3)]
+    for above in (far, across):
+        assert [found.lines for found in align([*above, *body])] == [frozenset(body)]
+
+
+def test_the_wrapped_end_of_a_caption_is_no_header() -> None:
+    label, caption = _line(72, 72, "Table 9:", block=7), _line(130, 72, "Cars, and the drivers of", block=7)
+    end = _line(130, 86, "lorries)", block=7)
+    lines = _grid(FIGURES, (72, 130, 260))
+    assert _rows([label, caption, end, *lines], [label]) == [tuple(FIGURES)]
+    (first, *_), *_ = _rows([label, caption, end._replace(block=8), *lines], [label])
+    assert first == ("", "lorries)", "")
+
+
+def test_a_note_with_its_mark_under_a_table_is_no_row_of_it() -> None:
+    note = [
+        _line(72, 142, "(*)", block=8),
+        _line(100, 142, "Counted once a year, in the place where they are at home " * 2),
+    ]
+    assert _rows([*_grid(VALUES, (72, 180, 260)), *note]) == [tuple(VALUES)]

@@ -106,17 +106,25 @@ class Admission:
         """Requests that wait for capacity."""
         return len(self._waiting)
 
-    def price_of_search(self, corpus: PublishedCorpus, query: Query) -> float:
-        """Return the price of a search.
+    def price_of_search(self, corpus: PublishedCorpus, query: Query, before: float = 0.0) -> float:
+        """Return the price of a search; ``before`` is that of the searches before it in one request.
 
         Raises:
-            HTTPException: 422, it is too high, and higher than that of the preset as the operator has it.
+            HTTPException: 422, it is too high, and higher than that of the preset as the operator has it; or too high with those
+                before it.
             RequestError: There is no such preset.
         """
         plan, own = corpus.plan(query), corpus.plan(replace(query, steps={}))
         hits, sentences = query.k or plan.select.k or DEFAULT_K, bool(query.highlight and query.text)
         asked = price(plan, hits=hits, filters=query.filters, sentences=sentences)
-        return self._checked(asked, price(own, hits=DEFAULT_K))
+        self._checked(asked, price(own, hits=DEFAULT_K))
+        if before and before + asked > self._most:
+            raise HTTPException(
+                422,
+                f"the searches of this request are too expensive together: about {(before + asked) / 1000:.0f} s of one core, of "
+                f"{self._most / 1000:g} at most; send this one in another request",
+            )
+        return asked
 
     def price_of_answer(self, corpus: PublishedCorpus, query: AnswerQuery) -> float:
         """Return the price of an answer; errors as for ``price_of_search``."""

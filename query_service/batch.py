@@ -1,11 +1,12 @@
 """Many searches in one request."""
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from pipeline.published.corpus import PublishedCorpus
 from query_service.access import within
 from query_service.errors import Problem, problem_of
 from query_service.requests import QuestionRoute, SearchRequest
@@ -49,13 +50,18 @@ class SearchesReply(BaseModel):
 
 @router.post("/searches", response_model=SearchesReply)
 async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> Response:
-    """Many searches at once, each with its own price, deadline, and result or problem."""
+    """Many searches at once, each with its own deadline, and result or problem; together they cost what one may cost."""
     results: list[SearchReply] = []
     version: str | None = None
+    spent = 0.0
     for each in body.searches:
         asked = each.model_copy(update={"version": each.version or version})
         try:
-            found = await _search(request, corpus, asked)
+            query = await run_in_threadpool(within, request, corpus, asked.as_query())
+            admission = admission_of(request)
+            price = await run_in_threadpool(admission.price_of_search, corpus, query, spent)
+            spent += price
+            found = await admission.reply(request, price, partial(corpus.search, query))
         except (InsetError, HTTPException) as error:
             results.append(SearchReply(problem=problem_of(error)))
             continue
@@ -64,10 +70,3 @@ async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> R
         version = version or (None if each.version else found.version)
         results.append(SearchReply(result=found))
     return Response(as_json(SearchesReply(results=results)), media_type="application/json")
-
-
-async def _search(request: Request, corpus: PublishedCorpus, body: SearchRequest) -> SearchResult | None:
-    admission = admission_of(request)
-    query = await run_in_threadpool(within, request, corpus, body.as_query())
-    asked = await run_in_threadpool(admission.price_of_search, corpus, query)
-    return await admission.reply(request, asked, lambda stopped: corpus.search(query, stopped))

@@ -22,7 +22,7 @@ from bench.table import Row, show
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
 EXAMPLE = "tasks.figures.drawings.JOIN_PT", "4", "9"
-"""What ``make bench`` measures."""
+"""What it measures without arguments."""
 
 
 class Shown(NamedTuple):

@@ -31,7 +31,7 @@ import numpy as np
 import psutil
 
 from bench.attack_requests import ABSENT, CLOSED, CORPUS, HIDDEN, ORIGIN, Attack, Site, attacks
-from bench.service import WORDS, held_mib, transparency_bomb
+from bench.page_bombs import WORDS, held_mib, transparency_bomb
 from bench.table import Row, show
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh

@@ -1,213 +1,262 @@
-"""What a hostile page costs those who search: ``python -m bench.service [--clients N] [--seconds S] [--json]``.
+"""What the query service adds to a search, how it grows, what a switch costs: ``python -m bench.service [--seconds S] [--json]``.
 
-A served corpus holds manuals and two PDFs of under 2 KB whose page takes half a minute to draw. Clients search it without
-pause, in turns alone and while 42 others ask for that page at ever other resolutions; meanwhile one asks for pages of the
-manuals, and one whether the service is up. Printed are the 99th percentiles of what they wait, and the most memory that the
-service and its children take.
+The example manuals are refreshed twice, the second time with one manual more. Then, over HTTP: the time from ``inset serve`` to
+the first answer; searches and answers of one client beside the same calls in this process, in turns, embedding included in both;
+searches a second of one and of sixteen clients with one worker and with two. At last 32 clients search through two workers while
+the live version moves ten times and a worker is killed: every reply must hold what its version holds.
+
+Clients run beside the service on the same cores, so figures of many clients are lower bounds.
 """
 
 import argparse
 import asyncio
 import contextlib
 import itertools
-import os
-import random
+import json
+import re
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 import psutil
 
+from bench.page_bombs import held_mib
 from bench.table import Row, show
-from pipeline.corpus.workspace import open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
-from tests.synthetic.write import write_manuals
+from pipeline.stages.publish import make_live
+from schemas.retrieval import AnswerQuery, Query
 
-CORPUS = "bench"
-BOMBERS = 42
-TURNS = 3
-WORDS = ["pump", "valve", "motor", "torque", "seal", "bearing", "housing", "filter", "switch", "cable"]
+EXAMPLES = Path(__file__).parent.parent / "examples" / "manuals"
+ADDED = "gnucash-guide-excerpt.pdf"
+"""The manual that only the second version has."""
+PRESETS = ("bm25", "hybrid", "pages")
+ASKED, WARM_UP = 200, 10
+SWITCHES, CLIENTS = 10, 32
+P50, P99 = "ratio at most 1.3", "ratio at most 1.5"
 
 Seconds = list[float]
+
+
+@dataclass
+class Service:
+    """A running service."""
+
+    address: str
+    process: psutil.Process
+    log: Path
+    started: float
+
+    def workers(self) -> list[int]:
+        """Return the processes that answer."""
+        found = re.findall(r"Started server process \[(\d+)\]", self.log.read_text(encoding="utf-8"))
+        return [int(number) for number in found if psutil.pid_exists(int(number))]
 
 
 def main() -> None:
     """Measure, and print a table."""
     about, _, more = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(prog="python -m bench.service", description=about, epilog=more)
-    parser.add_argument("--clients", type=int, default=32, help="clients that search at once")
-    parser.add_argument("--seconds", type=float, default=10, help="length of each of the six turns")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="length of each turn with many clients; the switch takes six"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="inset-") as folder, _served(Path(folder)) as (address, process):
-        rows = asyncio.run(_measure(address, process, arguments.clients, arguments.seconds))
+    seconds = parser.parse_args().seconds
+    with tempfile.TemporaryDirectory(prefix="inset-") as name:
+        folder = Path(name)
+        workspace, versions = _refreshed_twice(folder)
+        lines = (EXAMPLES / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+        questions = [json.loads(line)["question"] for line in lines]
+        rows: list[Row] = []
+        rates: dict[tuple[int, int], float] = {}
+        for workers in (1, 2):
+            with _serving(folder, workers) as service:
+                if workers == 1:
+                    rows += asyncio.run(_first_answer(service, questions[0]))
+                    rows += asyncio.run(_beside(service, workspace, questions))
+                for clients in (1, 16):
+                    rates[workers, clients] = asyncio.run(_rate(service, questions, clients, seconds))
+                if workers == 2:
+                    rows += _rates(rates)
+                    rows += asyncio.run(_switched(service, workspace, versions, questions, 6 * seconds))
     show("service", rows)
 
 
+def _refreshed_twice(folder: Path) -> tuple[Workspace, list[str]]:
+    """Return a corpus and its two versions."""
+    shutil.copytree(EXAMPLES / "pdfs", folder / "pdfs", ignore=shutil.ignore_patterns(ADDED))
+    file = folder / "bench.yaml"
+    file.write_text("name: bench\nsource: pdfs\nstore: store\ncaptions: {ocr: none, layout: none}\n", encoding="utf-8")
+    workspace, versions = open_workspace(str(file)), []
+    for _ in range(2):
+        made = refresh(workspace)
+        if not made.published or made.version is None:
+            raise SystemExit(f"the corpus wasn't published: {made.gates}")
+        versions.append(made.version)
+        shutil.copy(EXAMPLES / "pdfs" / ADDED, folder / "pdfs")
+    return workspace, versions
+
+
 @contextlib.contextmanager
-def _served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """Refresh a corpus and run the service over it; yield its address and its process."""
-    write_manuals(folder / "pdfs", preset="easy", seeds=[0, 1], pages=12)
-    for number in (1, 2):
-        (folder / "pdfs" / f"bomb{number}.pdf").write_bytes(transparency_bomb().replace(b"nine bar", b"%d bar" % number))
-    file = folder / f"{CORPUS}.yaml"
-    file.write_text(f"name: {CORPUS}\nsource: pdfs\nstore: store\ncaptions: {{ocr: none, layout: none}}\n")
-    made = refresh(open_workspace(str(file)))
-    if not made.published or made.failures:
-        raise SystemExit(f"the corpus to be served isn't whole: {made.failures or made.gates}")
+def _serving(folder: Path, workers: int) -> Iterator[Service]:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    command = [sys.executable, "-m", "cli.main", "serve", str(file), "--port", str(port)]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as serving:
+    log = folder / f"log-{workers}"
+    command = [sys.executable, "-m", "cli.main", "serve", str(folder / "bench.yaml"), "--port", str(port)]
+    started = time.monotonic()
+    with (
+        log.open("w", encoding="utf-8") as out,
+        subprocess.Popen([*command, "--workers", str(workers)], stdout=out, stderr=out) as serving,
+    ):
         try:
-            yield f"http://127.0.0.1:{port}", psutil.Process(serving.pid)
+            yield Service(f"http://127.0.0.1:{port}/v1/corpora/bench", psutil.Process(serving.pid), log, started)
         finally:
             serving.terminate()
 
 
-async def _measure(address: str, process: psutil.Process, clients: int, seconds: float) -> list[Row]:
-    waits: dict[tuple[str, bool], Seconds] = {}
-    peaks: list[float] = []
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=address, timeout=httpx.Timeout(None), limits=limits) as client:
-        while not await _is_ready(client):
-            await asyncio.sleep(0.2)
-        documents = await _documents(client)
-        resolutions: dict[str, Iterator[int]] = {
-            name: itertools.cycle(range(36, 201)) for name in ("bomb1.pdf", "bomb2.pdf")
-        }
-        for turn in range(2 * TURNS):
-            bombed = bool(turn % 2)
-            steps: dict[str, list[Callable[[], Awaitable[object]]]] = {
-                "search": [lambda: _search(client)] * clients,
-                "page": [lambda: _page(client, documents["manual"])],
-                "healthz": [lambda: client.get("/healthz")],
-            }
-            async with _bombers(client, documents, resolutions) if bombed else contextlib.nullcontext():
-                until = time.monotonic() + seconds
-                runs = {
-                    kind: [_repeat(step, until, waits.setdefault((kind, bombed), [])) for step in many]
-                    for kind, many in steps.items()
-                }
-                await asyncio.gather(*itertools.chain(*runs.values()), _watch(process, until, peaks))
-    names = {"search": f"search p99, {clients} clients", "page": "another document's page p99", "healthz": "healthz p99"}
-    rows = [
-        Row(name, "ms", _p99(waits[kind, True]), _p99(waits[kind, False]), "the same without the bombs", goal)
-        for (kind, name), goal in zip(names.items(), ("at most 2.0", "", ""), strict=True)
-    ]
-    return [*rows, Row("service and children, most memory", "MiB", max(peaks))]
+def _client(service: Service) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        base_url=service.address, timeout=httpx.Timeout(None), limits=httpx.Limits(max_connections=None)
+    )
 
 
-def _p99(waits: Seconds) -> float:
-    return float(np.percentile(waits, 99)) * 1000
+async def _first_answer(service: Service, question: str) -> list[Row]:
+    async with _client(service) as client:
+        while not await _is_answered(client, question):
+            await asyncio.sleep(0.05)
+    return [Row("start to the first answer", "s", time.monotonic() - service.started, goal="at most 6")]
 
 
-async def _is_ready(client: httpx.AsyncClient) -> bool:
+async def _is_answered(client: httpx.AsyncClient, question: str) -> bool:
     try:
-        return (await client.get("/readyz")).status_code == 200
+        return (await client.post("/answer", json={"question": question})).status_code == httpx.codes.OK
     except httpx.TransportError:
         return False
 
 
-async def _documents(client: httpx.AsyncClient) -> dict[str, str]:
-    """Return the ids of both bombs by file name, and of a manual."""
-    found: dict[str, str] = {}
-    for source in (await client.get(f"/v1/corpora/{CORPUS}")).json()["sources"]:
-        asked = {"query": "the", "k": 1, "filters": {"documents": [source]}}
-        (hit,) = (await client.post(f"/v1/corpora/{CORPUS}/search", json=asked)).json()["hits"]
-        found[source if source.startswith("bomb") else "manual"] = hit["doc_id"]
-    return found
+async def _beside(service: Service, workspace: Workspace, questions: Sequence[str]) -> list[Row]:
+    """Return what one client waits for each kind of question, beside the same call in this process."""
+    rows = []
+    with contextlib.closing(PublishedCorpus(workspace)) as corpus:
+        async with _client(service) as client:
+
+            def searching(preset: str) -> tuple[Callable[[str], Awaitable[Any]], Callable[[str], object]]:
+                asked = {"preset": preset, "highlight": False}
+                return (
+                    lambda words: client.post("/search", json={"query": words, **asked}),
+                    lambda words: corpus.search(Query(words, preset=preset, highlight=False)),
+                )
+
+            kinds = {name: searching(name) for name in PRESETS}
+            kinds["answer"] = (
+                lambda words: client.post("/answer", json={"question": words}),
+                lambda words: corpus.answer(AnswerQuery(words)),
+            )
+            for name, (over_http, here) in kinds.items():
+                ours, peer = Seconds(), Seconds()
+                for number, words in zip(range(ASKED + WARM_UP), itertools.cycle(questions), strict=False):
+                    began = time.perf_counter()
+                    (await over_http(words)).raise_for_status()
+                    between = time.perf_counter()
+                    here(words)
+                    if number >= WARM_UP:
+                        ours.append(between - began)
+                        peer.append(time.perf_counter() - between)
+                for share, goal in ((50, P50), (99, P99)):
+                    one, other = (1000 * float(np.percentile(each, share)) for each in (ours, peer))
+                    rows.append(Row(f"{name} p{share}", "ms", one, other, "in this process", goal))
+    return rows
 
 
-async def _search(client: httpx.AsyncClient) -> None:
-    query = " ".join(random.sample(WORDS, 3))
-    (await client.post(f"/v1/corpora/{CORPUS}/search", json={"query": query})).raise_for_status()
+async def _rate(service: Service, questions: Sequence[str], clients: int, seconds: float) -> float:
+    """Return hybrid searches a second."""
+    done = 0
+    words = itertools.cycle(questions)
+    async with _client(service) as client:
+        await _until_ready(service, client)
+        until = time.monotonic() + seconds
+
+        async def search() -> None:
+            nonlocal done
+            while time.monotonic() < until:
+                asked = {"query": next(words), "preset": "hybrid", "highlight": False}
+                (await client.post("/search", json=asked)).raise_for_status()
+                done += 1
+
+        await asyncio.gather(*(search() for _ in range(clients)))
+    return done / seconds
 
 
-async def _page(client: httpx.AsyncClient, doc_id: str) -> None:
-    # Another box each time, so that none comes out of memory.
-    place = f"/v1/corpora/{CORPUS}/documents/{doc_id}/pages/{random.randint(1, 12)}.png"
-    (await client.get(place, params={"box": f"0,0,{random.random()},9", "dpi": 110})).raise_for_status()
+async def _until_ready(service: Service, client: httpx.AsyncClient) -> None:
+    ready = httpx.URL(service.address).copy_with(path="/readyz")
+    while True:
+        with contextlib.suppress(httpx.TransportError):
+            if (await client.get(ready)).status_code == httpx.codes.OK:
+                return
+        await asyncio.sleep(0.1)
 
 
-async def _repeat(step: Callable[[], Awaitable[object]], until: float, waits: Seconds) -> None:
-    while (began := time.monotonic()) < until:
-        await step()
-        waits.append(time.monotonic() - began)
-
-
-@contextlib.asynccontextmanager
-async def _bombers(
-    client: httpx.AsyncClient, documents: dict[str, str], resolutions: dict[str, Iterator[int]]
-) -> AsyncIterator[None]:
-    """Keep asking for pages that nobody can draw."""
-
-    async def ask(bomb: str) -> None:
-        while True:
-            place = f"/v1/corpora/{CORPUS}/documents/{documents[bomb]}/pages/1.png"
-            answer = await client.get(place, params={"dpi": next(resolutions[bomb])})
-            await asyncio.sleep(int(answer.headers.get("retry-after", "0")))
-
-    asking = [asyncio.create_task(ask(bomb)) for bomb, _ in zip(itertools.cycle(resolutions), range(BOMBERS), strict=False)]
-    await asyncio.sleep(1)  # until drawing has begun
-    try:
-        yield
-    finally:
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
-
-
-async def _watch(process: psutil.Process, until: float, peaks: list[float]) -> None:
-    while time.monotonic() < until:
-        peaks.append(held_mib(process))
-        await asyncio.sleep(0.5)
-
-
-def held_mib(process: psutil.Process) -> float:
-    """Return the memory of a process and its children; pages that several share count once."""
-    held = 0
-    for each in [process, *process.children(recursive=True)]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            held += each.memory_full_info().pss
-    return held / 2**20
-
-
-def transparency_bomb(depth: int = 6, calls: int = 4) -> bytes:
-    """Return a page of transparency groups that hold transparency groups: drawing it takes ``calls ** depth`` sheets.
-
-    With the defaults that are about half a minute at 110 dpi; its text is read in no time.
-    """
-    words = b"BT /F 12 Tf 72 760 Td (The pump takes nine bar.) Tj ET /X Do"
-    objects = [
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources"
-        b"<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>/XObject<</X 5 0 R>>>>>>",
-        b"<</Length %d>>stream\n%s\nendstream" % (len(words), words),
+def _rates(rates: dict[tuple[int, int], float]) -> list[Row]:
+    one, two = rates[1, 16], rates[2, 16]
+    return [
+        Row("16 clients, one worker", "1/s", one, rates[1, 1], "one client"),
+        Row("16 clients, two workers", "1/s", two, one, "one worker", "ratio at least 1.8"),
     ]
-    for level in range(depth):
-        inner, resources = b"0.5 g 0 0 595 842 re f", b""
-        if level < depth - 1:
-            inner = b"/G gs" + b" /X Do" * calls
-            resources = b"/Resources<</ExtGState<</G<</ca .9/BM/Multiply>>>>/XObject<</X %d 0 R>>>>" % (6 + level)
-        head = b"<</Type/XObject/Subtype/Form/BBox[0 0 595 842]/Group<</S/Transparency/I true>>"
-        objects.append(head + b"%s/Length %d>>stream\n%s\nendstream" % (resources, len(inner), inner))
-    data, places = b"%PDF-1.7\n", []
-    for number, body in enumerate(objects, 1):
-        places.append(len(data))
-        data += b"%d 0 obj%s endobj\n" % (number, body)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    count = len(objects) + 1
-    end = b"trailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % (count, len(data))
-    return data + b"xref\n0 %d\n0000000000 65535 f \n" % count + table + end
+
+
+async def _switched(
+    service: Service, workspace: Workspace, versions: Sequence[str], questions: Sequence[str], seconds: float
+) -> list[Row]:
+    """Move the live version under load, kill a worker, and count replies that are wrong or lost."""
+    wrong = lost = done = 0
+    seen = set[str]()
+    memory: list[float] = []
+    words = itertools.cycle(["How do I reconcile an account in GnuCash?", *questions[:20]])
+    until = time.monotonic() + seconds
+
+    async def search(client: httpx.AsyncClient) -> None:
+        nonlocal wrong, lost, done
+        while time.monotonic() < until:
+            try:
+                reply = await client.post("/search", json={"query": next(words), "preset": "hybrid"})
+                reply.raise_for_status()
+            except httpx.HTTPError:
+                lost += 1
+                continue
+            found = reply.json()
+            seen.add(found["version"])
+            has_added = any(hit["source"] == ADDED for hit in found["hits"])
+            wrong += has_added and found["version"] != versions[1]
+            done += 1
+
+    async def switch() -> None:
+        for number in range(SWITCHES):
+            await asyncio.sleep(seconds / (SWITCHES + 1))
+            memory.append(held_mib(service.process))
+            await asyncio.to_thread(make_live, workspace, versions[number % 2], reason="bench")
+            if number == SWITCHES // 2:
+                psutil.Process(service.workers()[0]).kill()
+
+    async with _client(service) as client:
+        await asyncio.gather(*(search(client) for _ in range(CLIENTS)), switch())
+    if seen != set(versions):
+        raise SystemExit(f"replies came from {sorted(seen)}; the service follows no switch")
+    return [
+        Row(f"replies while {SWITCHES} switches and a kill", "", done),
+        Row("wrong or mixed replies", "", wrong, goal="0"),
+        Row("lost requests", "", lost, CLIENTS, "clients at the kill", "at most those of the killed worker"),
+        Row("memory at the last switch", "MiB", memory[-1], memory[1], "at the second", "ratio 0.95 to 1.05"),
+    ]
 
 
 if __name__ == "__main__":

@@ -93,8 +93,8 @@ def _check(plan: Steps, query: EmbeddedQuery, resources: Resources) -> None:
     name = f"preset {plan.name}" if isinstance(plan, Preset) else "this search"
     if absent := lacking_vectors(plan, query.embedders):
         raise RequestError(
-            f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or name a model as "
-            f"{', '.join(absent.values())} in the corpus file and refresh"
+            f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or set "
+            f"{', '.join(dict.fromkeys(absent.values()))} in the corpus file and refresh"
         )
     if absent := lacking_rows(plan, has_pages=resources.has_pages):
         raise RequestError(

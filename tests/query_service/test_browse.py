@@ -235,7 +235,9 @@ class TestManySearches:
         costly = {"query": "winch", "k": 100, "highlight": True}  # about 6 s of one core by the price list, of 10
         found = client.post(f"{BASE}/searches", json={"searches": [costly, costly, {"query": "winch"}]}).json()["results"]
         assert [one["problem"] and one["problem"]["status"] for one in found] == [None, 422, None]
-        assert found[1]["problem"]["detail"].startswith("the searches of this request are too expensive together: about 12 s")
+        assert found[1]["problem"]["detail"].startswith(
+            "the searches of this request are too expensive together: about 12 s"
+        )
 
     def test_they_are_bounded(self, client: TestClient) -> None:
         for searches in ([], [{"query": "winch"}] * 21, [{"query": ""}]):

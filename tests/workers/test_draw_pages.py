@@ -8,7 +8,7 @@ from pathlib import Path
 import pymupdf
 import pytest
 
-from bench.service import transparency_bomb
+from bench.page_bombs import transparency_bomb
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from tests.manuals import write_manual

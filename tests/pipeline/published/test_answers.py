@@ -43,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> P
     write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
     embeddings = {
+        "parts": ["descriptions", "descriptions_and_texts"],
         "image": {"model": str(write_clip(folder / "models" / "clip")), "revision": "1", "batch": 2, "texts": True},
         "tables": {"model": "minilm"},
     }
@@ -54,7 +55,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> P
         "reranker": {"kind": "cross_encoder", "model": pairs, "revision": "1"},
     }
     file = write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps({'models': models})}\n")
-    file.write_text(file.read_text().replace("captions: {ocr: none}", "captions: {ocr: none, pages: context}"))
+    captions = {"ocr": "none", "pages": "context", "captioner": "vlm", "models": {"vlm": models["vlm"]}}
+    file.write_text(file.read_text().replace("captions: {ocr: none}", f"captions: {json.dumps(captions)}"))
+    model.replies = lambda _call: f"Coloured squares of the winch, seen from side {len(model.calls)}."
     assert refresh(open_workspace(str(file))).published
     return folder
 

@@ -190,7 +190,7 @@ def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) ->
     corpus = PublishedCorpus(published)
     try:
         with pytest.raises(
-            RequestError, match=r"preset image needs vectors image.* name a model as embeddings\.image in the"
+            RequestError, match=r"preset image needs vectors image.* set embeddings\.image in the"
         ):
             corpus.search(Query(QUESTION, preset="image"))
         with pytest.raises(RequestError, match=r"embeddings\.late"):

@@ -189,9 +189,7 @@ def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
 def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) -> None:
     corpus = PublishedCorpus(published)
     try:
-        with pytest.raises(
-            RequestError, match=r"preset image needs vectors image.* set embeddings\.image in the"
-        ):
+        with pytest.raises(RequestError, match=r"preset image needs vectors image.* set embeddings\.image in the"):
             corpus.search(Query(QUESTION, preset="image"))
         with pytest.raises(RequestError, match=r"embeddings\.late"):
             corpus.search(Query(QUESTION, preset="late"))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,7 +79,7 @@ def run_experiment(
     chosen = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
     replies = Replies(workspace, experiment.budget)
     opened = replace(open_version(workspace, chosen), record=replies.record)
-    golds = gold_evidence(opened, _questions(workspace, named))
+    golds = gold_evidence(opened, [_typed(question, opened) for question in _questions(workspace, named)])
     labels = load_labels(named.folder / experiment.labels) if experiment.labels else []
     prepared, notes = _prepared(opened, experiment)
     run = _Run(workspace, opened, experiment, golds, prepared, replies)
@@ -128,6 +129,20 @@ def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
     if not questions:
         raise UserError(f"{chosen}: there are no questions in it")
     return questions
+
+
+def _typed(question: Question, opened: OpenVersion) -> Question:
+    """Return a question with the types that the corpus file gives its documents, unless it names types itself."""
+    types = opened.settings().doc_types
+    if question.doc_types or not types:
+        return question
+    sources = (source for own in opened.sources.values() for source in own)
+    found = {
+        next((kind for glob, kind in types.items() if fnmatchcase(source, glob)), None)
+        for source in sources
+        if source.rpartition("/")[2] in question.documents
+    }
+    return question.model_copy(update={"doc_types": sorted(kind for kind in found if kind is not None)})
 
 
 def _prepared(opened: OpenVersion, experiment: Experiment) -> tuple[list[Prepared], dict[str, str]]:

@@ -37,6 +37,11 @@ class Corpus(Section):
     experiment: Text = Field(
         "presets", description="A packaged experiment or a file .yaml: gates.metrics name its metrics, and Airflow runs it."
     )
+    doc_types: dict[Text, Text] = Field(
+        {},
+        description="Types of documents by a glob of their sources, such as manuals/*: manual; the first that fits. Experiments "
+        "give their results by type.",
+    )
     parse: ParseOptions = ParseOptions()
     tags: TagOptions = TagOptions()
     captions: CaptionOptions = CaptionOptions()

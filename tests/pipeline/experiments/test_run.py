@@ -175,6 +175,16 @@ def test_what_changed_since_the_version_before_is_named(workspace: Workspace) ->
     assert results.warnings == ["the version has no document winch.pdf, which questions ask for"]
 
 
+def test_results_are_given_by_the_type_of_the_documents(workspace: Workspace) -> None:
+    file = workspace.file
+    file.write_text(f"{file.read_text()}doc_types: {{'win*': hoist, '*': machine}}\n")
+    kinds = run(open_workspace(str(file))).systems[0].kinds
+    assert {name: one["page_recall@10"].n for name, one in kinds.items() if name.startswith("documents: ")} == {
+        "documents: hoist": 1,
+        "documents: machine": 1,
+    }
+
+
 def test_the_numbers_of_settings_stay_numbers() -> None:
     grid = {"presets": ["ilt"], "settings": {"max_images": [1, 0], "retrieval": ["pages"]}}
     systems = read_experiment("grid.yaml", {"label": "x", "answers": [grid]}).systems

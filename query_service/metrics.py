@@ -3,7 +3,10 @@
 With several workers, ``FOLDER`` names a folder in which each keeps its numbers, and any of them returns those of all.
 """
 
+import contextlib
 import os
+import struct
+import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import cast
@@ -23,6 +26,8 @@ BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 30
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable by which ``prometheus_client`` finds the folder; it reads it when it is imported."""
+
+_TRIES, _PAUSE_S = 20, 0.01
 
 _METHODS = {"GET", "HEAD", "POST", "OPTIONS"}
 
@@ -93,11 +98,19 @@ class Metrics:
         folder = os.environ.get(FOLDER)
         if folder is None:
             return generate_latest(self._registry)
-        for process in {int(file.stem.rpartition("_")[2]) for file in Path(folder).glob("*.db")}:
+        for file in Path(folder).glob("*.db"):
+            process = int(file.stem.rpartition("_")[2])
             if not psutil.pid_exists(process):
                 mark_process_dead(process, folder)  # type: ignore[no-untyped-call]
+                if file.exists() and not file.stat().st_size:  # it died before it wrote anything
+                    file.unlink(missing_ok=True)
         of_all = CollectorRegistry()
         MultiProcessCollector(of_all, folder)  # type: ignore[no-untyped-call]
+        for _ in range(_TRIES):
+            # A worker makes a file and then its size: between the two, it can't be read.
+            with contextlib.suppress(struct.error):
+                return generate_latest(of_all)
+            time.sleep(_PAUSE_S)
         return generate_latest(of_all)
 
 

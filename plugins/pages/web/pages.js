@@ -268,10 +268,15 @@ async function askAirflow(place) {
   if (told === "failed" || told === "running") await tellReason(shown, dag, run, state);
 }
 
-/** Say why a run ended; one that goes on may be between two tasks, or wait for a further try. */
+/** Say why a run ended; of one that goes on, what it waits for, until it ends and the page has more to show. */
 async function tellReason(place, dag, run, state) {
-  const over = state === "failed" || state === "success";
-  place.querySelector("[data-reason]").textContent = await (over ? reason(dag, run) : waiting(dag, run));
+  const told = place.querySelector("[data-reason]");
+  if (state === "failed" || state === "success") {
+    told.textContent = await reason(dag, run);
+    return;
+  }
+  await ended(dag, run, (now) => { told.textContent = now; });
+  location.reload();
 }
 
 async function tellEnd(place) {

@@ -275,7 +275,7 @@ async function tellReason(place, dag, run, state) {
     told.textContent = await reason(dag, run);
     return;
   }
-  await ended(dag, run, (now) => { told.textContent = now; });
+  await ended(dag, run, (now) => { told.textContent = now === "queued" ? "it is under way, and queued" : now; });
   location.reload();
 }
 

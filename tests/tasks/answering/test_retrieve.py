@@ -370,7 +370,7 @@ def test_many_questions_are_embedded_together(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_plan_over_vectors_that_a_version_has_not_is_the_callers_mistake(index: MemoryIndex) -> None:
-    with pytest.raises(UserError, match=r"preset unified needs vectors unified, which .* as embeddings.unified in the"):
+    with pytest.raises(UserError, match=r"preset unified needs vectors unified, which .* or set embeddings.unified in the"):
         search(index, "pump", "unified", 3)
     with pytest.raises(UserError, match="this search needs vectors pixels"):
         search(index, "pump", steps(retrieve=[{"by": "dense", "space": "pixels"}]), 3)

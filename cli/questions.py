@@ -118,8 +118,8 @@ def pool(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("pool.jsonl"),
 ) -> None:
     """Collect what the systems of experiments retrieved, each row once, so that people can judge it."""
+    from evaluation.json_lines import write_records
     from evaluation.pooling import pool as pooled
-    from evaluation.pooling import write_rows
     from evaluation.questions import load_questions
     from evaluation.results import read_run
 
@@ -136,7 +136,7 @@ def pool(
     candidates = pooled(load_questions(str(asked)), outcomes, versions.pop(), depth)
     if not candidates:
         raise UserError(f"{asked}: no system retrieved anything for its questions; name the set that the experiment asked")
-    write_rows(candidates, out)
+    write_records(candidates, out)
     say(f"wrote {len(candidates)} rows of {len(outcomes)} systems to {out}")
     say(f"to judge them: inset questions judge {out} --corpus NAME --by NAME")
 
@@ -170,6 +170,7 @@ def qrels(
     as_json: Json = False,
 ) -> None:
     """Write questions with the judged rows as evidence; say how far people agree, and whom the pool favours."""
+    from evaluation.json_lines import read_records
     from evaluation.pooling import (
         MEASURE,
         Candidate,
@@ -178,7 +179,6 @@ def qrels(
         corrections_files,
         judged_questions,
         judgements_files,
-        read_rows,
     )
     from evaluation.question_files import write_questions
     from evaluation.questions import load_questions
@@ -186,9 +186,10 @@ def qrels(
     files = judgements_files(pool_file)
     if not files:
         raise UserError(f"nobody has judged {pool_file}; run: inset questions judge {pool_file} --corpus NAME --by NAME")
-    judgements = [one for file in files for one in read_rows(file, Judgement)]
-    corrections = [one for file in corrections_files(pool_file) for one in read_rows(file, Correction)]
-    found = judged_questions(load_questions(str(asked)), read_rows(pool_file, Candidate), judgements, corrections)
+    judgements = [one for file in files for one in read_records(file, Judgement, "judgements")]
+    corrections = [one for file in corrections_files(pool_file) for one in read_records(file, Correction, "corrections")]
+    candidates = read_records(pool_file, Candidate, "rows")
+    found = judged_questions(load_questions(str(asked)), candidates, judgements, corrections)
     write_questions(found.questions, out)
     if as_json:
         print_json(found.model_copy(update={"questions": []}))

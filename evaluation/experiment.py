@@ -9,6 +9,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, StrictInt, ValidationError
 
+from evaluation.json_lines import mistake_at
 from evaluation.judging.metrics import METRICS
 from schemas.answer_presets import AnswerSettings
 from schemas.corpus.budget import Spend
@@ -123,7 +124,7 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
     try:
         found = Experiment.model_validate(holds)
     except ValidationError as error:
-        raise _mistake(f"{file}: ", error) from error
+        raise UserError(mistake_at(file, error)) from error
     if not found.systems:
         raise UserError(f"{file}: it names no presets; add 'searches: [pages]' or 'answers: [{{presets: [extractive]}}]'")
     for grid in found.answers:
@@ -135,7 +136,7 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
         try:
             AnswerSettings.model_validate(system.settings)
         except ValidationError as error:
-            raise _mistake(f"{file}: answers.settings.", error) from error
+            raise UserError(mistake_at(file, error, below="answers.settings.")) from error
     if unknown := [name for name in found.judged if name not in METRICS]:
         raise UserError(f"{file}: judged: there is no metric {unknown[0]!r}; use {', '.join(METRICS)}")
     if len(set(found.judges)) < len(found.judges):
@@ -149,11 +150,6 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
     if uneven := [row for table in found.papers for row in table.rows if len(row.values) != len(table.columns)]:
         raise UserError(f"{file}: papers: {uneven[0].system} has {len(uneven[0].values)} values; give one a column")
     return found
-
-
-def _mistake(place: str, error: ValidationError) -> UserError:
-    first = error.errors()[0]
-    return UserError(f"{place}{'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
 
 
 @functools.cache

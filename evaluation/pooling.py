@@ -8,31 +8,37 @@ import glob
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from evaluation.judging.agreement import Agreement, agreement
 from evaluation.metrics import relevance
 from evaluation.outcomes import Outcome
-from evaluation.questions import Question, mistake_at
-from schemas.errors import UserError
-from schemas.evidence import CitedRegion, Modality
+from evaluation.questions import Question
+from schemas.evidence import CitedRegion, Hit, Modality
 from schemas.frozen import Frozen
 
 MEASURE = "nDCG@10"
 """What the bias of a pool is measured by."""
 
-Row = TypeVar("Row", bound=Frozen)
 
-
-class Candidate(Frozen):
-    """A row that systems retrieved for a question; ``ranks`` are from 1, by system."""
+class _OfRow(Frozen):
+    """Something about a row for a question."""
 
     question_id: str
+    evidence_id: str
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """The question, and the row."""
+        return self.question_id, self.evidence_id
+
+
+class Candidate(_OfRow):
+    """A row that systems retrieved for a question; ``ranks`` are from 1, by system."""
+
     question: str
     answer: str | None = None
-    evidence_id: str
     version: str
     doc_id: str
     source: str
@@ -48,11 +54,9 @@ class Candidate(Frozen):
         return sorted({region.page for region in self.regions})
 
 
-class Judgement(Frozen):
+class Judgement(_OfRow):
     """What one person says of one candidate: 1 for evidence that helps to answer, 0 for other rows."""
 
-    question_id: str
-    evidence_id: str
     by: str
     grade: int = Field(ge=0, le=1)
 
@@ -90,36 +94,34 @@ def pool(
     questions: Sequence[Question], outcomes: Mapping[str, Sequence[Outcome]], version: str, depth: int
 ) -> list[Candidate]:
     """Return the first ``depth`` rows of every system for every question, each row once, sorted by id."""
-    found: dict[tuple[str, str], Candidate] = {}
     asked = {question.id: question for question in questions}
+    ranks: dict[tuple[str, str], dict[str, int]] = {}
+    hits: dict[tuple[str, str], Hit] = {}
     for system, made in sorted(outcomes.items()):
         for outcome in made:
-            for rank, hit in enumerate(outcome.hits[:depth], 1):
-                name = outcome.question_id, hit.evidence_id
-                known = found.get(name)
-                ranks = known.ranks if known else {}
-                if outcome.question_id not in asked or ranks.get(system, depth + 1) <= rank:
-                    continue
-                question = asked[outcome.question_id]
-                found[name] = (
-                    known.model_copy(update={"ranks": {**ranks, system: rank}})
-                    if known
-                    else Candidate(
-                        question_id=question.id,
-                        question=question.question,
-                        answer=question.answer,
-                        evidence_id=hit.evidence_id,
-                        version=version,
-                        doc_id=hit.doc_id,
-                        source=hit.source,
-                        modality=hit.modality,
-                        section=" > ".join(hit.section_path),
-                        text=hit.text,
-                        regions=hit.regions,
-                        ranks={system: rank},
-                    )
-                )
-    return [found[name] for name in sorted(found)]
+            for rank, hit in enumerate(outcome.hits[:depth] if outcome.question_id in asked else (), 1):
+                row = outcome.question_id, hit.evidence_id
+                of_row = ranks.setdefault(row, {})
+                of_row[system] = min(rank, of_row.get(system, rank))  # the best of its repetitions
+                hits.setdefault(row, hit)
+    return [_candidate(asked[row[0]], hits[row], version, ranks[row]) for row in sorted(ranks)]
+
+
+def _candidate(question: Question, hit: Hit, version: str, ranks: dict[str, int]) -> Candidate:
+    return Candidate(
+        question_id=question.id,
+        evidence_id=hit.evidence_id,
+        question=question.question,
+        answer=question.answer,
+        version=version,
+        doc_id=hit.doc_id,
+        source=hit.source,
+        modality=hit.modality,
+        section=" > ".join(hit.section_path),
+        text=hit.text,
+        regions=hit.regions,
+        ranks=ranks,
+    )
 
 
 def judged_questions(
@@ -135,9 +137,8 @@ def judged_questions(
     """
     by_person: dict[str, dict[tuple[str, str], int]] = {}
     for one in judgements:
-        by_person.setdefault(one.by, {})[one.question_id, one.evidence_id] = one.grade
-    names = [(one.question_id, one.evidence_id) for one in candidates]
-    said = {name: {grades[name] for grades in by_person.values() if name in grades} for name in names}
+        by_person.setdefault(one.by, {})[one.row] = one.grade
+    said = {one.row: {grades[one.row] for grades in by_person.values() if one.row in grades} for one in candidates}
     qrels: dict[str, dict[str, int]] = {}
     for (question_id, evidence_id), grades in said.items():
         if len(grades) == 1:
@@ -177,7 +178,7 @@ def _agreements(by_person: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[
 
 def _biases(candidates: Sequence[Candidate], qrels: Mapping[str, Mapping[str, int]]) -> list[Bias]:
     systems = sorted({system for one in candidates for system in one.ranks})
-    finders = {(one.question_id, one.evidence_id): one.ranks.keys() for one in candidates}
+    finders = {one.row: one.ranks.keys() for one in candidates}
     found = []
     for system in systems:
         ranked: dict[str, list[str]] = {}
@@ -202,37 +203,6 @@ def _score(qrels: Mapping[str, Mapping[str, int]], ranked: Mapping[str, Sequence
     wanted = {question_id: grades for question_id, grades in qrels.items() if any(grades.values())}
     scores = relevance([MEASURE], wanted, ranked)[MEASURE].values() if wanted else []
     return sum(scores) / len(scores) if scores else 0.0
-
-
-def read_rows(file: Path, kind: type[Row]) -> list[Row]:
-    """Read rows from a JSONL file.
-
-    Raises:
-        UserError: The file can't be read, or a line is no such row; the message names the line.
-    """
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"can't read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        try:
-            found.append(kind.model_validate_json(line))
-        except ValidationError as error:
-            raise UserError(mistake_at(f"{file}: line {number}", error)) from error
-    return found
-
-
-def write_rows(rows: Iterable[Frozen], file: Path) -> None:
-    """Write rows as JSONL.
-
-    Raises:
-        UserError: The file can't be written.
-    """
-    try:
-        file.write_text("".join(f"{row.model_dump_json()}\n" for row in rows), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"can't write {file}: {error.strerror}") from error
 
 
 def judgements_files(pooled: Path) -> list[Path]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evaluation.questions import Question, mistake_at
+from evaluation.json_lines import mistake_at, write_records
+from evaluation.questions import Question
 from schemas.errors import UserError
 
 Row = Mapping[str, Any]
@@ -333,13 +334,5 @@ def _pdf(name: str) -> str:
 
 
 def write_questions(questions: Sequence[Question], path: Path) -> None:
-    """Write questions as JSONL.
-
-    Raises:
-        UserError: The file can't be written.
-    """
-    lines = (question.model_dump_json(exclude_defaults=True) for question in questions)
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"can't write {path}: {error.strerror}") from error
+    """Write questions as JSONL; errors as for ``write_records``."""
+    write_records(questions, path, exclude_defaults=True)

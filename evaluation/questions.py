@@ -1,12 +1,11 @@
 """Questions with known answers."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from schemas.errors import UserError
+from evaluation.json_lines import read_records
 from schemas.evidence import PageNumber
 
 
@@ -82,34 +81,5 @@ class Question(BaseModel):
 
 
 def load_questions(path: str) -> list[Question]:
-    """Read questions from a JSONL file.
-
-    Raises:
-        UserError: The file can't be read, or a line is invalid; the message names the line.
-    """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise UserError(f"can't read the questions {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"can't read the questions {path}: they are not UTF-8; save the file as UTF-8") from error
-    questions: list[Question] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            questions.append(Question.model_validate(json.loads(line)))
-        except (ValueError, RecursionError) as error:
-            raise UserError(mistake_at(f"{path}: line {number}", error)) from error
-    return questions
-
-
-def mistake_at(place: str, error: ValueError | RecursionError) -> str:
-    """Return one line that says what is wrong with a record, such as a question, at a place."""
-    if isinstance(error, ValidationError):
-        mistake = error.errors()[0]
-        key = ".".join(str(part) for part in mistake["loc"])
-        return f"{place}: {key}: {mistake['msg']}"
-    if isinstance(error, json.JSONDecodeError):
-        return f"{place} is not JSON: {error.msg}"
-    return f"{place} holds what no question may: {type(error).__name__}"  # thousands of digits, or as many brackets
+    """Read questions from a JSONL file; errors as for ``read_records``."""
+    return read_records(Path(path), Question, "questions")

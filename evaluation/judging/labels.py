@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from evaluation.json_lines import mistake_at
 from evaluation.judging.metrics import METRICS
 from evaluation.outcomes import Outcome
-from evaluation.questions import mistake_at
 from schemas.errors import UserError
 
 

@@ -11,7 +11,8 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field, StringConstraints
 from starlette.requests import Request
 
-from evaluation.pooling import Candidate, Correction, Judgement, corrections_file, judgements_file, read_rows
+from evaluation.json_lines import read_records
+from evaluation.pooling import Candidate, Correction, Judgement, corrections_file, judgements_file
 from pipeline.published.corpus import PublishedCorpus
 from query_service.hosts import LOOPBACK, TrustedHosts
 from schemas.errors import BadInputError, InsetError, NotFoundError
@@ -41,16 +42,16 @@ class _Work:
     def __init__(self, pooled: Path, person: str) -> None:
         self._person, self._lock = person, threading.Lock()
         self._judged, self._corrected = judgements_file(pooled, person), corrections_file(pooled, person)
-        judged = read_rows(self._judged, Judgement) if self._judged.exists() else []
-        corrected = read_rows(self._corrected, Correction) if self._corrected.exists() else []
-        self.grades = {(one.question_id, one.evidence_id): one.grade for one in judged}
+        judged = read_records(self._judged, Judgement, "judgements") if self._judged.exists() else []
+        corrected = read_records(self._corrected, Correction, "corrections") if self._corrected.exists() else []
+        self.grades = {one.row: one.grade for one in judged}
         self.texts = {one.question_id: (one.question, one.answer) for one in corrected}
 
     def grade(self, candidate: Candidate, grade: int) -> None:
-        name = {"question_id": candidate.question_id, "evidence_id": candidate.evidence_id}
+        question_id, evidence_id = candidate.row
         with self._lock:
-            _append(self._judged, Judgement(**name, by=self._person, grade=grade))
-            self.grades[candidate.question_id, candidate.evidence_id] = grade
+            _append(self._judged, Judgement(question_id=question_id, evidence_id=evidence_id, by=self._person, grade=grade))
+            self.grades[candidate.row] = grade
 
     def correct(self, candidate: Candidate, question: str, answer: str | None) -> None:
         with self._lock:
@@ -77,7 +78,7 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
     Raises:
         UserError: A file can't be read.
     """
-    candidates: Sequence[Candidate] = read_rows(pooled, Candidate)
+    candidates: Sequence[Candidate] = read_records(pooled, Candidate, "rows")
     work = _Work(pooled, person)
     app = FastAPI(openapi_url=None)
 
@@ -88,13 +89,13 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
     @app.get("/rows/{place}")
     def row(place: int) -> dict[str, Any]:
         """Return a row; -1 is the first without a judgement, or the last row."""
-        todo = (at for at, one in enumerate(candidates) if (one.question_id, one.evidence_id) not in work.grades)
+        todo = (at for at, one in enumerate(candidates) if one.row not in work.grades)
         at = next(todo, len(candidates) - 1) if place < 0 else min(place, len(candidates) - 1)
         one = candidates[at]
         shown = one.model_dump(mode="json", exclude={"ranks"})  # who found it would sway the judgement
         question, answer = work.texts.get(one.question_id, (one.question, one.answer))
         shown |= {"question": question, "answer": answer}
-        grade = work.grades.get((one.question_id, one.evidence_id))
+        grade = work.grades.get(one.row)
         counts = {"rows": len(candidates), "judged": len(work.grades), "person": person}
         return {"place": at, "grade": grade, "pages": one.pages, **counts, **shown}
 

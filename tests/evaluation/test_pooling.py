@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.json_lines import read_records, write_records
 from evaluation.outcomes import Outcome
-from evaluation.pooling import Candidate, Correction, Judgement, judged_questions, pool, read_rows, write_rows
+from evaluation.pooling import Candidate, Correction, Judgement, judged_questions, pool
 from evaluation.questions import Question
 from schemas.errors import UserError
 from schemas.evidence import CitedRegion, Hit, Modality
@@ -98,8 +99,8 @@ def test_a_system_is_scored_with_and_without_the_rows_that_it_alone_found() -> N
 
 def test_a_file_that_is_no_pool_is_refused_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "pool.jsonl"
-    write_rows(pool(QUESTIONS, SYSTEMS, "v", 2), file)
-    assert len(read_rows(file, Candidate)) == 5
+    write_records(pool(QUESTIONS, SYSTEMS, "v", 2), file)
+    assert len(read_records(file, Candidate, "rows")) == 5
     file.write_text(file.read_text() + "{}\n")
     with pytest.raises(UserError, match=r"pool\.jsonl: line 6: question_id: "):
-        read_rows(file, Candidate)
+        read_records(file, Candidate, "rows")

@@ -30,7 +30,7 @@ def main() -> None:
     arguments = parser.parse_args()
     workspace = open_workspace(arguments.corpus)
     named, _ = find_experiment(arguments.experiment, arguments.corpus)
-    path = named.questions or workspace.corpus.questions
+    path = named.questions_on(workspace.corpus)
     if path is None:
         raise UserError(f"{arguments.corpus} names no questions")
     questions = load_questions(path)

@@ -88,7 +88,7 @@ def evaluate(corpus: str) -> None:
     with logged_errors():
         workspace = open_workspace(corpus_file(corpus))
         named, _ = find_experiment(params["experiment"] or workspace.corpus.experiment, corpus)
-        if named.questions is None and workspace.corpus.questions is None:
+        if named.questions_on(workspace.corpus) is None:
             raise AirflowSkipException(f"corpus {corpus} names no golden questions")
         log_evaluated(*evaluate_version(workspace, named, params["version"], log_progress()))
 

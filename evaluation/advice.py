@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 
-from evaluation.metrics import METRICS
+from evaluation.metrics import METRICS, Score
 from evaluation.questions import Question
-from evaluation.results import kinds_of
-from evaluation.statistics import Scores, adjusted, differences, estimates
+from evaluation.results import ScoreTable, kinds_of
+from evaluation.statistics import adjusted
 
 ALL = "all"
 SURE_P = 0.05
@@ -24,34 +23,28 @@ def advice(scores: Path, questions: Sequence[Question], metric: str) -> str:
         questions: Its questions.
         metric: What systems are compared by; a system without a value for a question isn't compared on it.
     """
-    by_system = _scores(scores, questions, metric)
+    by_system: dict[str, tuple[list[str], list[Score]]] = {}
+    for row in pq.read_table(scores, columns=["system", "question_id", metric]).to_pylist():
+        ids, given = by_system.setdefault(row["system"], ([], []))
+        ids.append(row["question_id"])
+        given.append(row[metric])
     lines = [f"| {METRICS[metric].title} | questions | best | as good | surely worse |", "|---|---|---|---|---|"]
     kinds = sorted({kind for question in questions for kind in kinds_of(question)})
+    tables = {system: ScoreTable(questions, ids, {metric: given}) for system, (ids, given) in by_system.items()}
     for kind in (ALL, *kinds):
-        rows = [place for place, question in enumerate(questions) if kind == ALL or kind in kinds_of(question)]
-        lines.append(_line(kind, {system: values[rows] for system, values in by_system.items()}))
+        of_kind = tables if kind == ALL else {system: table.of(kind) for system, table in tables.items()}
+        lines.append(_line(kind, of_kind, metric))
     return "\n".join(lines) + "\n"
 
 
-def _scores(file: Path, questions: Sequence[Question], metric: str) -> dict[str, Scores]:
-    """Return one column a system, a row a question: the mean of its repetitions, NaN without a value."""
-    places = {question.id: place for place, question in enumerate(questions)}
-    found: dict[str, list[list[float]]] = {}
-    for row in pq.read_table(file, columns=["system", "question_id", metric]).to_pylist():
-        made = found.setdefault(row["system"], [[] for _ in questions])
-        if row[metric] is not None:
-            made[places[row["question_id"]]].append(row[metric])
-    means = {system: [np.mean(each) if each else np.nan for each in made] for system, made in found.items()}
-    return {system: np.array(made, float)[:, np.newaxis] for system, made in means.items()}
-
-
-def _line(kind: str, by_system: Mapping[str, Scores]) -> str:
-    known = {system: estimates(values)[0] for system, values in by_system.items() if not np.isnan(values).all()}
+def _line(kind: str, tables: Mapping[str, ScoreTable], metric: str) -> str:
+    means = {system: table.means() for system, table in tables.items()}
+    known = {system: found[metric] for system, found in means.items() if metric in found}
     if not known:
         return f"| {kind} | 0 | | | |"
     ranked = sorted(known, key=lambda system: -(known[system].mean or 0.0))
     best = ranked[0]
-    tests = adjusted([differences(by_system[best], by_system[other])[0] for other in ranked[1:]])
+    tests = adjusted([tables[best].difference(tables[other], metric) for other in ranked[1:]])
     worse = [
         other
         for other, test in zip(ranked[1:], tests, strict=True)

@@ -1,8 +1,11 @@
-"""Read what generative models reply: objects in JSON, or nearly so."""
+"""Ask generative models by packaged prompts, and read what they reply: objects in JSON, or nearly so."""
 
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 import yaml
@@ -13,6 +16,12 @@ from schemas.ports import Writer
 
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _OBJECT = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")
+
+
+@cache
+def prompt(package: str, name: str) -> Template:
+    """Return a packaged prompt with placeholders such as ``$question``."""
+    return Template(files(package).joinpath(f"{name}.md").read_text(encoding="utf-8"))
 
 
 class NoReplyError(Exception):

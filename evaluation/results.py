@@ -1,5 +1,6 @@
 """Results of an experiment: means with intervals by system, metric and kind of question, and tests of differences."""
 
+import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -150,9 +151,15 @@ class ScoreTable:
         found = {}
         columns = [list(METRICS).index(name) for name in COMPARED]
         for kind in sorted({kind for question in self._questions for kind in kinds_of(question)}):
-            rows = [place for place, question in enumerate(self._questions) if kind in kinds_of(question)]
-            made = estimates(self.values[rows][:, columns])
+            made = estimates(self.of(kind).values[:, columns])
             found[kind] = {name: one for name, one in zip(COMPARED, made, strict=True) if one.n}
+        return found
+
+    def of(self, kind: str) -> "ScoreTable":
+        """Return the scores of the questions of a kind."""
+        rows = [place for place, question in enumerate(self._questions) if kind in kinds_of(question)]
+        found = copy.copy(self)
+        found._questions, found.values = [self._questions[place] for place in rows], self.values[rows]
         return found
 
     def against(self, other: "ScoreTable") -> dict[str, Difference]:

@@ -98,12 +98,13 @@ class Metrics:
         folder = os.environ.get(FOLDER)
         if folder is None:
             return generate_latest(self._registry)
-        for file in Path(folder).glob("*.db"):
-            process = int(file.stem.rpartition("_")[2])
+        for process in {int(file.stem.rpartition("_")[2]) for file in Path(folder).glob("*.db")}:
             if not psutil.pid_exists(process):
                 mark_process_dead(process, folder)  # type: ignore[no-untyped-call]
-                if file.exists() and not file.stat().st_size:  # it died before it wrote anything
-                    file.unlink(missing_ok=True)
+                for file in Path(folder).glob(f"*_{process}.db"):
+                    with contextlib.suppress(FileNotFoundError):  # another worker was first
+                        if not file.stat().st_size:  # it died before it wrote anything
+                            file.unlink()
         of_all = CollectorRegistry()
         MultiProcessCollector(of_all, folder)  # type: ignore[no-untyped-call]
         for _ in range(_TRIES):

@@ -197,6 +197,7 @@ LONG_TEXTS = Gate(
 
 METRIC = "experiment: "
 """Begins the names of gates on metrics of the corpus's experiment."""
+_AT_LEAST = "at least"
 _METRIC_GATE = Gate(
     name=METRIC,
     key="metrics",
@@ -220,14 +221,17 @@ GATES: tuple[Gate, ...] = (
 
 def metric_gate(system: str, metric: str, *, at_least: bool) -> Gate:
     """Return the gate on a metric of a system of the corpus's experiment."""
-    name = f"{METRIC}{metric} of {system}, {'at least' if at_least else 'at most'}"
-    return replace(_METRIC_GATE, name=name, at_least=at_least)
+    return _metric_gate(f"{METRIC}{metric} of {system}, {_AT_LEAST if at_least else 'at most'}")
+
+
+def _metric_gate(name: str) -> Gate:
+    return replace(_METRIC_GATE, name=name, at_least=name.endswith(_AT_LEAST))
 
 
 def gate_of(name: str) -> Gate | None:
     """Return the gate with a bound that a verdict is of; None for others."""
     if name.startswith(METRIC):
-        return replace(_METRIC_GATE, name=name, at_least=name.endswith("at least"))
+        return _metric_gate(name)
     return next((gate for gate in GATES if name.startswith(gate.name.partition("{")[0])), None)
 
 

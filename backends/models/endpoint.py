@@ -7,7 +7,6 @@ reply longer than ``max_tokens`` is cut.
 """
 
 import base64
-import importlib.util
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from backends.models.endpoint_calls import UNKNOWN_PARAMETER, Clock, EndpointCalls, Parameters, message_of
+from backends.models.endpoint_calls import UNKNOWN_PARAMETER, Clock, EndpointCalls, Parameters, check_client, message_of
 from backends.models.pictures import encode
 from backends.models.streaming import Outcome, words_of
 from schemas.corpus.captions import ModelCaptioner
@@ -137,8 +136,7 @@ def model(where: str, captioner: Asked) -> Model[LanguageModel]:
     Raises:
         UserError: openai is not installed.
     """
-    if importlib.util.find_spec("openai") is None:
-        raise UserError(f"{where}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
+    check_client(where)
     return Model(
         card=lambda: card(captioner),
         load=lambda _batch: Endpoint(where, captioner),

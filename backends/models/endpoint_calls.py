@@ -9,6 +9,7 @@ counted and keeps the rate. * 400, 413, 415, 422: ``BadInputError`` without a re
 request. * 401, 403, 404 and the like, an unknown parameter, only 400 from the start: ``UserError``.
 """
 
+import importlib.util
 import os
 import re
 import time
@@ -306,6 +307,12 @@ class EndpointCalls:
         """Return the first line of a server's text, without the key."""
         line = next((line.strip() for line in text.splitlines() if line.strip()), "no more is known")
         return (line.replace(self._api_key, "***") if self._api_key else line)[:_SHOWN_CHARACTERS]
+
+
+def check_client(where: str) -> None:
+    """Raise ``UserError`` where the client of endpoints is not installed; ``where`` is the corpus file's key."""
+    if importlib.util.find_spec("openai") is None:
+        raise UserError(f"{where}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
 
 
 @cache

@@ -3,7 +3,6 @@
 Failed calls are handled as in ``endpoint_calls.py``. A text that the server rejects ends the refresh: each row has a vector.
 """
 
-import importlib.util
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from backends.models import minilm
-from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters
+from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters, check_client
 from schemas.corpus.embeddings import EmbeddingEndpoint
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.generation import Usage
@@ -40,8 +39,7 @@ def model(named: ModelName) -> TextModel:
     Raises:
         UserError: openai is not installed.
     """
-    if importlib.util.find_spec("openai") is None:
-        raise UserError(f"{named.option}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
+    check_client(named.option)
     return TextModel(
         card=lambda: card(named),
         load=lambda batch: EndpointEmbedder(named, batch),

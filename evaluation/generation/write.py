@@ -1,12 +1,10 @@
 """A model writes a question from a material; what it writes is checked, and sent back once."""
 
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from string import Template
 
 from evaluation.generation.materials import Material
-from evaluation.model_replies import objects_in, reply_of
+from evaluation.model_replies import objects_in, prompt, reply_of
 from evaluation.questions import Question
 from schemas.generation import Message
 from schemas.ports import Writer
@@ -31,19 +29,19 @@ def write_question(model: Writer, material: Material, picture: bytes | None = No
     found = _written(model, material, material.prompt, material.values, picture)
     if material.revise is None:
         return found
-    prompt, values = material.revise
+    name, values = material.revise
     asked = {**values, "question": found.question, "answer": found.answer or ""}
-    return _written(model, material, prompt, asked, None)
+    return _written(model, material, name, asked, None)
 
 
-def _written(model: Writer, material: Material, prompt: str, values: Mapping[str, str], picture: bytes | None) -> Question:
-    reply = _template("reply").substitute(evidence=_LISTED if material.chooses else "")
-    asked = Message("user", _template(prompt).substitute(values) + reply, (picture,) if picture else ())
+def _written(model: Writer, material: Material, name: str, values: Mapping[str, str], picture: bytes | None) -> Question:
+    reply = _prompt("reply").substitute(evidence=_LISTED if material.chooses else "")
+    asked = Message("user", _prompt(name).substitute(values) + reply, (picture,) if picture else ())
     said = reply_of(model, (asked,))
     try:
         return _read(said, material)
     except UnusableError as error:
-        repair = Message("user", _template("repair").substitute(reason=error))
+        repair = Message("user", _prompt("repair").substitute(reason=error))
         return _read(reply_of(model, (asked, Message("assistant", said), repair)), material)
 
 
@@ -68,6 +66,5 @@ def _read(reply: str, material: Material) -> Question:
     return material.question(words, answer, used)
 
 
-@cache
-def _template(prompt: str) -> Template:
-    return Template(files("evaluation.generation.prompts").joinpath(f"{prompt}.md").read_text(encoding="utf-8"))
+def _prompt(name: str) -> Template:
+    return prompt("evaluation.generation.prompts", name)

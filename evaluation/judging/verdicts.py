@@ -1,11 +1,9 @@
 """Ask a judge for YES or NO, and read what it replies."""
 
 import re
-from functools import cache
-from importlib.resources import files
 from string import Template
 
-from evaluation.model_replies import NoReplyError, objects_in, reply_of, without_thoughts
+from evaluation.model_replies import NoReplyError, objects_in, prompt, reply_of, without_thoughts
 from evaluation.outcomes import Grade
 from schemas.generation import Message
 from schemas.ports import Writer
@@ -14,23 +12,23 @@ _GRADES = {"yes": 1.0, "y": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "n": 0.0, "fa
 _WORD = re.compile(r"\W*(yes|no|y|n)\W*", re.IGNORECASE)
 
 
-def verdict(judge: Writer, prompt: str, pictures: tuple[bytes, ...] = (), **values: str) -> Grade:
+def verdict(judge: Writer, name: str, pictures: tuple[bytes, ...] = (), **values: str) -> Grade:
     """Return the grade that a judge gives, 1 for YES and 0 for NO.
 
     A reply that can't be read is sent back once. If that doesn't help, or the judge fails, the grade is None with the reason.
 
     Args:
         judge: The model.
-        prompt: Name of the packaged prompt.
+        name: Name of the packaged prompt.
         pictures: Encoded pictures that the judge looks at.
         values: Values of the prompt's placeholders.
     """
-    asked = Message("user", _template(prompt).substitute(values) + _text("grade"), pictures)
+    asked = Message("user", _prompt(name).substitute(values) + _prompt("grade").template, pictures)
     try:
         said = reply_of(judge, (asked,))
         grade = read_verdict(said)
         if grade.value is None:
-            again = reply_of(judge, (asked, Message("assistant", said), Message("user", _text("repair"))))
+            again = reply_of(judge, (asked, Message("assistant", said), Message("user", _prompt("repair").template)))
             grade = read_verdict(again)
     except NoReplyError as error:
         return Grade(value=None, reason=str(error))
@@ -50,10 +48,5 @@ def read_verdict(reply: str) -> Grade:
     return Grade(value=None, reason=f"the judge's reply has no grade: {' '.join(said.split())[:200] or 'it is empty'}")
 
 
-@cache
-def _template(prompt: str) -> Template:
-    return Template(_text(prompt))
-
-
-def _text(prompt: str) -> str:
-    return files("evaluation.judging.prompts").joinpath(f"{prompt}.md").read_text(encoding="utf-8")
+def _prompt(name: str) -> Template:
+    return prompt("evaluation.judging.prompts", name)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from evaluation.experiment import Experiment, packaged_experiments, read_experiment
 from pipeline.corpus.corpora import find_corpus_file, load_corpus, read_mapping
+from schemas.corpus import Corpus
 from schemas.errors import UserError
 
 
@@ -20,6 +21,10 @@ class NamedExperiment:
     def questions(self) -> str | None:
         """The path of its own questions; None where it asks the corpus's."""
         return None if self.experiment.questions is None else str(self.folder / self.experiment.questions)
+
+    def questions_on(self, corpus: Corpus) -> str | None:
+        """Return the path of the questions that it asks a corpus: its own, or the corpus's; None without any."""
+        return self.questions or corpus.questions
 
 
 def find_experiment(named: str, corpus: str | None = None) -> tuple[NamedExperiment, str]:

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 from evaluation.metrics import METRICS
 from evaluation.results import SystemResult
-from pipeline.corpus.experiments import find_experiment
+from pipeline.corpus.experiments import NamedExperiment, find_experiment
 from pipeline.corpus.workspace import Workspace
 from pipeline.experiments.changes import stored_name
 from pipeline.experiments.run import run_experiment
@@ -15,15 +15,15 @@ from schemas.progress import Report
 from schemas.versions import GateResult
 
 
-def check_metric_gates(workspace: Workspace) -> None:
-    """Check that gates name systems and metrics that the corpus's experiment has.
+def check_metric_gates(workspace: Workspace) -> NamedExperiment | None:
+    """Return the corpus's experiment after checking that it has the systems and metrics of gates; None if gates name none.
 
     Raises:
         UserError: They don't, or there is no such experiment.
     """
     wanted = workspace.corpus.gates.metrics
     if not wanted:
-        return
+        return None
     named, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
     systems = [system.id for system in named.experiment.systems]
     place = f"{workspace.file}: gates.metrics"
@@ -32,8 +32,9 @@ def check_metric_gates(workspace: Workspace) -> None:
             raise UserError(f"{place}: experiment {named.name} has no system {one.system!r}; use {', '.join(systems)}")
         if one.metric not in METRICS:
             raise UserError(f"{place}: there is no metric {one.metric!r}; use {', '.join(METRICS)}")
-    if named.questions is None and workspace.corpus.questions is None:
+    if named.questions_on(workspace.corpus) is None:
         raise UserError(f"{place}: there are no questions; set 'questions' in {workspace.file}, or in the experiment")
+    return named
 
 
 def metric_gates(workspace: Workspace, version: str, report: Report) -> list[GateResult]:
@@ -44,16 +45,14 @@ def metric_gates(workspace: Workspace, version: str, report: Report) -> list[Gat
     Raises:
         UserError: See ``check_metric_gates``.
     """
-    check_metric_gates(workspace)
-    wanted = workspace.corpus.gates.metrics
-    if not wanted:
+    named = check_metric_gates(workspace)
+    if named is None:
         return []
-    named, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
     with TemporaryDirectory() as folder:
         results = run_experiment(workspace, named, Path(folder), version=version, report=report)
     found = {one.system.id: one for one in results.systems}
     where = f"{workspace.store.root}/{stored_name(version, named.name, 'report.html')}"
-    return [_judged(workspace, one, found[one.system], where) for one in wanted]
+    return [_judged(workspace, one, found[one.system], where) for one in workspace.corpus.gates.metrics]
 
 
 def _judged(workspace: Workspace, one: MetricGate, system: SystemResult, report: str) -> GateResult:

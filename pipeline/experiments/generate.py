@@ -19,7 +19,6 @@ from schemas.corpus.budget import Spend
 from schemas.corpus.models import ModelConfig
 from schemas.errors import UserError
 from schemas.evidence import Modality
-from schemas.ids import figure_file
 from schemas.models import DEFAULT_SPACE
 from schemas.ports import TextEmbedder
 from schemas.progress import Report, silent
@@ -78,7 +77,7 @@ def generate_questions(
             replies.begin(0)
             picture = None
             if material.figure is not None and options.kind != "llm":
-                picture = workspace.store.get(figure_file(material.figure))
+                picture = opened.picture(material.figure)
             try:
                 question = write_question(opened.models()[model], material, picture)
             except (UnusableError, NoReplyError) as error:

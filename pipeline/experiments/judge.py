@@ -15,7 +15,6 @@ from pipeline.experiments.replies import Replies
 from pipeline.published.version import OpenVersion
 from schemas.corpus.models import ModelConfig
 from schemas.errors import UserError
-from schemas.ids import figure_file
 from schemas.progress import Report
 from schemas.versions import Spent
 
@@ -75,10 +74,7 @@ class Judges:
         """Return metrics for this thread."""
         self._replies.begin(0)  # the same request gets the same grade, whichever repetition it comes from
         options = self._opened.settings().retrieval.models[judge]
-        return judged_metrics(names, self._opened.models()[judge], None if options.kind == "llm" else self._picture)
-
-    def _picture(self, figure_id: str) -> bytes:
-        return self._opened.workspace.store.get(figure_file(figure_id))
+        return judged_metrics(names, self._opened.models()[judge], None if options.kind == "llm" else self._opened.picture)
 
     def grade(self, asked: Sequence[tuple[Gold, Outcome]], total: int) -> Grades:
         """Grade the outcomes of one system by the judges that are admitted; ``total`` are the outcomes of all systems."""

@@ -79,7 +79,7 @@ def run_experiment(
     chosen = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
     replies = Replies(workspace, experiment.budget)
     opened = replace(open_version(workspace, chosen), record=replies.record)
-    golds = gold_evidence(opened, [_typed(question, opened) for question in _questions(workspace, named)])
+    golds = gold_evidence(opened, _typed(_questions(workspace, named), opened))
     labels = load_labels(named.folder / experiment.labels) if experiment.labels else []
     prepared, notes = _prepared(opened, experiment)
     run = _Run(workspace, opened, experiment, golds, prepared, replies)
@@ -120,7 +120,7 @@ def evaluate_version(
 
 
 def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
-    chosen = named.questions or workspace.corpus.questions
+    chosen = named.questions_on(workspace.corpus)
     if chosen is None:
         raise UserError(f"experiment {named.name}: there are no questions; set 'questions' in it, or in {workspace.file}")
     questions = sorted(load_questions(chosen), key=lambda question: question.id)
@@ -131,18 +131,23 @@ def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
     return questions
 
 
-def _typed(question: Question, opened: OpenVersion) -> Question:
-    """Return a question with the types that the corpus file gives its documents, unless it names types itself."""
-    types = opened.settings().doc_types
-    if question.doc_types or not types:
-        return question
-    sources = (source for own in opened.sources.values() for source in own)
-    found = {
-        next((kind for glob, kind in types.items() if fnmatchcase(source, glob)), None)
-        for source in sources
-        if source.rpartition("/")[2] in question.documents
-    }
-    return question.model_copy(update={"doc_types": sorted(kind for kind in found if kind is not None)})
+def _typed(questions: Sequence[Question], opened: OpenVersion) -> list[Question]:
+    """Return questions with the types that the corpus file gives their documents, unless they name types themselves."""
+    types, wanted = opened.settings().doc_types, {name for question in questions for name in question.documents}
+    found: dict[str, set[str]] = {}
+    for source in (source for own in opened.sources.values() for source in own):
+        if (name := source.rpartition("/")[2]) in wanted:
+            fitting = (kind for glob, kind in types.items() if fnmatchcase(source, glob))
+            found.setdefault(name, set()).update(itertools.islice(fitting, 1))
+    return [
+        question.model_copy(
+            update={
+                "doc_types": question.doc_types
+                or sorted({kind for name in question.documents for kind in found.get(name, ())})
+            }
+        )
+        for question in questions
+    ]
 
 
 def _prepared(opened: OpenVersion, experiment: Experiment) -> tuple[list[Prepared], dict[str, str]]:

@@ -23,7 +23,6 @@ from schemas.corpus.budget import Spend
 from schemas.corpus.models import ModelConfig
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Filters, Hit, Modality
-from schemas.ids import figure_file
 from schemas.retrieval import Preset
 from schemas.versions import Spent
 from tasks.answering.ask_model import reply
@@ -204,7 +203,7 @@ class _Generated:
     def _pictures(self, hits: Sequence[Hit]) -> list[tuple[str, bytes]]:
         """Return the pictures that the model sees, those of the best rows first."""
         wanted = pictures_of(hits, self._preset.max_images)
-        return [(name, self._opened.workspace.store.get(figure_file(name))) for name in wanted]
+        return [(name, self._opened.picture(name)) for name in wanted]
 
     def _evidence(self) -> tuple[list[Hit], list[Round]]:
         match self._preset.context:

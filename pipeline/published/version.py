@@ -176,6 +176,10 @@ class OpenVersion:
         absent |= lacking_rows(plan, has_pages=self.has_pages)
         return [f"{what} (set {option})" for what, option in absent.items()]
 
+    def picture(self, figure_id: str) -> bytes:
+        """Return the encoded picture of a figure."""
+        return self.workspace.store.get(figure_file(figure_id))
+
     def models(self, stopped: Callable[[], bool] = lambda: False) -> QueryModels:
         """Return the models that one request uses."""
         return QueryModels(self.settings().retrieval, self.embedders, stopped, self.record)
@@ -247,7 +251,7 @@ class OpenVersion:
                 models or self.models(),
                 self._contents,
                 self.has_pages,
-                lambda figure_id: self.workspace.store.get(figure_file(figure_id)),
+                self.picture,
             ),
             trace=trace,
         )

@@ -4,7 +4,6 @@ The DAG files are loaded with 50 corpora, beside ``import airflow.sdk`` alone. T
 ``inset refresh``, and by a DAG on an Airflow that is started for it (SQLite, two tasks at once), and the seconds are compared.
 """
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -14,7 +13,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 
 CORPORA = 50
 LOADS = 3
@@ -26,8 +25,7 @@ _CORPUS = "source: ../pdfs\ncaptions: {ocr: none}\n"
 
 def main() -> None:
     """Measure both, and print them."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.airflow", description=about, epilog=more)
+    parser = parser_of("airflow", __doc__)
     parser.add_argument("--documents", type=int, default=1_000)
     parser.add_argument("--json", action="store_true", help="print JSON")
     documents = parser.parse_args().documents

@@ -5,7 +5,6 @@ the line of its log; and after the repair: how the run ended, which tasks were d
 Parts of Airflow that end are started again, as systemd does. A full and a read-only store need the right to mount.
 """
 
-import argparse
 import contextlib
 import os
 import shutil
@@ -22,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from bench.table import parser_of
 from ray_jobs.enrich import FEW_DOCUMENTS
 from tests import airflow_server, ray_cluster, weaviate_server
 from tests.airflow_server import EVERY_PART, Airflow, wait_for
@@ -206,8 +206,7 @@ FAULTS: dict[str, Fault] = {
 
 def main() -> None:
     """Try faults, and print what was seen."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.airflow_faults", description=about, epilog=more)
+    parser = parser_of("airflow_faults", __doc__)
     parser.add_argument("faults", nargs="*", choices=[*FAULTS, []], help="default: all")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long scheduler and database are gone")
     arguments = parser.parse_args()

@@ -6,7 +6,6 @@ searches without pause. The exit status is 1 where a reply is a fault: a 5xx oth
 get, a text that it must not have, or a connection without a reply.
 """
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -32,7 +31,7 @@ import psutil
 
 from bench.attack_requests import ABSENT, CLOSED, CORPUS, HIDDEN, ORIGIN, Attack, Site, attacks
 from bench.page_bombs import WORDS, held_mib, transparency_bomb
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh
 from query_service.access import Key, digest, key_line, new_key
@@ -77,8 +76,7 @@ class Result:
 
 def main() -> None:
     """Attack, and print a table."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.attack", description=about, epilog=more)
+    parser = parser_of("attack", __doc__)
     parser.add_argument("--out", type=Path, help="a Markdown file to write the table to")
     parser.add_argument("--group", action="append", help="only this group of requests; may be repeated")
     parser.add_argument("--folder", type=Path, help="where the corpora are, or are made and kept; removed by default")

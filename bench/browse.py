@@ -4,7 +4,6 @@ A version of N documents is made up, 20 rows and a figure a page each, as ``asse
 in this process: the first page indexes the rows, others are in the middle of a list, by several orders and filters.
 """
 
-import argparse
 import contextlib
 import random
 import tempfile
@@ -15,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.scale import PAGES, ROWS_A_PAGE, vocabulary
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 
 if TYPE_CHECKING:
     from pipeline.corpus.workspace import Workspace
@@ -40,8 +39,7 @@ _LISTS = {
 
 def main() -> None:
     """Make up a version, and print how long pages of its lists take."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.browse", description=about, epilog=more)
+    parser = parser_of("browse", __doc__)
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--json", action="store_true", help="print JSON")
     documents = parser.parse_args().documents

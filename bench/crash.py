@@ -28,7 +28,7 @@ from pathlib import Path
 
 from backends.stores.document_files import parsed_file, structured_file
 from backends.stores.object_store import FolderStore
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import evidence_parts, read_placements
@@ -65,8 +65,7 @@ class Outcome:
 
 def main() -> None:
     """Kill, look, and print what was found."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.crash", description=about, epilog=more)
+    parser = parser_of("crash", __doc__)
     parser.add_argument("--kills", type=int, default=30, help="refreshes to kill")
     parser.add_argument("--seed", type=int, default=0, help="what the moments are drawn by")
     parser.add_argument("--json", action="store_true", help="print JSON")

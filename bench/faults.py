@@ -28,7 +28,7 @@ from typing import Any
 from unittest import mock
 
 from backends.stores.object_store import FolderStore, S3Store, s3_client
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import LEASE
@@ -110,8 +110,7 @@ class Outcome:
 
 def main() -> None:
     """Break, look, and print what was found."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.faults", description=about, epilog=more)
+    parser = parser_of("faults", __doc__)
     parser.add_argument("--rounds", type=int, default=200, help="rounds on a folder")
     parser.add_argument("--s3", type=int, default=50, help="rounds on S3, through a network that breaks replies")
     parser.add_argument(

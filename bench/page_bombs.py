@@ -6,7 +6,6 @@ manuals, and one whether the service is up. Printed are the 99th percentiles of 
 service and its children take.
 """
 
-import argparse
 import asyncio
 import contextlib
 import itertools
@@ -24,7 +23,7 @@ import httpx
 import numpy as np
 import psutil
 
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh
 from tests.synthetic.write import write_manuals
@@ -39,8 +38,7 @@ Seconds = list[float]
 
 def main() -> None:
     """Measure, and print a table."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.page_bombs", description=about, epilog=more)
+    parser = parser_of("page_bombs", __doc__)
     parser.add_argument("--clients", type=int, default=32, help="clients that search at once")
     parser.add_argument("--seconds", type=float, default=10, help="length of each of the six turns")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from backends.models.registry import DETECTORS
 from backends.pdf.document import open_document
 from backends.stores.sources import open_source
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 from schemas.corpus.captions import CaptionOptions
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import Role, Segment, StructuredDocument
@@ -76,8 +76,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.parse", description=about, epilog=more)
+    parser = parser_of("parse", __doc__)
     parser.add_argument("--data", type=Path, help="folder with dev/, captions.jsonl and figure_boxes.jsonl")
     parser.add_argument("--tools", type=Path, help="folder with placement.py and figure_boxes.py")
     parser.add_argument("--sample", type=int, default=20, help="pages of a document that slow peers get")

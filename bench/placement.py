@@ -38,7 +38,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from backends.pdf.document import open_document
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 from pipeline.inspection.inspect import inspect
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import Role
@@ -104,8 +104,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.placement", description=about, epilog=more)
+    parser = parser_of("placement", __doc__)
     parser.add_argument("--pdfs", type=Path, nargs="*", default=[], metavar="DIR", help="folders of PDFs")
     parser.add_argument("--tools", type=Path, metavar="DIR", help="folder with beside.py")
     parser.add_argument(

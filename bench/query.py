@@ -13,7 +13,6 @@ Then one question at a time is embedded by the packaged model, alone and while a
 process.
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -38,7 +37,7 @@ from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.models.minilm import MiniLM
 from bench.scale import WORDS, vocabulary
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE, NO_FILTERS
 from schemas.ports import SearchIndex, Vector
@@ -66,8 +65,7 @@ Call = Callable[[str, Vector], Sequence[str]]
 
 def main() -> None:
     """Measure, and print a table."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.query", description=about, epilog=more)
+    parser = parser_of("query", __doc__)
     parser.add_argument("--rows", type=int, default=100_000, help="rows of the collection")
     parser.add_argument("--questions", type=int, default=300, help="questions put to each")
     parser.add_argument("--json", action="store_true", help="print JSON")

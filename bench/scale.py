@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 
 if TYPE_CHECKING:
     from pipeline.corpus.workspace import Workspace
@@ -58,8 +58,7 @@ class Cost:
 
 def main() -> None:
     """Make versions of corpora of several sizes, and print what their stages take."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=about, epilog=more)
+    parser = parser_of("scale", __doc__)
     parser.add_argument(
         "--documents", type=int, nargs="+", default=[2_000, 20_000, 100_000], help="sizes, the smallest first"
     )

@@ -8,7 +8,6 @@ the live version moves ten times and a worker is killed: every reply must hold w
 Clients run beside the service on the same cores, so figures of many clients are lower bounds.
 """
 
-import argparse
 import asyncio
 import contextlib
 import itertools
@@ -30,7 +29,7 @@ import numpy as np
 import psutil
 
 from bench.page_bombs import held_mib
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
@@ -65,8 +64,7 @@ class Service:
 
 def main() -> None:
     """Measure, and print a table."""
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.service", description=about, epilog=more)
+    parser = parser_of("service", __doc__)
     parser.add_argument(
         "--seconds", type=float, default=10.0, help="length of each turn with many clients; the switch takes six"
     )

@@ -1,5 +1,6 @@
 """How a benchmark shows its result: our figure, a peer's or a floor's from the same run, the ratio and the goal."""
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,12 @@ class Row:
     def ratio(self) -> float | None:
         """Ours over the peer's; None without a peer."""
         return self.ours / self.peer if self.peer else None
+
+
+def parser_of(name: str, about: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a benchmark's options; ``about`` is its docstring."""
+    first, _, more = (about or "").partition("\n\n")
+    return argparse.ArgumentParser(prog=f"python -m bench.{name}", description=first, epilog=more)
 
 
 def show(title: str, rows: Sequence[Row]) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 from pipeline.inspection.inspect import inspect
 
 Pages = list[dict[str, Any]]
@@ -49,8 +49,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.tables", description=about, epilog=more)
+    parser = parser_of("tables", __doc__)
     parser.add_argument("--pdfs", type=Path, required=True, metavar="DIR", help="the PDFs")
     parser.add_argument("--truth", type=Path, required=True, metavar="FILE", help="their true tables, JSON lines")
     parser.add_argument("--scorer", type=Path, required=True, metavar="FILE", help="the program that compares")

@@ -18,7 +18,7 @@ from pathlib import Path
 from sys import stderr
 from typing import NamedTuple
 
-from bench.table import Row, show
+from bench.table import Row, parser_of, show
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
 EXAMPLE = "tasks.figures.drawings.JOIN_PT", "4", "9"
@@ -50,8 +50,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(prog="python -m bench.thresholds", description=about, epilog=more)
+    parser = parser_of("thresholds", __doc__)
     constant, lower, higher = EXAMPLE
     parser.add_argument("constant", nargs="?", default=constant, metavar="MODULE.NAME", help=f"default: {constant}")
     parser.add_argument("lower", nargs="?", type=float, default=lower, help=f"default: {lower}")

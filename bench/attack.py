@@ -10,11 +10,8 @@ import asyncio
 import contextlib
 import json
 import multiprocessing
-import os
 import random
 import re
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +28,7 @@ import psutil
 
 from bench.attack_requests import ABSENT, CLOSED, CORPUS, HIDDEN, ORIGIN, Attack, Site, attacks
 from bench.page_bombs import WORDS, held_mib, transparency_bomb
+from bench.served import serving
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh
@@ -147,22 +145,14 @@ def _served(folder: Path) -> Iterator[tuple[str, psutil.Process, Mapping[str, st
     lines = [key_line(Key(name=name, sha256=digest(keys[name]), **limits)) for name, limits in _KEYS.items()]
     files = _corpora(folder)
     (folder / "keys.jsonl").write_text("\n".join(lines) + "\n")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    command = [sys.executable, "-m", "cli.main", "serve", *files, "--port", str(port)]
-    command += ["--keys", str(folder / "keys.jsonl"), "--cors-origin", ORIGIN]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
-    with (
-        (folder / "log").open("w") as log,
-        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=log) as serving,
-    ):
-        try:
-            yield f"http://127.0.0.1:{port}", psutil.Process(serving.pid), keys
-        finally:
-            serving.terminate()
-            serving.wait()
-            if failed := [line for line in (folder / "log").read_text().splitlines() if "Error" in line]:
-                print("the service's log has:", *failed, sep="\n", file=sys.stderr)
+    log = folder / "log"
+    try:
+        options = ["--keys", str(folder / "keys.jsonl"), "--cors-origin", ORIGIN]
+        with serving(log, *files, *options) as (address, process):
+            yield address, process, keys
+    finally:
+        if failed := [line for line in log.read_text().splitlines() if "Error" in line]:
+            print("the service's log has:", *failed, sep="\n", file=sys.stderr)
 
 
 def _corpora(folder: Path) -> list[str]:

@@ -9,11 +9,7 @@ service and its children take.
 import asyncio
 import contextlib
 import itertools
-import os
 import random
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -23,6 +19,7 @@ import httpx
 import numpy as np
 import psutil
 
+from bench.served import serving
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh
@@ -59,15 +56,8 @@ def _served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
     made = refresh(open_workspace(str(file)))
     if not made.published or made.failures:
         raise SystemExit(f"the corpus to be served isn't whole: {made.failures or made.gates}")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    command = [sys.executable, "-m", "cli.main", "serve", str(file), "--port", str(port)]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as serving:
-        try:
-            yield f"http://127.0.0.1:{port}", psutil.Process(serving.pid)
-        finally:
-            serving.terminate()
+    with serving(folder / "log", str(file)) as served:
+        yield served
 
 
 async def _measure(address: str, process: psutil.Process, clients: int, seconds: float) -> list[Row]:

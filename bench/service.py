@@ -14,9 +14,6 @@ import itertools
 import json
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -29,6 +26,7 @@ import numpy as np
 import psutil
 
 from bench.page_bombs import held_mib
+from bench.served import serving
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
@@ -107,19 +105,9 @@ def _refreshed_twice(folder: Path) -> tuple[Workspace, list[str]]:
 
 @contextlib.contextmanager
 def _serving(folder: Path, workers: int) -> Iterator[Service]:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    log = folder / f"log-{workers}"
-    command = [sys.executable, "-m", "cli.main", "serve", str(folder / "bench.yaml"), "--port", str(port)]
-    started = time.monotonic()
-    with (
-        log.open("w", encoding="utf-8") as out,
-        subprocess.Popen([*command, "--workers", str(workers)], stdout=out, stderr=out) as serving,
-    ):
-        try:
-            yield Service(f"http://127.0.0.1:{port}/v1/corpora/bench", psutil.Process(serving.pid), log, started)
-        finally:
-            serving.terminate()
+    log, started = folder / f"log-{workers}", time.monotonic()
+    with serving(log, str(folder / "bench.yaml"), "--workers", str(workers)) as (address, process):
+        yield Service(f"{address}/v1/corpora/bench", process, log, started)
 
 
 def _client(service: Service) -> httpx.AsyncClient:

@@ -9,6 +9,8 @@ import pytest
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.run import refresh
+from tests import endpoint_server
+from tests.endpoint_server import EndpointServer
 from tests.manuals import write_manual
 
 
@@ -25,6 +27,13 @@ def corpus_file(tmp_path: Path) -> Path:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
     return write_corpus(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[EndpointServer]:
+    """A server of models, which the tests of a module script."""
+    with endpoint_server.running() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

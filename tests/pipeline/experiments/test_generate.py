@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pymupdf
@@ -12,16 +11,9 @@ from cli import main
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh
-from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[EndpointServer]:
-    with endpoint_server.running() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> P
 def _add_table(file: Path, number: int) -> None:
     """Add a ruled table of three columns to the last page."""
     cells = [["Part", "Torque", "Count"], ["Steel bolt", f"{number}0 Nm", "4"], ["Rubber seal", f"{number} Nm", "2"]]
-    with pymupdf.open(file) as document:
+    with pymupdf.open(stream=file.read_bytes()) as document:
         page = document[-1]
         for y, line in enumerate([*cells, []]):
             page.draw_line((72, 580 + 20 * y), (372, 580 + 20 * y))
@@ -49,7 +41,7 @@ def _add_table(file: Path, number: int) -> None:
                 page.insert_text((76 + 100 * x, 594 + 20 * y), cell, fontsize=10)
         for x in range(4):
             page.draw_line((72 + 100 * x, 580), (72 + 100 * x, 640))
-        document.saveIncr()
+        document.save(file, garbage=3, deflate=True, no_new_id=True)  # the same bytes, so the same sample, in every run
 
 
 def generate(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, *more: str) -> tuple[int, list[Question]]:

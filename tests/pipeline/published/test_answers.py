@@ -20,7 +20,6 @@ from schemas.evidence import Filters, Modality
 from schemas.retrieval import AnswerQuery, Query
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.trace import Stopped
-from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, answer, cut, hang, status
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -28,12 +27,6 @@ from tests.tiny_models import write_bert, write_clip
 
 QUESTION = "How many bar does the steel winch take?"
 FIGURE = re.compile(r"\[IMG-\d+\]")
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[EndpointServer]:
-    with endpoint_server.running() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,33 @@
+"""The query service as a process of its own."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+
+@contextlib.contextmanager
+def serving(log: Path, *arguments: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Run ``inset serve`` on a free port; yield its address and its process, which ends with the block.
+
+    Args:
+        log: Receives what it prints.
+        arguments: Corpora and options.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    command = [sys.executable, "-m", "cli.main", "serve", *arguments, "--port", str(port)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    with (
+        log.open("w", encoding="utf-8") as out,
+        subprocess.Popen(command, env=environment, stdout=out, stderr=out) as process,
+    ):
+        try:
+            yield f"http://127.0.0.1:{port}", psutil.Process(process.pid)
+        finally:
+            process.terminate()

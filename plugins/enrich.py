@@ -9,7 +9,7 @@ import contextlib
 import logging
 import re
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -17,6 +17,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from plugins.airflow_run import logged_errors, planned, refresh_run, run_name
 from schemas.errors import ContractError, InsetError, TransientError
 from schemas.stages import Stage
+
+if TYPE_CHECKING:
+    from ray_jobs.submission import JobState
 
 _LEVEL = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) +(.*)")
 _RENEWED_EVERY_S = 60.0
@@ -93,11 +96,11 @@ class JobTrigger(BaseTrigger):
         from ray_jobs.submission import JobServer
 
         holding = asyncio.create_task(self._hold_lease())
-        last = ""
         try:
             server = await asyncio.to_thread(JobServer, self.server)
             async for text in server.lines(self.job):
-                last = self._log_line(text) or last
+                level, message = _level_and_message(text)
+                self.log.log(logging.getLevelNamesMapping()[level], "%s", message)
             state = await asyncio.to_thread(server.state_of, self.job)
         except InsetError as error:
             yield _event("LOST", None, error.message)
@@ -107,10 +110,7 @@ class JobTrigger(BaseTrigger):
         if state is None:
             yield _event("LOST", None, f"the Ray job {self.job} is gone")
             return
-        # A process that exits prints its reason last; why one was killed, only Ray knows.
-        own = state.exit_code in range(1, 128) and last
-        why = own or f"the Ray job {self.job} {state.status.lower()}: {(state.message.splitlines() or [''])[0]}"
-        yield _event(state.status, state.exit_code, why)
+        yield _event(state.status, state.exit_code, _reason(self.job, state))
 
     async def on_kill(self) -> None:
         """Stop the job: its task was marked or cleared."""
@@ -120,12 +120,6 @@ class JobTrigger(BaseTrigger):
             JobServer(self.server).stop(self.job)
 
         await asyncio.to_thread(stop)
-
-    def _log_line(self, text: str) -> str:
-        found = _LEVEL.fullmatch(text)
-        level, message = (found[1], found[2]) if found else ("INFO", text)
-        self.log.log(logging.getLevelNamesMapping()[level], "%s", message)
-        return message.strip()
 
     async def _hold_lease(self) -> None:
         """Renew the run's lease, which a queued job doesn't do yet."""
@@ -141,6 +135,22 @@ class JobTrigger(BaseTrigger):
         while True:
             await asyncio.to_thread(renew)
             await asyncio.sleep(_RENEWED_EVERY_S)
+
+
+def _level_and_message(text: str) -> tuple[str, str]:
+    found = _LEVEL.fullmatch(text)
+    return (found[1], found[2].strip()) if found else ("INFO", text.rstrip())
+
+
+def _reason(job: str, state: "JobState") -> str:
+    """Return why a job ended: what its process printed last if it exited, else what Ray says."""
+    # Ray's message is a line of its own, then the last lines of the log. Ray buffers the line that it writes to the log first,
+    # so that it can stand behind the output of a short process.
+    first, *printed = state.message.splitlines() or [""]
+    printed = [text for text in printed if text.strip() and not text.startswith("Running entrypoint for job ")]
+    if printed and state.exit_code in range(1, 128):
+        return _level_and_message(printed[-1])[1]
+    return f"the Ray job {job} {state.status.lower()}: {first}"
 
 
 def _event(status: str, exit_code: int | None, why: str) -> TriggerEvent:

@@ -154,7 +154,7 @@ class JobServer:
             await asyncio.sleep(_POLL_S)
 
     def _printed(self, job_id: str) -> list[str]:
-        for _ in range(_LOG_TRIES):  # the last line says why a job failed
+        for _ in range(_LOG_TRIES):
             try:
                 found: str = self._call(lambda: self._client.get_job_logs(job_id))
             except TransientError:

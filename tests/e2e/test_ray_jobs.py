@@ -119,6 +119,8 @@ def test_a_task_follows_its_job_and_fails_with_the_line_that_matters(
     codes = {
         "good": "print('fine')",
         "refused": "import sys; print('ERROR the store is not there'); sys.exit(2)",
+        # What Ray's log of a short process can look like: Ray's own first line comes last.
+        "late": "import sys; print('ERROR no room'); print('Running entrypoint for job late-1: python'); sys.exit(2)",
         "bug": "{}['bug']",
         "shot": "import os; os.kill(os.getpid(), 9)",
         "waits": _WAITS,
@@ -136,6 +138,7 @@ def test_a_task_follows_its_job_and_fails_with_the_line_that_matters(
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["good-1"] == ["done", ""]
     assert found["refused-1"] == ["ContractError", "the store is not there"]
+    assert found["late-1"] == ["ContractError", "no room"]
     assert found["bug-1"] == ["TransientError", "KeyError: 'bug'"]
     assert found["shot-1"][0] == "TransientError"
     assert "exit code 137" in found["shot-1"][1]

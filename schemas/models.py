@@ -35,6 +35,9 @@ Settings = tuple[tuple[str, str | float], ...]
 DIMENSION = "dimension"
 """The setting that a text model behind an endpoint has, and no other: the numbers in one of its vectors."""
 
+TRUST, CODE_REVISION = "trust_remote_code", "code_revision"
+"""Settings of a model that brings code: that it may run, and the commit of code in another repository."""
+
 ENDPOINT = "endpoint"
 """The query setting of such a model: its server, as JSON. Rows and queries are embedded there; no vector depends on it."""
 

@@ -19,7 +19,7 @@ from backends.models.files import model_file, model_json
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
 from backends.models.text_languages import languages_of
 from schemas.errors import ContractError, UserError
-from schemas.models import ModelName, TextModel
+from schemas.models import CODE_REVISION, TRUST, ModelName, TextModel
 from schemas.ports import Vector
 from schemas.versions import ModelCard
 
@@ -107,7 +107,7 @@ def open_sentence_transformer(named: ModelName, *, batch: int) -> SentenceEmbedd
 
     local, device = Path(named.name).is_dir(), best_device()
     revision = None if local else named.revision
-    code = {} if named.setting("code_revision") is None else {"code_revision": named.setting("code_revision")}
+    code = {} if named.setting(CODE_REVISION) is None else {"code_revision": named.setting(CODE_REVISION)}
     try:
         model = SentenceTransformer(
             named.name,
@@ -168,7 +168,7 @@ def sentence_transformer_card(named: ModelName) -> ModelCard:
 
 
 def _trusts(named: ModelName) -> bool:
-    return bool(named.setting("trust_remote_code"))
+    return bool(named.setting(TRUST))
 
 
 def _check_code_is_pinned(named: ModelName) -> None:
@@ -183,7 +183,7 @@ def _check_code_is_pinned(named: ModelName) -> None:
     first = modules[0]["path"]
     classes = model_json(named, f"{first}/config.json" if first else "config.json").get("auto_map", {})
     elsewhere = "--" in f"{classes} {[module['type'] for module in modules]}"
-    if elsewhere and not _COMMIT.fullmatch(str(named.setting("code_revision") or "")):
+    if elsewhere and not _COMMIT.fullmatch(str(named.setting(CODE_REVISION) or "")):
         raise UserError(
             f"{section}.trust_remote_code: code of {named.name} lies in another repository; write that one's commit, 40 "
             f"hexadecimal digits, as code_revision"

@@ -13,7 +13,7 @@ from schemas.corpus.models import ModelConfig, Price, ScorerConfig
 from schemas.corpus.retrieval import RetrievalOptions
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.generation import Reply, Request
-from schemas.models import Embeds, Model, ModelName, Settings
+from schemas.models import CODE_REVISION, TRUST, Embeds, Model, ModelName, Settings
 from schemas.ports import LanguageModel, PassageScorer
 from schemas.spans import side_span
 from schemas.versions import ModelCard, Spent, VectorSpace
@@ -47,10 +47,16 @@ class Embedders(Mapping[str, Any]):
         """Return an embedder.
 
         Raises:
-            UserError: It isn't installed, or not at that revision.
+            UserError: It isn't installed, or not at that revision, or brings code that the present corpus file doesn't allow.
         """
-        space, made = SPACES[name], self._spaces[name]
-        return embedder(space, made, _query_settings(space, made, self._now(), self._then))
+        space, made, now = SPACES[name], self._spaces[name], self._now()
+        if not runs_no_other_code(made, now):
+            raise UserError(
+                f"{space.option}: the version's vectors are of {made.model.name} at revision {made.model.revision}, which "
+                "brings code of its own; where that is read, allow it in this corpus file: the same model, revision and "
+                "code_revision, and trust_remote_code: true"
+            )
+        return embedder(space, made, _query_settings(space, made, now, self._then))
 
     def __contains__(self, name: object) -> bool:
         return name in self._spaces
@@ -171,10 +177,22 @@ def _scorer(where: str, options: ScorerConfig) -> PassageScorer:
     return scorer(where, options).load(1)
 
 
-def is_here(name: str, made: VectorSpace) -> bool:
-    """Return whether the model of a version's space is installed at that revision."""
+def runs_no_other_code(made: VectorSpace, options: EmbeddingOptions) -> bool:
+    """Return whether the model of a version's space brings no code, or embedding options allow that code.
+
+    Whoever writes to the store could allow it in a version's manifest, so that alone allows nothing.
+    """
+    if TRUST not in made.settings:
+        return True
+    wanted = made.model.name, made.model.revision, made.settings.get(CODE_REVISION)
+    allowed = (model for space in SPACES.values() if (model := space.model(options)) is not None and model.setting(TRUST))
+    return any((one.name, one.revision, one.setting(CODE_REVISION)) == wanted for one in allowed)
+
+
+def is_here(name: str, made: VectorSpace, options: EmbeddingOptions) -> bool:
+    """Return whether the model of a version's space is installed at that revision, and may run by present options."""
     try:
-        return name in SPACES and _model(SPACES[name], made).card() == made.model
+        return name in SPACES and runs_no_other_code(made, options) and _model(SPACES[name], made).card() == made.model
     except UserError:
         return False
 

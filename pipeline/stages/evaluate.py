@@ -78,13 +78,14 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
 def _is_searchable(workspace: Workspace, version: str, preset: Preset) -> bool:
     manifest = readable_manifest(workspace.store, version)
     try:
-        return manifest is not None and holds(workspace, manifest) and _has_models(manifest, preset)
+        return manifest is not None and holds(workspace, manifest) and _has_models(workspace, manifest, preset)
     except TransientError:
         return False
 
 
-def _has_models(manifest: Manifest, preset: Preset) -> bool:
-    return all(name in manifest.spaces and is_here(name, manifest.spaces[name]) for name in {*preset.spaces, NEARNESS.name})
+def _has_models(workspace: Workspace, manifest: Manifest, preset: Preset) -> bool:
+    made, options = manifest.spaces, workspace.corpus.embeddings
+    return all(name in made and is_here(name, made[name], options) for name in {*preset.spaces, NEARNESS.name})
 
 
 def _reports(

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from backends.models.registry import TEXT_EMBEDDERS
+from backends.models.sentence_transformer import SETTINGS_VERSION
+from pipeline.corpus.models import Embedders, is_here, runs_no_other_code
 from pipeline.corpus.workspace import open_workspace
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import UserError
 from schemas.models import TextModel
+from schemas.versions import ModelCard, VectorSpace
 from tests.pipeline.conftest import write_corpus
 from tests.tiny_models import write_bert
 
@@ -75,6 +78,43 @@ def test_code_of_a_model_runs_where_it_is_trusted_and_nowhere_else(folder: Path,
     embedder = _model(folder, trust_remote_code=True).load(2)
     assert ran.exists()
     assert np.linalg.norm(embedder.embed_query("a winch")) == pytest.approx(1, abs=1e-5)
+
+
+def _served(then: EmbeddingOptions, now: EmbeddingOptions) -> Any:
+    """Return the text embedder of a version as a service with another corpus file finds it."""
+    card = ModelCard(name=then.text, revision=then.revision or "", dimension=32, settings_version=SETTINGS_VERSION)
+    made = VectorSpace(model=card, key="k", settings=dict(then.text_model.settings))
+    assert is_here("text", made, now) == runs_no_other_code(made, now)
+    return Embedders({"text": made}, then, lambda: now)["text"]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        {},
+        {"trust_remote_code": False},
+        {"revision": "2"},
+        {"text": "elsewhere"},
+        {"code_revision": COMMIT},
+        {"trust_remote_code": False, "tables": {"model": "x", "revision": "1", "trust_remote_code": True}},
+    ],
+)
+def test_a_stored_version_alone_allows_no_code(folder: Path, ran: Path, now: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"text": str(folder), "revision": "1", "trust_remote_code": True}
+    then = EmbeddingOptions.model_validate(given)
+    present = EmbeddingOptions.model_validate(given | now if now else {})
+    with pytest.raises(
+        UserError, match=r"brings code of its own; .* allow it in this corpus file: .* trust_remote_code: true"
+    ):
+        _served(then, present)
+    assert not ran.exists()
+
+
+@pytest.mark.slow
+def test_a_service_whose_corpus_file_allows_the_code_runs_it(folder: Path, ran: Path) -> None:
+    options = EmbeddingOptions.model_validate({"text": str(folder), "revision": "1", "trust_remote_code": True})
+    assert _served(options, options).embed_query("a winch").shape == (32,)
+    assert ran.exists()
 
 
 def test_a_name_on_the_hub_needs_a_commit() -> None:

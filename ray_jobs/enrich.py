@@ -17,6 +17,7 @@ from schemas.batches import batched
 from schemas.corpus.captions import CaptionOptions
 from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.parse import ChunkOptions
 from schemas.documents import (
     PageFailure,
     ParsedDocument,
@@ -160,11 +161,11 @@ class StructureActor:
     """Structures and chunks parsed documents, and stores the result."""
 
     def __init__(
-        self, store_address: str, embeddings: EmbeddingOptions, chunk_tokens: int, parse_key: str, structured_key: str
+        self, store_address: str, embeddings: EmbeddingOptions, chunks: ChunkOptions, parse_key: str, structured_key: str
     ) -> None:
         self._store = open_store(store_address)
         self._count_tokens = TEXT_EMBEDDERS.find(embeddings.text_model).token_counter()
-        self._chunk_tokens = chunk_tokens
+        self._chunks = chunks
         self._keys = parse_key, structured_key
 
     def run(self, batch: Sequence[tuple[str, Unstructured]]) -> list[Outcome[bool]]:
@@ -176,7 +177,7 @@ class StructureActor:
         parsed = read_parsed(self._store, parsed_file(work.doc_id, parse_key))
         with errors_as_bad_input("structuring it"), infrequent_gc():
             document = structure_with(parsed, work.recognised, work.segmented, work.unfinished)
-            chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
+            chunks = chunk(document, self._count_tokens, max_tokens=self._chunks.tokens, by=self._chunks.by)
             data = pack_structured(document, grow(document), chunks)
         # Replaced, since an earlier result may lack model results, or be damaged.
         self._store.replace(structured_file(work.doc_id, structured_key), data)
@@ -210,13 +211,13 @@ def structure_all(
     *,
     store_address: str,
     embeddings: EmbeddingOptions,
-    chunk_tokens: int,
+    chunks: ChunkOptions,
     parse_key: str,
     structured_key: str,
     ray: RayOptions,
 ) -> Iterator[list[Outcome[bool]]]:
     """Structure documents and store each under its key; yield the outcomes."""
-    arguments = (store_address, embeddings, chunk_tokens, parse_key, structured_key)
+    arguments = (store_address, embeddings, chunks, parse_key, structured_key)
     only_few, work = _peek(work, FEW_DOCUMENTS)
     batches = batched(((item.doc_id, item) for item in work), 1)
     if only_few:

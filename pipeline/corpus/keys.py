@@ -63,7 +63,7 @@ def keys_of(
         segmented=segmented,
         structure=STRUCTURE_VERSION,
         chunk=CHUNK_VERSION,
-        chunks=corpus.chunks.model_dump(),
+        chunks=corpus.chunks.shape(),
         tokens_by=spaces[DEFAULT.name].model.model_dump(),
     )
     drawn = drawn_key() if corpus.captions.pages is not None else None
@@ -74,6 +74,7 @@ def keys_of(
         step=ASSEMBLE_VERSION,
         laws=CHECK_VERSION,
         language=[DETECTION_VERSION, LANGUAGE_VERSION],
+        **({"doc_types": [*corpus.doc_types.items()]} if corpus.doc_types else {}),
     )
     # A failed document is worth another try once any step, limit or law changed.
     attempt = key(parse=attempt_key(corpus.parse), assembled=assembled)

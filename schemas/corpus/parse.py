@@ -1,5 +1,7 @@
 """Sections parse, tags and chunks: how PDFs are read, how tags are spelled, how documents are cut into rows."""
 
+from typing import Literal
+
 from pydantic import Field, field_validator
 
 from schemas.corpus.fields import Section, Text, Variable, Workers
@@ -45,3 +47,12 @@ class ChunkOptions(Section):
     """How documents are cut into rows."""
 
     tokens: int = Field(220, ge=32, le=8192, description="Tokens of the embedder one chunk may hold.")
+    by: Literal["sections", "pages"] = Field(
+        "sections",
+        description="What text is grouped by. pages: whole consecutive pages as long as they fit, as in the code of Beyond Text; "
+        "a page that doesn't fit alone is cut. Tables and figures have rows of their own either way.",
+    )
+
+    def shape(self) -> dict[str, object]:
+        """Return what distinguishes chunks from others; a default that came later is left out."""
+        return {"tokens": self.tokens} if self.by == "sections" else self.model_dump()

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
 
 from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
 from schemas.evidence import Modality
@@ -30,12 +32,18 @@ class _Unit:
         return any(block.order in orders for block in self.blocks)
 
 
-def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens: int) -> list[Chunk]:
+def chunk(
+    document: StructuredDocument,
+    count_tokens: CountTokens,
+    *,
+    max_tokens: int,
+    by: Literal["sections", "pages"] = "sections",
+) -> list[Chunk]:
     """Cut a document by its structure.
 
-    Text chunks follow sections and paragraphs; a figure stays with its caption and adjacent step if they fit one chunk; a
-    table is a chunk of its own, its header repeated in each part; each content figure has a chunk, whose text ``describe``
-    composes later.
+    Text chunks follow sections and paragraphs, or whole pages; a figure stays with its caption and adjacent step if they fit
+    one chunk; a table is a chunk of its own, its header repeated in each part; each content figure has a chunk, whose text
+    ``describe`` composes later.
 
     Returns:
         Chunks in order; ``text`` is searched and has no placeholders and leaders; ``tagged_text`` has placeholders.
@@ -51,12 +59,14 @@ def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens
     between = joint(count, _BETWEEN)
     for unit in _units(document.blocks, count, max_tokens):
         if unit.blocks[0].kind is BlockKind.TABLE:
-            chunks.extend(_packed(_bound(run, steps, max_tokens, between), max_tokens, between))
-            run = []
+            if by == "sections":
+                chunks.extend(_packed(_bound(run, steps, max_tokens, between), max_tokens, between))
+                run = []
             chunks.extend(_table_chunks(unit, count, max_tokens))
         else:
             run.append(unit)
-    chunks.extend(_packed(_bound(run, steps, max_tokens, between), max_tokens, between))
+    pack = _packed if by == "sections" else _pages
+    chunks.extend(pack(_bound(run, steps, max_tokens, between), max_tokens, between))
     blocks = {block.order: block for block in document.blocks}
     for figure in document.figures:
         if figure.placement.role is Role.CONTENT:
@@ -134,6 +144,28 @@ def _packed(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[C
                 held = []
         total = total + between + unit.tokens if held else unit.tokens
         held.append(unit)
+    yield from _text_chunk(held)
+
+
+def _pages(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[Chunk]:
+    """Fill chunks with whole pages; one that doesn't fit alone is cut between units. ``between`` is as for ``_packed``."""
+    held: list[_Unit] = []
+    total = 0
+    for _, page in groupby(units, key=lambda unit: unit.blocks[0].page):
+        own = [*page]
+        whole = sum(unit.tokens for unit in own) + between * (len(own) - 1)
+        if total + between + whole > max_tokens:
+            yield from _text_chunk(held)
+            held, total = [], 0
+        for unit in own:
+            if held and total + between + unit.tokens > max_tokens:
+                yield from _text_chunk(held)
+                held, total = [], 0
+            total += unit.tokens + (between if held else 0)
+            held.append(unit)
+        if whole > max_tokens:
+            yield from _text_chunk(held)
+            held, total = [], 0
     yield from _text_chunk(held)
 
 

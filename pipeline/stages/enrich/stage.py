@@ -134,7 +134,7 @@ def _structure(
             work,
             store_address=store.root,
             embeddings=corpus.embeddings,
-            chunk_tokens=corpus.chunks.tokens,
+            chunks=corpus.chunks,
             parse_key=keys.parse,
             structured_key=keys.structured,
             ray=corpus.ray,

@@ -276,6 +276,35 @@ def test_what_is_no_leader_is_searched_as_it_is(text: str) -> None:
     assert piece.text == piece.tagged_text == text
 
 
+def test_whole_pages_are_grouped_up_to_a_number_of_tokens() -> None:
+    lengths = [(1, 10), (1, 5), (2, 10), (3, 20), (4, 30), (4, 30), (5, 4), (6, 4)]
+    blocks = [
+        _block(order, _words(count, f"w{page}"), page=page, section_path=(f"s{order}",))
+        for order, (page, count) in enumerate(lengths)
+    ]
+    chunks = chunk(_document(*blocks), _count, max_tokens=40, by="pages")
+    pages = [[region.page for region in piece.regions] for piece in chunks]
+    assert pages == [[1, 2], [3], [4], [4], [5, 6]]
+    assert [len(piece.text.split()) for piece in chunks] == [25, 20, 30, 30, 8]
+
+
+def test_a_table_ends_no_group_of_pages() -> None:
+    table = _block(1, "| a | b |\n| --- | --- |\n| c | d |", BlockKind.TABLE, rows=(("a", "b"), ("c", "d")))
+    document = _document(_block(0, "before"), table, _block(2, "after"), _block(3, "next", page=2))
+    chunks = chunk(document, _count, max_tokens=40, by="pages")
+    assert [(piece.modality, piece.text.split()[0]) for piece in chunks] == [("text", "before"), ("table", "|")]
+    assert chunks[0].text.split() == ["before", "after", "next"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 60)), max_size=12), st.integers(10, 50))
+def test_groups_of_pages_hold_everything_once_and_not_too_much(written: list[tuple[int, int]], limit: int) -> None:
+    blocks = [_block(order, _words(count, f"w{order}"), page=page) for order, (page, count) in enumerate(sorted(written))]
+    chunks = chunk(_document(*blocks), _count, max_tokens=limit, by="pages")
+    assert " ".join(piece.text for piece in chunks).split() == " ".join(block.text for block in blocks).split()
+    assert all(len(piece.text.split()) <= limit for piece in chunks)
+
+
 @settings(max_examples=50)
 @given(document=_documents(), limit=st.integers(50, 120))
 def test_whatever_a_document_holds_its_chunks_fit_and_hold_all_of_it(document: StructuredDocument, limit: int) -> None:

@@ -7,6 +7,7 @@ or placeholder is *escaped*, so that no document can forge a figure.
 Source: "RAG Beyond Text" (image localization tags); decision 4.
 """
 
+import itertools
 import re
 import string
 from collections.abc import Callable
@@ -21,6 +22,7 @@ DIGITS_DEFAULT = 8
 DIGITS_MOST = 49  # no SHA-1 has more decimal digits
 
 _PLACEHOLDER = re.compile("\ue000([0-9a-f]{64})\ue001")
+_PLACED = re.compile(f"{_PLACEHOLDER.pattern}|<image:[^>]*>")  # escaping leaves no other text that begins like a tag
 _PRIVATE = re.compile("[\ue000\ue001]")
 # Whatever starts like a tag, in any case and spacing, is a look-alike when it comes out of a PDF. White space is taken whole
 # or not at all (possessive): a document may hold a million blanks in a row, and giving them back one by one takes hours.
@@ -45,6 +47,15 @@ def placeholders(text: str) -> list[str]:
 def fill(text: str, write: Callable[[str], str]) -> str:
     """Replace each placeholder by ``write(figure_id)``."""
     return _PLACEHOLDER.sub(lambda found: write(found[1]), text)
+
+
+def with_ordinals(text: str) -> str:
+    """Replace each placeholder, or tag of any template, by a canonical tag with its place in the text as its number.
+
+    So text has the same tags before and after ``assemble`` numbers figures: ``<image:00000001.png>`` is the first.
+    """
+    places = itertools.count(1)
+    return _PLACED.sub(lambda _: CANONICAL.format(number=f"{next(places):0{DIGITS_DEFAULT}d}", ext="png"), text)
 
 
 def strip(text: str) -> str:

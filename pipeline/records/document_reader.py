@@ -11,7 +11,7 @@ from pipeline.records.cache import RecordCache
 from pipeline.records.caption_targets import StructuredFiles, caption_targets, drawn_cache, target_ids
 from pipeline.records.descriptions import Descriptions
 from pipeline.records.inherit import Inherited
-from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
+from schemas.documents import Chunk, DrawnPage, Figure, Node, PlacedFigure, Placement
 from schemas.generation import Subject
 from tasks.enriching.caption import DescriptionResults, as_printed, describe, described, fitting
 from tasks.enriching.language import language_of
@@ -41,6 +41,7 @@ class StructuredParts:
     drawn: tuple[DrawnPage, ...]
     language: str | None
     labels: tuple[str, ...]
+    tree: tuple[Node, ...]
 
 
 class DocumentReader:
@@ -77,6 +78,7 @@ class DocumentReader:
                 language,
             ),
             head.labels,
+            files.tree,
         )
 
     def passages(self, doc_id: str, source: str) -> list[RowText]:
@@ -87,6 +89,7 @@ class DocumentReader:
                 *(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id),
                 description=as_printed(parts.wordings[name].text) if (name := described(piece)) in parts.wordings else None,
                 caption=piece.caption,
+                tagged_text=piece.tagged_text,
             )
             for piece in parts.chunks
         ]

@@ -13,7 +13,7 @@ Precision = Annotated[
     Literal["float32", "bfloat16"],
     Field(description="bfloat16: several times as fast on a GPU; other vectors, so changing it embeds anew."),
 ]
-Part = Literal["captions", "descriptions", "descriptions_and_texts", "summaries"]
+Part = Literal["captions", "descriptions", "descriptions_and_texts", "summaries", "tagged_texts"]
 _TEXT_MODEL = f"'{MINILM}' (packaged), a sentence-transformers model name or folder, or a model's name at endpoint."
 
 
@@ -135,7 +135,8 @@ class EmbeddingOptions(PromptOptions):
         [],
         description="Parts of rows to embed alone, without titles and sections, each in a space of its name. captions: of "
         "figures, as printed; descriptions: of figures and pages, by a model or a person; descriptions_and_texts: those, and "
-        "the other rows as in text; summaries: of texts and tables.",
+        "the other rows as in text; summaries: of texts and tables. tagged_texts: texts and tables as in text, with the tags "
+        "of their figures in place.",
     )
     unified: UnifiedOptions | None = Field(
         None, description="A picture and its words in one vector, by the model of image."

@@ -15,6 +15,7 @@ from schemas.corpus.embeddings import (
     PoolOptions,
 )
 from schemas.models import DEFAULT_SPACE, ENDPOINT, FLOAT32, Embeds, ModelName, Settings, settings
+from schemas.tags import with_ordinals
 from tasks.enriching import embed
 from tasks.enriching.embed import Content
 
@@ -23,7 +24,10 @@ _TABLE = "table"
 
 
 class RowText(NamedTuple):
-    """The embeddable content of a row; ``figure_id`` is its picture's, ``caption`` what is printed."""
+    """The embeddable content of a row; ``figure_id`` is its picture's, ``caption`` what is printed.
+
+    ``tagged_text`` has placeholders or tags.
+    """
 
     modality: str
     title: str
@@ -32,6 +36,7 @@ class RowText(NamedTuple):
     figure_id: str | None = None
     description: str | None = None
     caption: str = ""
+    tagged_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,10 @@ def searched_text(row: RowText) -> str:
 
 def _words(row: RowText) -> Content:
     return Content(text=searched_text(row))
+
+
+def _tagged_words(row: RowText) -> Content:
+    return Content(text=embed.search_text(row.title, row.section_path, with_ordinals(row.tagged_text)))
 
 
 def _picture(row: RowText) -> Content | None:
@@ -207,11 +216,14 @@ DESCRIPTIONS_AND_TEXTS = _of_part(
 SUMMARIES = _of_part("summaries", lambda row: _if_any(row.description) if row.figure_id is None else None)
 """Summaries of texts and tables alone."""
 
+TAGGED_TEXTS = _of_part("tagged_texts", lambda row: _tagged_words(row) if row.figure_id is None else None)
+"""Text of texts and tables with the tags of their figures in place, as in "RAG Beyond Text"."""
+
 SPACES: dict[str, Space] = {
     space.name: space
     for space in (
         *(TEXT, TABLES, IMAGE, JOINT, UNIFIED, LATE),
-        *(CAPTIONS, DESCRIPTIONS, DESCRIPTIONS_AND_TEXTS, SUMMARIES),
+        *(CAPTIONS, DESCRIPTIONS, DESCRIPTIONS_AND_TEXTS, SUMMARIES, TAGGED_TEXTS),
     )
 }
 """By name."""

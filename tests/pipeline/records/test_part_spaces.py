@@ -1,5 +1,7 @@
 """Spaces of a part of a row: captions as printed, descriptions and summaries alone."""
 
+import itertools
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +22,7 @@ from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
 
 QUESTION = "drum of the winch"
-PARTS = ["captions", "descriptions", "descriptions_and_texts", "summaries"]
+PARTS = ["captions", "descriptions", "descriptions_and_texts", "summaries", "tagged_texts"]
 
 
 def _describe(call: Call) -> str:
@@ -32,7 +34,15 @@ def _describe(call: Call) -> str:
 def _parts(row: Mapping[str, Any], searched: str) -> dict[str, str | None]:
     """Return what of a row each space embeds."""
     if row["figure_id"] is None:
-        return {"descriptions_and_texts": searched, "summaries": row["description"]}
+        heading = " > ".join([row["title"], *row["section_path"][-2:]])
+        numbers = itertools.count(1)
+        tagged = re.sub(r"<image:\d+\.\w+>", lambda _: f"<image:{next(numbers):08d}.png>", row["tagged_text"])
+        assert ("<image:" in tagged) == (next(numbers) > 1)
+        return {
+            "descriptions_and_texts": searched,
+            "summaries": row["description"],
+            "tagged_texts": f"{heading}\n{tagged}",
+        }
     described = row["description"]
     return {"captions": row["caption"], "descriptions": described, "descriptions_and_texts": described}
 
@@ -54,6 +64,7 @@ def test_each_space_embeds_its_part_of_a_row_and_nothing_else(corpus_file: Path,
             if text:
                 expected[space][row["evidence_id"]] = text
     assert all(expected.values())
+    assert any("<image:00000001.png>" in text for text in expected["tagged_texts"].values())
     embedder = MiniLM()
     asked = embedder.embed_query(QUESTION)
     with closing(PublishedCorpus(workspace)) as published:

@@ -410,6 +410,9 @@ def search(
     ] = None,
     until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Only PDFs of that day or earlier.")] = None,
     language: Annotated[list[str] | None, typer.Option(help="Only documents in this language: en, de.")] = None,
+    doc_type: Annotated[
+        list[str] | None, typer.Option("--type", help="Only documents of this type, by doc_types of the corpus file.")
+    ] = None,
     phrase: Annotated[list[str] | None, typer.Option(help="Only hits with this exact phrase.")] = None,
     group: Annotated[str | None, typer.Option(help="Show the best hit of each page or document: page, document.")] = None,
     highlight: Annotated[
@@ -453,6 +456,7 @@ def search(
         since=since.date() if since else None,
         until=until.date() if until else None,
         languages=language or [],
+        doc_types=doc_type or [],
         phrases=phrase or [],
     )
     query = None if query is None else _question(query)
@@ -631,7 +635,8 @@ def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
     from tasks.answering.highlight import excerpt
 
     for rank, hit in enumerate(hits, 1):
-        show(f"{hit.source}, {hit.regions[0].page_name}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
+        kind = f", {hit.doc_type}" if hit.doc_type else ""
+        show(f"{hit.source}, {hit.regions[0].page_name}{kind}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
         marked = [*hit.highlights, *([hit.nearest_sentence] if hit.nearest_sentence else [])]
         start, end = excerpt(len(hit.text), marked, _EXCERPT)
         show_marked(hit.text, start, end, marks=hit.highlights, sentence=hit.nearest_sentence)

@@ -49,6 +49,9 @@ EVIDENCE = pa.schema(
         pa.field("date", pa.string()),
         pa.field("language", pa.string()),
         pa.field("page_labels", pa.list_(pa.string())),
+        pa.field("doc_type", pa.string()),
+        pa.field("node_id", pa.int32()),
+        pa.field("parent_id", pa.int32()),
     )
 )
 """A row of the index without its vectors.
@@ -58,6 +61,8 @@ EVIDENCE = pa.schema(
 row. ``tagged_rows`` are a table's cells, header first. ``description`` is a model's or person's description of a figure or
 page, or a model's summary, searched in place of ``text``; ``described_by`` is its author, or ``context``, ``flags`` its
 doubts. ``date`` is the document's modification or creation date, such as 2024-03-31; ``language`` is ISO 639-1, else 639-3.
+``doc_type`` is what ``doc_types`` of the corpus file calls the document. ``node_id`` is the row's first leaf in the document's
+evidence tree (the section, for a row of headings alone), ``parent_id`` the section around it; a page has neither.
 """
 
 
@@ -166,7 +171,7 @@ MOST_NAMED = 1_000
 """Maximum documents, pages or rows that a filter lists, as many as engines compare in some 40 ms."""
 
 MOST_WORDED = 50
-"""Maximum sections, languages or page ranges of a filter."""
+"""Maximum sections, languages, document types or page ranges of a filter."""
 
 MOST_GLOBS = 20
 """Maximum globs or phrases of a filter: each is compared with every source, or with thousands of texts."""
@@ -177,6 +182,7 @@ _Name = Annotated[str, AfterValidator(str)]
 SourceName = Annotated[_Name, Field(max_length=1024)]
 Glob = Annotated[_Name, Field(max_length=256)]
 SectionName = Annotated[_Name, Field(max_length=500)]
+DocumentType = Annotated[_Name, Field(max_length=500)]
 LanguageCode = Annotated[_Name, Field(max_length=35)]
 Phrase = Annotated[_Name, Field(max_length=500)]
 EvidenceId = Annotated[_Name, Field(max_length=64)]
@@ -227,6 +233,11 @@ class Filters(Frozen):
     until: Day | None = Field(None, description="Documents of that day or earlier, in the same way.")
     languages: list[LanguageCode] = Field(
         [], max_length=MOST_WORDED, description="Documents in these languages, in ISO 639-1: en, de."
+    )
+    doc_types: list[DocumentType] = Field(
+        [],
+        max_length=MOST_WORDED,
+        description="Documents of these types, as doc_types of the corpus file names them: manual.",
     )
     phrases: list[Phrase] = Field(
         [],
@@ -298,6 +309,9 @@ class Hit(Frozen):
     caption: str
     tagged_pdf: HasTaggedPdf = False
     date: str | None = Field(None, description="The day in the PDF: when it was changed last, or else made.")
+    doc_type: str | None = Field(
+        None, description="The document's type, as doc_types of the corpus file names it; null where none fits."
+    )
     highlights: list[Span] = Field(
         [],
         description="Where words of the question, or its phrases, stand in text: [start, end) in characters; none where the "

@@ -54,6 +54,7 @@ class CorpusOverview(Frozen):
     languages: dict[str, int] = Field(
         {}, description="Documents by language, in ISO 639-1, of those whose language is known."
     )
+    doc_types: dict[str, int] = Field({}, description="Documents by type, of those to which the corpus file gives one.")
     modalities: list[Modality] = Field([], description="What its rows are.")
     suggestions: list[str] = Field([], description="Questions to start with, such as the corpus's golden ones.")
     sources: list[str] = Field([], description="Sources of its documents, for completing a filter; may be cut short.")

@@ -255,6 +255,7 @@ class Counts(Frozen):
     rows: int = 0
     rows_by_modality: dict[str, int] = Field({})
     documents_by_language: dict[str, int] = Field({}, description="Those whose language is known, the most frequent first.")
+    documents_by_type: dict[str, int] = Field({}, description="Those with a type in doc_types, the most frequent first.")
 
     def totals(self) -> dict[str, int]:
         """Return the plain numbers, by name."""

@@ -21,6 +21,7 @@ from backends.engines.index_rows import (
     dimension_of,
     filtered,
     is_late,
+    lacked,
     terms_column,
 )
 from schemas.errors import ContractError, DamagedError
@@ -157,7 +158,8 @@ class MemoryIndex:
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of those ids, in that order; unknown ids are left out."""
         self._created()
-        return [self._rows[evidence_id] for evidence_id in evidence_ids if evidence_id in self._rows]
+        known = (self._rows[evidence_id] for evidence_id in evidence_ids if evidence_id in self._rows)
+        return [row | lacked(row) for row in known]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
@@ -208,6 +210,7 @@ def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
         and _shares([folded(name) for name in filters.sections], compared[SECTIONS])
         and _shares(filters.modalities, [row["modality"]])
         and _shares(filters.languages, [row["language"]])
+        and _shares(filters.doc_types, [row["doc_type"]])
         and _shares(filters.evidence_ids, [row["evidence_id"]])
         and filters.has_figure in (None, compared[FIGURES])
         and (filters.since is None or date >= str(filters.since))

@@ -57,7 +57,9 @@ def assemble(
     )
     ordered = sorted([*fresh, *(known[doc_id] for doc_id in again)], key=lambda one: one.doc_id)
     sources = {doc_id: one.sources for doc_id, one in known.items()}
-    parts = list(merge(make_rows(ordered, numbers, template), taken_from(earlier, sources, again)))
+    doc_types = {one.sources: one.doc_type for one in known.values()}
+    taken = taken_from(earlier, sources, again, lambda named: doc_types[tuple(named)])
+    parts = list(merge(make_rows(ordered, numbers, template), taken))
     return VersionRows(
         pa.concat_tables([EVIDENCE.empty_table(), *(part.evidence for part in parts)]).combine_chunks(),
         pa.concat_tables([PLACEMENTS.empty_table(), *(part.placements for part in parts)]).combine_chunks(),

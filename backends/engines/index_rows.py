@@ -1,7 +1,7 @@
 """Shared by the index engines: columns for filters and BM25, and a stable order of ties."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -82,6 +82,11 @@ def added_columns(batch: pa.RecordBatch, fields: Sequence[str]) -> dict[str, lis
             for text, language in zip(texts, languages, strict=True)
         ]
     return added
+
+
+def lacked(columns: Collection[str]) -> dict[str, None]:
+    """Return the nullable columns of rows that a collection of an earlier release lacks, as nulls."""
+    return {column.name: None for column in EVIDENCE if column.nullable and column.name not in columns}
 
 
 def check_filters(filters: Filters) -> None:

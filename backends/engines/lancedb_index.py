@@ -31,6 +31,7 @@ from backends.engines.index_rows import (
     in_order,
     is_late,
     kept_columns,
+    lacked,
     terms_column,
     with_ties,
 )
@@ -248,7 +249,9 @@ class LanceIndex:
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids, in that order; unknown ids are left out."""
-        found = {row["evidence_id"]: row for row in self._read(evidence_ids, EVIDENCE.names)}
+        absent = {} if not evidence_ids else lacked(self._reader().schema.names)
+        columns = [name for name in EVIDENCE.names if name not in absent]
+        found = {row["evidence_id"]: row | absent for row in self._read(evidence_ids, columns)}
         return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
@@ -433,6 +436,8 @@ def _predicate(filters: Filters) -> str:
         parts.append(f"modality IN ({listed(filters.modalities)})")
     if filters.languages:
         parts.append(f"language IN ({listed(filters.languages)})")
+    if filters.doc_types:
+        parts.append(f"doc_type IN ({listed(filters.doc_types)})")
     if filters.sections:
         parts.append(f"array_has_any({SECTIONS}, make_array({listed([folded(name) for name in filters.sections])}))")
     if filters.has_figure is not None:

@@ -31,6 +31,7 @@ from backends.engines.index_rows import (
     is_late,
     is_terms,
     kept_columns,
+    lacked,
     terms_column,
 )
 from backends.engines.weaviate_server import WeaviateServer
@@ -51,7 +52,7 @@ On 23,000 real vectors recall@10 is .907 with 100, .949 with 200, .961 with 256,
 MOST = 10_000
 """Most rows of one answer: the server's ``QUERY_MAXIMUM_RESULTS``."""
 
-_FILTERABLE = (NAMES, PAGES, SECTIONS, FIGURES, "modality", "doc_id", "page", "date", "language")
+_FILTERABLE = (NAMES, PAGES, SECTIONS, FIGURES, "modality", "doc_id", "page", "date", "language", "doc_type")
 _IDS_A_QUERY = 500
 _TRUSTED_S = 1.0
 """Seconds after an answer without another check of the port, which costs a tenth of a search."""
@@ -208,7 +209,8 @@ class WeaviateIndex:
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids, in that order; unknown ids are left out."""
-        found = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=_returned())}
+        returned = _returned(frozenset(lacked(self._columns()))) if evidence_ids else []
+        found = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=returned)}
         return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
@@ -378,10 +380,10 @@ def _metadata_only(score: str) -> dict[str, Any]:
 
 
 @functools.cache
-def _returned() -> list[Any]:
+def _returned(absent: frozenset[str]) -> list[Any]:
     from weaviate.classes.query import QueryNested
 
-    kinds = {column.name: _stored_type(column.type) for column in EVIDENCE}
+    kinds = {column.name: _stored_type(column.type) for column in EVIDENCE if column.name not in absent}
     return [
         QueryNested(name=name, properties=[inner.name for inner in kind.value_type])
         if isinstance(kind, pa.ListType) and isinstance(kind.value_type, pa.StructType)
@@ -412,6 +414,7 @@ def _predicate(filters: Filters) -> Any:
         (PAGES, filters.pages),
         ("modality", [modality.value for modality in filters.modalities]),
         ("language", [encodable(language) for language in filters.languages]),
+        ("doc_type", [encodable(doc_type) for doc_type in filters.doc_types]),
         (SECTIONS, [folded(encodable(name)) for name in filters.sections]),
     ]
     parts = [Filter.by_property(name).contains_any(values) for name, values in wanted if values]

@@ -38,11 +38,22 @@ def read_names(store: ObjectStore, name: str) -> dict[str, str]:
 def read_table(
     store: ObjectStore, name: str, schema: pa.Schema | None = None, *, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """Return a stored table, or some columns, cast to a schema if given; raises as ``read_model`` does."""
+    """Return a stored table, or some columns, cast to a schema if given; raises as ``read_model`` does.
+
+    Nullable columns of the schema that an earlier release didn't write are null.
+    """
     data = store.get(name)
     with reading(store, name):
         table = from_parquet(data, columns)
-        return table if schema is None else table.cast(schema)
+        return table if schema is None else _with_nulls(table, schema).cast(schema)
+
+
+def _with_nulls(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Add the nullable columns at the end of a schema that a table lacks."""
+    for field in list(schema)[table.num_columns :]:
+        if field.nullable:
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def read_part(store: ObjectStore, name: str, column: str) -> "pa.ChunkedArray[Any]":

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -133,12 +132,13 @@ def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
 
 def _typed(questions: Sequence[Question], opened: OpenVersion) -> list[Question]:
     """Return questions with the types that the corpus file gives their documents, unless they name types themselves."""
-    types, wanted = opened.settings().doc_types, {name for question in questions for name in question.documents}
+    corpus, wanted = opened.settings(), {name for question in questions for name in question.documents}
     found: dict[str, set[str]] = {}
-    for source in (source for own in opened.sources.values() for source in own):
-        if (name := source.rpartition("/")[2]) in wanted:
-            fitting = (kind for glob, kind in types.items() if fnmatchcase(source, glob))
-            found.setdefault(name, set()).update(itertools.islice(fitting, 1))
+    for own in opened.sources.values():
+        names = wanted.intersection(source.rpartition("/")[2] for source in own)
+        if names and (kind := corpus.doc_type(own)) is not None:
+            for name in names:
+                found.setdefault(name, set()).add(kind)
     return [
         question.model_copy(
             update={

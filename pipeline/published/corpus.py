@@ -260,6 +260,7 @@ class PublishedCorpus:
             figures=counts.figures,
             rows=counts.rows,
             languages=counts.documents_by_language,
+            doc_types=counts.documents_by_type,
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
             suggestions=self._suggestions(),
             sources=sources[:_SOURCES_LISTED],

@@ -21,7 +21,7 @@ from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.parse import TagOptions
-from schemas.errors import NotFoundError
+from schemas.errors import NotFoundError, RequestError
 from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
 from schemas.ids import figure_file
 from schemas.models import Embeds
@@ -195,7 +195,14 @@ class OpenVersion:
         ]
 
     def resolved(self, filters: Filters) -> Filters:
-        """Return equivalent filters that every engine understands: without globs, page ranges and phrases."""
+        """Return equivalent filters that every engine understands: without globs, page ranges and phrases.
+
+        Raises:
+            RequestError: A glob matches no source, or no document has a type. Versions of earlier releases have no types.
+        """
+        if unknown := sorted({*filters.doc_types} - self.counts.documents_by_type.keys()):
+            known = ", ".join(self.counts.documents_by_type) or "none; set doc_types in the corpus file and refresh"
+            raise RequestError(f"no document of this version is of type {unknown[0]!r}; its types: {known}")
         plain = resolve(filters, self.sources, self.longest)
         if not plain.phrases:
             return plain

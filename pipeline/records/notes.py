@@ -94,13 +94,17 @@ def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage
 IN = "documents_in_"
 """Prefix of the counts of documents by language."""
 
+OF_TYPE = "documents_of_"
+"""Prefix of the counts of documents by type."""
+
 
 def counts_of(note: StageNote) -> Counts:
     """Return the contents of a version, as ``assemble`` counted them."""
     by_modality = {name.removeprefix("rows_"): count for name, count in note.counts.items() if name.startswith("rows_")}
     by_language = {name.removeprefix(IN): count for name, count in note.counts.items() if name.startswith(IN)}
+    by_type = {name.removeprefix(OF_TYPE): count for name, count in note.counts.items() if name.startswith(OF_TYPE)}
     known = {name: count for name, count in note.counts.items() if name in Counts.model_fields}
-    return Counts(rows_by_modality=by_modality, documents_by_language=by_language, **known)
+    return Counts(rows_by_modality=by_modality, documents_by_language=by_language, documents_by_type=by_type, **known)
 
 
 def join_notes(notes: Sequence[StageNote]) -> StageNote:

@@ -19,7 +19,7 @@ from pipeline.records.document_reader import DocumentReader, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
-from pipeline.records.notes import IN, StageNote, read_notes, read_plan, write_note
+from pipeline.records.notes import IN, OF_TYPE, StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.tagged_copies import make_tagged
 from schemas.documents import TAGGED
@@ -142,14 +142,15 @@ def _write(
     roles: Counter[str] = Counter()
     modalities: Counter[str] = Counter()
     languages: Counter[str] = Counter()
-    for rows in merge(made, taken_from(inherited.rows(store), sources, again)):
+    doc_types: Counter[str] = Counter()
+    for rows in merge(made, taken_from(inherited.rows(store), sources, again, corpus.doc_type)):
         evidence.add(rows.evidence)
         placements.add(rows.placements)
         delta.add(rows.evidence)
         roles.update(map(str, rows.placements.column("role").to_pylist()))
         modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
-        by_document = rows.evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"]).aggregate([])
-        languages.update(name for name in by_document.column("language").to_pylist() if name is not None)
+        languages.update(_by_document(rows.evidence, "language"))
+        doc_types.update(_by_document(rows.evidence, "doc_type"))
         known = rows.placements.select(["figure_id"])
         tables.add("figures", known.filter(pc.is_valid(known.column("figure_id"))))
     evidence.close()
@@ -163,7 +164,14 @@ def _write(
         "evidence_bytes": evidence.bytes,
         **{f"rows_{modality}": count for modality, count in modalities.items()},
         **{f"{IN}{language}": count for language, count in languages.most_common()},
+        **{f"{OF_TYPE}{doc_type}": count for doc_type, count in doc_types.most_common()},
     }
+
+
+def _by_document(evidence: pa.Table, column: str) -> list[str]:
+    """Return the value of each document in a column, without nulls."""
+    values = evidence.select(["doc_id", column]).group_by(["doc_id", column]).aggregate([]).column(column)
+    return [str(value) for value in values.drop_null().to_pylist()]
 
 
 def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
@@ -184,11 +192,11 @@ def _documents(
 ) -> Iterator[DocumentChunks]:
     reader = DocumentReader(workspace, doc_ids, inherited)
     for done, doc_id in enumerate(doc_ids, 1):
-        yield _read_document(reader, doc_id, sources[doc_id])
+        yield _read_document(reader, doc_id, sources[doc_id], workspace.corpus.doc_type(sources[doc_id]))
         report("assemble", done, len(doc_ids))
 
 
-def _read_document(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> DocumentChunks:
+def _read_document(reader: DocumentReader, doc_id: str, sources: tuple[str, ...], doc_type: str | None) -> DocumentChunks:
     parts = reader.read(doc_id, sources[0])
     return DocumentChunks(
         doc_id=doc_id,
@@ -202,6 +210,8 @@ def _read_document(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]
         wordings=parts.wordings,
         language=parts.language,
         labels=parts.labels,
+        doc_type=doc_type,
+        tree=parts.tree,
     )
 
 

@@ -4,6 +4,9 @@ Only ``name`` and ``source`` are required. Unknown keys are errors, so that a ty
 Each module holds the sections that it names.
 """
 
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
 from pydantic import Field, field_validator
 
 from schemas.corpus.answer import AnswerOptions
@@ -39,8 +42,8 @@ class Corpus(Section):
     )
     doc_types: dict[Text, Text] = Field(
         {},
-        description="Types of documents by a glob of their sources, such as manuals/*: manual; the first that fits. Experiments "
-        "give their results by type.",
+        description="Types of documents by a glob of their sources, such as manuals/*: manual; the first that fits. Searches "
+        "can be narrowed by type, and experiments give their results by type.",
     )
     parse: ParseOptions = ParseOptions()
     tags: TagOptions = TagOptions()
@@ -56,6 +59,12 @@ class Corpus(Section):
     budget: BudgetOptions = BudgetOptions()
     retention: RetentionOptions = RetentionOptions()
     operations: OperationOptions = OperationOptions()
+
+    def doc_type(self, sources: Iterable[str]) -> str | None:
+        """Return the type of a document: that of the first glob that fits one of its sources; None where none does."""
+        named = [*sources]
+        fitting = (kind for glob, kind in self.doc_types.items() if any(fnmatchcase(source, glob) for source in named))
+        return next(fitting, None)
 
     @field_validator("name")
     @classmethod

@@ -3,6 +3,7 @@
 Memory is bounded by a few documents: facts on all figures are spilled and grouped by number.
 """
 
+import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -10,8 +11,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.documents import TAGGED, Chunk, Figure, Placement, Region
-from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
+from schemas.documents import TAGGED, Chunk, Figure, Node, NodeKind, Placement, Region
+from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
 from schemas.geometry import BBox
 from schemas.ids import evidence_id
 from schemas.ports import Spill
@@ -19,7 +20,7 @@ from schemas.tags import DIGITS_MOST, DOC_DIGITS, TagTemplate, fill, placeholder
 from tasks.enriching.caption import DescriptionResult, DescriptionResults, as_printed, described
 from tasks.versions.tag import number_figure, number_figures
 
-ASSEMBLE_VERSION = "6"
+ASSEMBLE_VERSION = "7"
 
 _ENDING, _FIGURE, _NUMBER = "ending", "figure_id", "number"
 NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, pa.string())])
@@ -30,7 +31,7 @@ NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, 
 class DocumentChunks:
     """A document's contribution to a version. ``captions`` are by the order of the placement; ``language`` may be unknown.
 
-    ``labels`` are its page labels; empty if they are the numbers.
+    ``labels`` are its page labels; empty if they are the numbers. ``tree`` is its evidence tree.
     """
 
     doc_id: str
@@ -44,6 +45,8 @@ class DocumentChunks:
     date: str | None = None
     language: str | None = None
     labels: Sequence[str] = ()
+    doc_type: str | None = None
+    tree: Sequence[Node] = ()
 
 
 @dataclass(frozen=True)
@@ -133,16 +136,25 @@ def make_rows(
 
 
 def taken_from(
-    earlier: Iterable[VersionRows], sources: Mapping[str, tuple[str, ...]], again: Set[str]
+    earlier: Iterable[VersionRows],
+    sources: Mapping[str, tuple[str, ...]],
+    again: Set[str],
+    doc_type: Callable[[Sequence[str]], str | None],
 ) -> Iterator[VersionRows]:
-    """Yield the rows of earlier documents, except ``again``, with their current ``sources``: a document may have moved."""
-    place = EVIDENCE.get_field_index("sources")
-    field = EVIDENCE.field(place)
+    """Yield the rows of earlier documents, except ``again``, with their current ``sources``: a document may have moved.
+
+    ``doc_type`` returns the type of a document by its sources.
+    """
     for rows in earlier:
         kept = rows.without(again) if again else rows
-        documents = kept.evidence.column("doc_id").combine_chunks().dictionary_encode()
-        named = pa.array([list(sources[str(doc_id)]) for doc_id in documents.dictionary.to_pylist()], field.type)
-        yield VersionRows(kept.evidence.set_column(place, field, named.take(documents.indices)), kept.placements)
+        evidence = kept.evidence
+        documents = evidence.column("doc_id").combine_chunks().dictionary_encode()
+        named = [sources[str(doc_id)] for doc_id in documents.dictionary.to_pylist()]
+        for column, values in (("sources", list(map(list, named))), ("doc_type", list(map(doc_type, named)))):
+            place = EVIDENCE.get_field_index(column)
+            field = EVIDENCE.field(place)
+            evidence = evidence.set_column(place, field, pa.array(values, field.type).take(documents.indices))
+        yield VersionRows(evidence, kept.placements)
 
 
 def merge(fresh: Iterable[tuple[str, VersionRows]], earlier: Iterable[VersionRows]) -> Iterator[VersionRows]:
@@ -238,12 +250,14 @@ _NOWHERE = Region(0, BBox(0, 0, 0, 0))
 
 def _evidence(document: DocumentChunks, tags: Mapping[int, str]) -> Iterator[dict[str, object]]:
     standing = _PlacedTags(document.placements, tags)
+    node_of = _nodes(document.tree)
     seen: Counter[tuple[str, int, str]] = Counter()
     for piece in document.chunks:
         tagged_text, tagged_rows = _with_tags(piece, standing.within(piece))
         first = piece.regions[0] if piece.regions else _NOWHERE
         name = piece.modality, piece.order if piece.placement is None else piece.placement, piece.text
         seen[name] += 1
+        node = node_of(piece)
         yield {
             "evidence_id": evidence_id(document.doc_id, *name, again=seen[name] - 1),
             "modality": str(piece.modality),
@@ -264,7 +278,39 @@ def _evidence(document: DocumentChunks, tags: Mapping[int, str]) -> Iterator[dic
             "date": document.date,
             "language": document.language,
             "page_labels": [document.labels[region.page - 1] for region in piece.regions] if document.labels else None,
+            "doc_type": document.doc_type,
+            "node_id": node and node.node_id,
+            "parent_id": node and node.parent_id,
         } | _description(document, piece)
+
+
+_LEAVES = {
+    Modality.TEXT: {NodeKind.TEXT, NodeKind.IMAGE},
+    Modality.TABLE: {NodeKind.TABLE},
+    Modality.FIGURE: {NodeKind.IMAGE},
+}
+"""Leaves that are part of a row, by its modality."""
+
+
+def _nodes(tree: Sequence[Node]) -> Callable[[Chunk], Node | None]:
+    """Return a function that finds a row's first leaf in the evidence tree; for a row of headings alone, the last section."""
+    blocks = [node.block for node in tree]
+
+    def find(piece: Chunk) -> Node | None:
+        wanted = _LEAVES.get(Modality(piece.modality))
+        if wanted is None:
+            return None
+        section = None
+        for place in range(bisect.bisect_left(blocks, piece.order), len(tree)):
+            node = tree[place]
+            if node.kind in wanted and piece.figure_id in (None, node.figure_id):
+                return node
+            if node.kind is not NodeKind.SECTION and node.block != piece.order:
+                break
+            section = node if node.kind is NodeKind.SECTION else section
+        return section
+
+    return find
 
 
 _CONTEXT_ALONE = DescriptionResult()

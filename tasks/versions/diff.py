@@ -137,7 +137,7 @@ def _changes(before: Mapping[str, float | None], now: Mapping[str, float | None]
 
 
 def _counts(facts: VersionFacts | None) -> dict[str, float | None]:
-    return {} if facts is None else facts.manifest.counts.model_dump(exclude={"rows_by_modality", "documents_by_language"})
+    return {} if facts is None else {**facts.manifest.counts.totals()}
 
 
 def _work(facts: VersionFacts | None) -> dict[str, float | None]:

@@ -102,6 +102,9 @@ def row(place: int) -> dict[str, object]:
         "date": ["2023-12-31", "2024-03-01", None][document],
         "language": [None, "en", "de"][document],
         "page_labels": [None, ["iv", "v"], ["", "1"]][document],
+        "doc_type": [None, "paper", "o'manual"][document],
+        "node_id": None if order % 5 == 4 else order + 1,
+        "parent_id": None if order < 5 else 1,
     }
 
 
@@ -134,9 +137,9 @@ def many_rows() -> tuple[list[dict[str, object]], Vector]:
     return rows, unit_vectors(4000, seed=8)
 
 
-def fill(index: SearchIndex, rows: list[dict[str, object]], vectors: Vector) -> None:
-    index.create(SCHEMA, DIMENSIONS, FIELDS)
-    assert index.add(table(rows, vectors).to_batches(max_chunksize=17)) == len(rows)
+def fill(index: SearchIndex, rows: list[dict[str, object]], vectors: Vector, schema: pa.Schema = SCHEMA) -> None:
+    index.create(schema, DIMENSIONS, FIELDS)
+    assert index.add(table(rows, vectors).select(schema.names).to_batches(max_chunksize=17)) == len(rows)
     index.finish()
 
 
@@ -634,6 +637,9 @@ class TestFilters:
             (Filters(languages=["de"]), range(40, 60)),
             (Filters(languages=["en", "de", "x' OR"]), range(20, 60)),
             (Filters(languages=["fr"]), []),
+            (Filters(doc_types=["o'manual"]), range(40, 60)),
+            (Filters(doc_types=["paper", "o'manual", "\ud800"]), range(20, 60)),
+            (Filters(doc_types=["Paper"]), []),
             (Filters(evidence_ids=[evidence_id(7), evidence_id(41)], has_figure=True, sections=["Straße"]), [7, 41]),
         ],
     )
@@ -649,6 +655,15 @@ class TestFilters:
             index.bm25("about", 5, filters)
         with pytest.raises(ContractError, match="resolved"):
             index.dense(VECTORS[0], 5, filters, "text")
+
+    def test_a_collection_of_an_earlier_release_answers_without_later_columns(
+        self, engine: Factory, tmp_path: Path
+    ) -> None:
+        later = {"doc_type", "node_id", "parent_id"}
+        index = engine(tmp_path)
+        fill(index, ROWS[:3], VECTORS[:3], pa.schema([column for column in SCHEMA if column.name not in later]))
+        assert index.fetch([evidence_id(place) for place in range(3)]) == [row | dict.fromkeys(later) for row in ROWS[:3]]
+        index.drop()
 
     def test_narrow_before_ranking(self, index: SearchIndex) -> None:
         far = min(range(60), key=lambda place: float(VECTORS[place] @ VECTORS[0]))

@@ -385,6 +385,7 @@ def _passages(one: _Made) -> list[RowText]:
             *(row.modality, one.structured.title, row.section_path, row.text, row.figure_id),
             description=texts.get(described(row)),
             caption=row.caption,
+            tagged_text=row.tagged_text,
         )
         for row in one.described
     ]

@@ -37,8 +37,12 @@ Connect = Callable[[Any], AsyncClient]
 Documents = Annotated[Sequence[str], Field(description="Only these: document ids, sources, or file names of sources.")]
 Sections = Annotated[Sequence[str], Field(description="Only these sections, by title or path: Service > Filters.")]
 Modalities = Annotated[Sequence[Literal["text", "table", "figure", "page"]], Field(description="Only these kinds of rows.")]
+DocumentTypes = Annotated[Sequence[str], Field(description="Only documents of these types, as list_corpora names them.")]
 
-_HIT = ("evidence_id", "doc_id", "source", "title", "page", "section_path", "modality", "tagged_text", "figures", "date")
+_HIT = (
+    *("evidence_id", "doc_id", "source", "title", "page", "section_path", "modality", "tagged_text", "figures"),
+    *("date", "doc_type"),
+)
 _CITATION = ("n", "doc_id", "source", "title", "page", "label", "section_path", "page_link")
 _PLACED = ("caption", "doc_id", "source", "page")
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -67,7 +71,7 @@ def server_of(connect: Connect) -> MCPServer:
     @server.tool(annotations=_READS, structured_output=False)
     async def list_corpora(ctx: Context) -> list[dict[str, Any]]:
         """List the corpora, with what each holds and questions to start with."""
-        shown = ("name", "documents", "pages", "figures", "languages", "suggestions", "problem")
+        shown = ("name", "documents", "pages", "figures", "languages", "doc_types", "suggestions", "problem")
         async with asking(ctx) as inset:
             return [_only(shown, corpus) for corpus in await inset.corpora()]
 
@@ -81,19 +85,30 @@ def server_of(connect: Connect) -> MCPServer:
         documents: Documents = (),
         sections: Sections = (),
         modalities: Modalities = (),
+        doc_types: DocumentTypes = (),
     ) -> dict[str, Any]:
         """Return passages, tables and figures for a query in plain words, best first, each with its document and page."""
-        filters: Filters = {"documents": [*documents], "sections": [*sections], "modalities": [*modalities]}
+        filters: Filters = {
+            "documents": [*documents],
+            "sections": [*sections],
+            "modalities": [*modalities],
+            "doc_types": [*doc_types],
+        }
         async with asking(ctx) as inset:
             found = await inset.search(corpus, query=query, k=k, offset=offset, filters=filters, highlight=False)
         return {**found, "hits": [_only(_HIT, hit) for hit in found["hits"]]}
 
     @server.tool(annotations=_READS, structured_output=False)
     async def answer(
-        ctx: Context, corpus: str, question: str, documents: Documents = (), sections: Sections = ()
+        ctx: Context,
+        corpus: str,
+        question: str,
+        documents: Documents = (),
+        sections: Sections = (),
+        doc_types: DocumentTypes = (),
     ) -> dict[str, Any]:
         """Answer a question by text, tables and figures in order; ``citations`` of a part are numbers of those below."""
-        filters: Filters = {"documents": [*documents], "sections": [*sections]}
+        filters: Filters = {"documents": [*documents], "sections": [*sections], "doc_types": [*doc_types]}
         async with asking(ctx) as inset:
             found = await inset.answer(corpus, question=question, filters=filters)
         shown = _only(("version", "abstained", "unsure", "model", "parts"), found)

@@ -18,6 +18,7 @@ from pipeline.records.evidence import (
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.ids import version_file
+from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 from tests.versions import read_evidence
 
@@ -52,6 +53,18 @@ def test_a_table_written_again_with_fewer_rows_leaves_none_of_the_first(store: O
     _write(store, {"a": 12})
     _write(store, {"b": 2})
     assert read_evidence(store, VERSION).column("doc_id").to_pylist() == ["b", "b"]
+
+
+def test_a_version_of_an_earlier_release_is_read_without_later_columns(store: ObjectStore) -> None:
+    rows = _evidence({"a": 3})
+    _write(store, {"a": 3})
+    (name,) = store.names(version_file(VERSION, "evidence"))
+    store.replace(name, to_parquet(rows.drop_columns(["doc_type", "node_id", "parent_id"])))
+    assert read_evidence(store, VERSION).equals(rows)
+    assert rows.column("doc_type").null_count == 3
+    store.replace(name, to_parquet(rows.drop_columns(["page", "doc_type", "node_id", "parent_id"])))
+    with pytest.raises(DamagedError, match="isn't what was written"):
+        read_evidence(store, VERSION)
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.documents import Chunk, Figure, Kind, Placement, Region, Role
+from schemas.documents import Chunk, Figure, Kind, Node, NodeKind, Placement, Region, Role
 from schemas.evidence import Modality, VersionRows
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet, to_parquet
@@ -176,9 +176,34 @@ def test_only_documents_with_a_figure_of_another_number_are_made_again() -> None
     assert again(third) == {other.doc_id}, "10001 and 110001 share five digits"
 
 
-def test_rows_that_are_taken_over_name_the_sources_of_now() -> None:
-    document = _document(1, (0,))
+def test_rows_that_are_taken_over_name_the_sources_and_the_type_of_now() -> None:
+    document = replace(_document(1, (0,)), doc_type="draft")
     made = assemble([document], TagTemplate(), DIGITS)
-    moved = {document.doc_id: replace(document, sources=("new/1.pdf", "old/1.pdf"))}
+    assert made.evidence.column("doc_type").to_pylist() == ["draft"]
+    moved = {document.doc_id: replace(document, sources=("new/1.pdf", "old/1.pdf"), doc_type="manual")}
     rows = assemble([], TagTemplate(), DIGITS, [made], moved).evidence.to_pylist()
-    assert [row["sources"] for row in rows] == [["new/1.pdf", "old/1.pdf"]]
+    assert [(row["sources"], row["doc_type"]) for row in rows] == [(["new/1.pdf", "old/1.pdf"], "manual")]
+
+
+def test_rows_name_their_leaf_in_the_evidence_tree_and_its_section() -> None:
+    box = BBox(0, 90, 300, 120)
+    tree = [
+        Node(1, None, NodeKind.SECTION, "Pumps", 1, box, 0),
+        Node(2, 1, NodeKind.SECTION, "Filters", 1, box, 1),
+        Node(3, 2, NodeKind.TEXT, "", 1, box, 2),
+        Node(4, 2, NodeKind.IMAGE, "Fig. 1", 1, box, 4, ICON),
+        Node(5, 2, NodeKind.TABLE, "", 1, box, 5),
+        Node(6, 1, NodeKind.SECTION, "Hoses", 1, box, 6),
+        Node(7, 6, NodeKind.TABLE, "", 1, box, 7),
+    ]
+    chunks = [
+        _chunk(0, Modality.TEXT, 1, box, 0),
+        _chunk(4, Modality.TEXT, 1, box, 1),
+        replace(_chunk(4, Modality.FIGURE, 1, box, 1), placement=0, figure_id=ICON),
+        _chunk(5, Modality.TABLE, 1, box, 0),
+        _chunk(6, Modality.TEXT, 1, box, 0),
+        replace(_chunk(0, Modality.PAGE, 1, box, 0), figure_id="f0" * 32),
+    ]
+    document = DocumentChunks("d0" * 32, "Pump", ("p.pdf",), chunks, [FIGURE], [_placement(0, 1, 20)], {}, tree=tree)
+    rows = assemble([document], TEMPLATE, 8).evidence.to_pylist()
+    assert [(row["node_id"], row["parent_id"]) for row in rows] == [(3, 2), (4, 2), (4, 2), (5, 2), (6, 1), (None, None)]

@@ -3,13 +3,13 @@
 Airflow parses this file twice a minute and before each task, so tasks import what is expensive.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pkgutil import resolve_name
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import (
     DAG,
     Asset,
@@ -26,7 +26,17 @@ from airflow.sdk import (
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTimetableInvalid
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from plugins.airflow_run import RETRIES, approval, parse_groups, plan_summary, planned, refresh_run, run_options
+from plugins.airflow_run import (
+    RETRIES,
+    approval,
+    is_decided_elsewhere,
+    parse_groups,
+    plan_summary,
+    planned,
+    refresh_run,
+    run_options,
+)
+from plugins.approve import Approve
 from plugins.confirm import Confirm
 from plugins.enrich import Enrich
 from plugins.source_trigger import SourceTrigger
@@ -58,7 +68,7 @@ _PARAMS = {
         None,
         type=["null", "string"],
         title="Override reason",
-        description="Publish the version even if gates refuse it; the reason is stored with the version.",
+        description="Publish the version even if gates refuse it or the corpus is held; stored with the version.",
     ),
 }
 
@@ -71,9 +81,9 @@ passes every gate, it goes live. Readers see the old version or the new one, nev
 | all green | a new version is live |
 | `plan` green, the rest skipped | nothing to do: the source hasn't changed; or a dry run: its log shows what would be done |
 | `parse` to `evaluate` skipped, `publish` green | these inputs were built before; that version is live again |
-| `approve` waits | a gate refused the version, or its budget left it incomplete: *Required Actions* shows why, and asks |
+| `approve` is deferred | a gate refused the version, or its budget left it incomplete: *Required Actions* shows why, and asks |
 | `approve` or `publish` red | the version was refused; the log gives the reasons. The old version stays live |
-| `publish` skipped, the rest green | the version is ready and held back since a rollback: publish it on the page *Inset* |
+| `publish` skipped, the rest green | held back since a rollback: publish it on the page *Inset*; or another went live meanwhile |
 | another task red | its log says in one line what to correct. Clear it, or trigger a new run: finished work isn't repeated |
 
 Documents that can't be read, or whose rows fail `check`, go to quarantine; a run fails only above a share of them. Transient
@@ -160,11 +170,19 @@ def review(corpus: str) -> None:
 @task
 def publish(corpus: str) -> None:
     """Publish the version if it passes every gate, or if a person approved it."""
+    from pipeline.records.decision import decision, decision_in_words
     from pipeline.records.publication import override_hint, read_manifest, refusals_of
     from schemas.errors import GateError
 
     version = planned("version")
     with refresh_run(corpus) as run:
+        elsewhere = decision(run.workspace.store, version) if is_decided_elsewhere() else None
+        if elsewhere is not None:
+            said = decision_in_words(elsewhere, version)
+            if elsewhere.version != version:
+                run.give_way(elsewhere.version)
+                raise AirflowSkipException(said)
+            logging.getLogger("inset").info("%s", said)
         if run.publish(version, approval()):
             return
         manifest = read_manifest(run.workspace.store, version)
@@ -197,15 +215,17 @@ def _approval(file: str, found: CorpusSchedule) -> Iterator[Any]:
     if found.operations.approval_h is None:
         return
     yield review(file)
-    yield ApprovalOperator(
+    yield Approve(
         task_id="approve",
+        corpus=file,
         subject="{{ ti.xcom_pull(task_ids='review', key='subject') }}",
         body="{{ ti.xcom_pull(task_ids='review', key='body') }}",
         params={"reason": Param("", type="string", title="Reason", description="Stored with the version.")},
-        defaults=ApprovalOperator.REJECT,
+        defaults=Approve.REJECT,
         response_timeout=timedelta(hours=found.operations.approval_h),
         fail_on_reject=True,
-        doc_md="Waits for a person where a gate refuses the version, or its budget left it incomplete.",
+        doc_md="Waits for a person where a gate refuses the version, or its budget left it incomplete. It ends by itself once "
+        "the version is published elsewhere, or another one is live.",
     )
 
 

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from backends.stores.objects import read_model
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.publication import refusals_of
+from pipeline.records.decision import event_in_words
+from pipeline.records.publication import read_pointer, refusals_of
 from schemas.differences import VersionDiff
 from schemas.ids import version_file
 from schemas.printing import markdown_line
@@ -35,6 +36,11 @@ def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
     diff = read_model(workspace.store, version_file(manifest.version, "diff.json"), VersionDiff)
     parts = ["**Why it doesn't go live by itself**", *reasons, ""]
     parts += ["**What it cost**", *spent, ""] if spent else []
+    live = read_pointer(workspace.store)
+    if live is not None and live.held:
+        since = f": {markdown_line(event_in_words(live.moved))}" if live.moved is not None else ""
+        parts += ["**The corpus is held**", f"- {live.version} stays live since a rollback{since}"]
+        parts += ["- approving publishes this version, and ends the hold: refreshes publish again", ""]
     return Approval(
         subject=f"Publish {manifest.version} of {workspace.corpus.name}? {why[0].upper()}{why[1:]}",
         body="\n".join([*parts, release_note(diff)]),

@@ -19,6 +19,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records import lease
 from pipeline.records.alias import update_alias
 from pipeline.records.damage_note import note_damage
+from pipeline.records.decision import decision, decision_in_words
 from pipeline.records.last_refresh import LastRefresh, RefreshState, read_last_refresh, write_last_refresh
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary, write_plan
@@ -203,7 +204,8 @@ class RefreshRun:
     def publish(self, version: str, approved: Approved | None = None) -> bool:
         """Publish a version that this run built, or an existing one; return whether it is live now.
 
-        A version that a gate refused isn't published, nor is any while the corpus is held, unless a person approved it.
+        A version that a gate refused isn't published, nor is any while the corpus is held, unless a person approved it: that
+        ends the hold.
 
         Raises:
             ContractError: Another version was published meanwhile, or the lease was lost.
@@ -228,13 +230,19 @@ class RefreshRun:
             self._record("published" if live else "refused" if refused else "held", version)
         return live
 
+    def give_way(self, live: str) -> None:
+        """Record that the run publishes nothing, since an operator made another version live meanwhile."""
+        with self.holding_lease():
+            self._record("unchanged", live)
+
     def _publish_approved(self, version: str, approved: Approved) -> bool:
         workspace, manifest = self.workspace, self.finish(version)
-        live = read_pointer(workspace.store)
-        if live is not None and live.version not in (manifest.parent, version):
-            raise ContractError(
-                f"{version} was approved, but {live.version} went live meanwhile; compare them, then publish by hand"
-            )
+        live = decision(workspace.store, version)
+        if live is not None and live.version == version:
+            update_alias(workspace)
+            return True
+        if live is not None:
+            raise ContractError(f"{decision_in_words(live, version)}; compare them, then publish by hand")
         override = approved.reason if refusals_of(manifest) else None
         publishing.make_live(workspace, version, override=override, reason=approved.reason, by=approved.by)
         return True

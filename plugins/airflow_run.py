@@ -121,7 +121,13 @@ def approval() -> "Approved | None":
     context = get_current_context()
     answer = context["ti"].xcom_pull(task_ids="approve")
     if answer:
-        user = answer["responded_by_user"] or {}
-        return Approved(answer["params_input"].get("reason") or "approved in Airflow", user.get("name") or "airflow")
+        user, reason = answer["responded_by_user"], answer["params_input"].get("reason")
+        return Approved(reason or "approved in Airflow", user["name"]) if user else None
     reason = context["params"].get("override")
     return Approved(reason, person()) if reason else None
+
+
+def is_decided_elsewhere() -> bool:
+    """Return whether the task ``approve`` ended without a person's answer, since the answer no longer mattered."""
+    answer = get_current_context()["ti"].xcom_pull(task_ids="approve")
+    return bool(answer) and not answer["responded_by_user"]

@@ -13,6 +13,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.audit import read_events
 from pipeline.records.lease import LEASE
 from pipeline.records.publication import read_pointer
+from pipeline.run import refresh
 from schemas.retrieval import Query
 from schemas.versions import Lease
 from tests.airflow_server import EVERY_PART, RUN_WITHIN_S, Airflow, running, wait_for
@@ -68,7 +69,7 @@ def _asks(airflow: Airflow, run: str) -> str:
     67287 and 72716). A person isn't that quick, so the test waits for the scheduler's line.
     """
     asking = f"{run}/taskInstances/approve"
-    wait_for(lambda: airflow.call(asking)["state"] == "awaiting_input", within_s=RUN_WITHIN_S)
+    wait_for(lambda: airflow.call(asking)["state"] == "deferred", within_s=RUN_WITHIN_S)
     of = f"dag_id=refresh_manuals, task_id=approve, run_id={run.rpartition('/')[2]}, map_index=-1"
     noticed = f"TaskInstance Finished: {of}, ti_id={airflow.call(asking)['id']}"  # of this try
     wait_for(lambda: noticed in airflow.log())
@@ -158,3 +159,48 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
     assert _live(workspace) == first
     (event,) = read_events(workspace.store, 1)
     assert (event.action, event.reason, event.by) == ("rollback", "wrong screws", "ada")
+
+
+def _started(airflow: Airflow, dag: str, **conf: object) -> None:
+    """Run a DAG that a page starts."""
+    run = airflow.call(f"dags/{dag}/dagRuns", {"logical_date": None, "conf": {"corpus": "manuals", **conf}})
+    _succeeds(airflow, f"dags/{dag}/dagRuns/{run['dag_run_id']}")
+
+
+def _end_of_log(airflow: Airflow, run: str, task: str) -> str:
+    return str(airflow.call(f"{run}/taskInstances/{task}/logs/1?map_index=-1&full_content=true")["content"])
+
+
+def test_a_question_ends_by_itself_once_it_is_decided_elsewhere(
+    airflow: Airflow, workspace: Workspace, tmp_path: Path
+) -> None:
+    airflow.call("dags/inset_evaluate", {"is_paused": True}, "PATCH")  # it would hold Airflow up
+    assert refresh(workspace).published
+    first = _live(workspace)
+    airflow.call(DAG, {"is_paused": False}, "PATCH")
+    (scheduled,) = wait_for(lambda: airflow.call(f"{DAG}/dagRuns")["dag_runs"])
+    _succeeds(airflow, f"{DAG}/dagRuns/{scheduled['dag_run_id']}")
+
+    (tmp_path / "pdfs" / "page.pdf").write_text("<html>moved</html>")
+    run = _run(airflow)
+    question = _asks(airflow, run)
+    version = airflow.call(question)["subject"].split()[1]
+    _started(airflow, "inset_publish", version=version, override=True, reason="that page is known")
+    _succeeds(airflow, run)
+    assert _live(workspace) == version
+    assert f"{version} is live: override by ada at" in _end_of_log(airflow, run, "publish")
+    answered = airflow.call(question)
+    assert answered["response_received"], "nobody is asked any more"
+    assert answered["responded_by_user"] is None
+    assert "override by ada" in answered["params_input"]["reason"]
+    assert airflow.call(f"{run}/taskInstances/confirm")["state"] == "success"
+
+    (tmp_path / "pdfs" / "more.pdf").write_text("<html>moved</html>")
+    run = _run(airflow)
+    question = _asks(airflow, run)
+    _started(airflow, "inset_roll_back", version=first, reason="wrong screws")
+    _succeeds(airflow, run)
+    assert airflow.call(question)["response_received"]
+    assert airflow.call(f"{run}/taskInstances/publish")["state"] == "skipped"
+    assert "rollback by ada" in _end_of_log(airflow, run, "publish")
+    assert _live(workspace) == first

@@ -10,14 +10,15 @@ from typer.testing import CliRunner
 from cli.main import app
 from pipeline.approval import approval_of
 from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.records.decision import decision, decision_in_words
 from pipeline.records.last_refresh import read_last_refresh
-from pipeline.records.publication import list_versions, read_manifest, read_pointer
+from pipeline.records.publication import list_versions, read_manifest, read_override, read_pointer
 from pipeline.run import Approved, RefreshRun, refresh
 from pipeline.run_log import log_note, log_plan
-from pipeline.stages.publish import make_live
+from pipeline.stages.publish import make_live, roll_back_version
 from schemas.errors import ContractError
 from schemas.stages import ON_A_VERSION, Stage
-from schemas.versions import RunOptions
+from schemas.versions import Manifest, RunOptions
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -110,8 +111,71 @@ def test_an_approved_version_goes_live_unless_another_did_meanwhile(published: W
     page.unlink()
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
     assert refresh(published).published
-    with pytest.raises(ContractError, match="went live meanwhile"):
+    with pytest.raises(ContractError, match="is live now: refresh by"):
         RefreshRun(published, "run-2").publish(refused.version, Approved("fine", "ann"))
+
+
+def _refused(workspace: Workspace) -> Manifest:
+    """Refresh a corpus with a document that nobody can read; return the refused version."""
+    (Path(workspace.corpus.source) / "page.pdf").write_bytes(b"<html>")
+    refused = read_manifest(workspace.store, refresh(workspace).version or "")
+    assert refused is not None
+    return refused
+
+
+def test_a_question_is_decided_once_the_version_is_published_by_any_way(published: Workspace) -> None:
+    store, refused = published.store, _refused(published)
+    assert decision(store, refused.version) is None, "it is open"
+    make_live(published, refused.version, override="that page is known", by="ann")
+    live = decision(store, refused.version)
+    assert live is not None
+    assert decision_in_words(live, refused.version).startswith(f"{refused.version} is live: override by ann at ")
+    assert decision_in_words(live, refused.version).endswith("(that page is known)")
+    assert RefreshRun(published, "run-2").publish(refused.version, Approved("fine", "bob"))
+    override = read_override(store, refused.version)
+    assert override is not None
+    assert (override.by, override.reason) == ("ann", "that page is known"), "the later approval changes nothing"
+
+
+def test_a_question_is_decided_once_somebody_rolls_back(published: Workspace) -> None:
+    first = read_pointer(published.store)
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    assert refresh(published).published
+    refused = _refused(published)
+    roll_back_version(published, by="ann", reason="wrong screws")
+    live = decision(published.store, refused.version)
+    assert live is not None
+    assert first is not None
+    said = decision_in_words(live, refused.version)
+    assert said.startswith(f"{refused.version} isn't published, since {first.version} is live now: rollback by ann")
+
+
+def test_a_question_about_a_held_corpus_says_that_approving_ends_the_hold(published: Workspace) -> None:
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    assert refresh(published).published
+    held = roll_back_version(published, by="ann", reason="wrong screws")
+    refused = _refused(published)
+    question = approval_of(published, refused)
+    assert question is not None
+    assert "**The corpus is held**" in question.body
+    assert f"{held.version} stays live since a rollback: rollback by ann" in question.body
+    assert "ends the hold" in question.body
+    assert decision(published.store, refused.version) is None, "the hold is older than the question"
+    assert RefreshRun(published, refused.run_id).publish(refused.version, Approved("the page is known", "bob"))
+    live = read_pointer(published.store)
+    assert live is not None
+    assert (live.version, live.held) == (refused.version, False)
+
+
+def test_an_approval_does_not_end_a_hold_that_came_after_the_question(published: Workspace) -> None:
+    refused = _refused(published)
+    assert refused.parent is not None
+    roll_back_version(published, refused.parent, by="ann", reason="let it be")
+    with pytest.raises(ContractError, match=r"rollback by ann .* \(let it be\); compare them"):
+        RefreshRun(published, refused.run_id).publish(refused.version, Approved("fine", "bob"))
+    live = read_pointer(published.store)
+    assert live is not None
+    assert (live.version, live.held) == (refused.parent, True)
 
 
 def test_the_steps_of_a_container_pipeline_publish_a_version(corpus_file: Path) -> None:

@@ -93,7 +93,7 @@ async function reason(dag, run) {
 async function waiting(dag, run) {
   const retried = await taskIn("up_for_retry", dag, run);
   if (retried) return `${retried.task_id} is tried again soon: ${await lastError(dag, run, retried)}`;
-  if (await taskIn("awaiting_input", dag, run)) return "it waits for an answer; Required Actions of the run asks for it";
+  if ((await taskIn("deferred", dag, run))?.task_id === "approve") return "it waits for an answer; Required Actions of the run asks for it";
   return "it is under way";
 }
 

@@ -88,5 +88,7 @@ def _work(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] |
         return
     elif stage is Stage.PARSE:
         log_note(stage, refresh.parse(version, shards))
+    elif stage is Stage.TAG:
+        log_note(stage, refresh.tag(version))
     elif stage in ON_A_VERSION:
         log_note(stage, refresh.work(stage, version))

@@ -149,6 +149,26 @@ def stage(corpus: str, name: str) -> None:
 
 
 @task
+def tag_shards(corpus: str) -> list[list[int]]:
+    """Cut the tagged copies that are missing into shards."""
+    with refresh_run(corpus) as run:
+        shards = run.tag_shards(planned("version")) or 1  # without a shard, Airflow would skip what follows
+    return [[shard, shards] for shard in range(shards)]
+
+
+@task(map_index_template="{{ copies }}")
+def tag(corpus: str, shard: list[int]) -> None:
+    """Write the tagged copies of a shard, each in its own process; those that are stored are kept."""
+    from pipeline.run_log import log_note
+
+    with refresh_run(corpus) as run:
+        note = run.tag(planned("version"), *shard)
+    log_note(Stage.TAG, note)
+    context: Any = get_current_context()
+    context["copies"] = f"{note.counts['copies_tagged']} copies"
+
+
+@task
 def review(corpus: str) -> None:
     """Write the version's manifest; skip the approval of a version that needs none."""
     from pipeline.approval import approval_of
@@ -265,7 +285,11 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
         **_EVERY_DAG,
     ) as dag:
         shards = plan(file)
-        middle = [_stage(which, file, about) for which, about in ON_A_VERSION.items()]
+        middle: list[Any] = [_stage(which, file, about) for which, about in ON_A_VERSION.items()]
+        if found.tagged:
+            cut = tag_shards(file)
+            after = 1 + list(ON_A_VERSION).index(Stage.ASSEMBLE)
+            middle[after:after] = [cut, tag.partial(corpus=file).expand(shard=cut)]
         chain(
             shards,
             parse.partial(corpus=file).expand(shards=shards),

@@ -37,6 +37,7 @@ from pipeline.records.quarantine import read_failures
 from pipeline.stages import parse as parsing
 from pipeline.stages import plan as planning
 from pipeline.stages import publish as publishing
+from pipeline.stages import tag as tagging
 from pipeline.stages.assemble import assemble
 from pipeline.stages.build import build
 from pipeline.stages.check import check
@@ -110,12 +111,16 @@ def _refresh(run: "RefreshRun", options: RunOptions) -> RefreshResult:
             if run.is_in_vain(plan.version):
                 break
             run.work(stage, plan.version)
+            if stage is Stage.ASSEMBLE:
+                run.tag(plan.version)
     published = plan.outcome in ("build", "ready") and run.publish(plan.version)
     return run.result(plan, published=published)
 
 
 class RefreshRun:
     """A refresh, step by step: ``plan``, ``parse``, ``work`` for each of ``ON_A_VERSION``, ``publish``, ``release``.
+
+    After ``assemble``, ``tag`` writes tagged copies in parallel where they are wanted; ``check`` makes those that are missing.
 
     Each step holds the run's lease, and notes damage for the next run to repair.
 
@@ -181,6 +186,23 @@ class RefreshRun:
             self._check_unfinished(version)
             options = read_plan_summary(self.workspace.store, version).options
             return WORK[stage](_with_budget(self.workspace, options), version, self._report)
+
+    def tag_shards(self, version: str) -> int:
+        """Return into how many shards the tagged copies of an assembled version are cut; 0 where none are wanted."""
+        return tagging.count_shards(self.workspace, version)
+
+    def tag(self, version: str, shard: int | None = None, shards: int = 0) -> StageNote:
+        """Write the tagged copies of one of ``shards`` shards of an assembled version; None means all.
+
+        Raises:
+            UserError: The version is finished.
+        """
+        with self.holding_lease():
+            self._check_unfinished(version)
+            if shard is not None:
+                return tagging.tag(self.workspace, version, shard, shards, self._report)
+            shards = self.tag_shards(version)
+            return join_notes([tagging.tag(self.workspace, version, one, shards, self._report) for one in range(shards)])
 
     def is_in_vain(self, version: str) -> bool:
         """Return whether every retried document failed again and nothing else changed, so that no version is needed."""

@@ -10,6 +10,7 @@ class Stage(StrEnum):
     PARSE = "parse"
     ENRICH = "enrich"
     ASSEMBLE = "assemble"
+    TAG = "tag"
     CHECK = "check"
     BUILD = "build"
     EVALUATE = "evaluate"

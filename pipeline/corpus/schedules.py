@@ -27,6 +27,7 @@ class CorpusSchedule:
         source: The corpus's source.
         store: Address of the corpus's own store; "" where the file is broken.
         operations: The section of the corpus file.
+        tagged: Whether each version has tagged copies of its PDFs.
         problem: Why the corpus can't be refreshed, a line per mistake; "" where it can.
     """
 
@@ -36,6 +37,7 @@ class CorpusSchedule:
     source: str = ""
     store: str = ""
     operations: OperationOptions = field(default_factory=OperationOptions)
+    tagged: bool = False
     problem: str = ""
 
 
@@ -79,7 +81,7 @@ def _schedule(file: Path) -> CorpusSchedule:
         problem = line(f"{file}: it can't be read: {type(error).__name__}: {error}"[:500])
     else:
         store = join(corpus.store or "", corpus.name)
-        return CorpusSchedule(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations)
+        return CorpusSchedule(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations, corpus.tags.pdf)
     return CorpusSchedule(_name_of(file), file, _schedule_of(file), problem=problem)
 
 

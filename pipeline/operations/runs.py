@@ -239,7 +239,10 @@ def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunRepo
     if made is None:
         raise UserError(f"corpus {one.name}: there is no version {version}, or it can't be read")
     (entry,) = history(store, [version])
-    notes = read_notes(store, version, ON_A_VERSION)
+    # A finished version has the sums of shards in its manifest, so that their notes needn't be read.
+    notes = read_notes(store, version, ON_A_VERSION if manifest else (*ON_A_VERSION, Stage.TAG))
+    if manifest is not None and Stage.TAG in manifest.timings_s:
+        notes[Stage.TAG] = StageNote(seconds=manifest.timings_s[Stage.TAG], counts=manifest.work)
     judged = _readable(store, version_file(version, f"evaluation/{JUDGED}.json"), ModeReport)
     parse, shards = _parse_note(store, version, manifest, plan)
     if parse is not None:
@@ -334,9 +337,11 @@ def _stages(
     shards: tuple[int, int] | None,
     judged: ModeReport | None,
 ) -> Iterator[StageWork]:
-    for stage in (Stage.PARSE, *ON_A_VERSION):
+    for stage in (stage for stage in Stage if stage not in (Stage.PLAN, Stage.PUBLISH)):
         note = notes.get(stage)
         seconds = note.seconds if note else (manifest.timings_s.get(stage) if manifest else None)
+        if stage is Stage.TAG and seconds is None:
+            continue  # no copies are wanted
         done = note.counts if note else {}
         found = _items(stage, done, plan, manifest, judged) if seconds is not None else ()
         items = [item.model_copy(update={"rate": item.done / seconds}) if item.done and seconds else item for item in found]
@@ -373,6 +378,8 @@ def _items(
                     yield WorkItem(what=_ENRICHED.get(name, name.replace("_", " ")), done=count, reused=reused)
         case Stage.ASSEMBLE:
             yield WorkItem(what="rows written", done=done.get("rows", totals.rows))
+        case Stage.TAG:
+            yield WorkItem(what="tagged copies written", done=done.get("copies_tagged", 0))
         case Stage.CHECK if manifest is not None:
             yield WorkItem(what="rows checked", done=totals.rows)
         case Stage.BUILD:

@@ -74,7 +74,7 @@ def read_plan(store: ObjectStore, version: str) -> Plan:
 
 
 def write_note(store: ObjectStore, version: str, stage: Stage, note: StageNote, *, shard: int | None = None) -> StageNote:
-    """Write the note of a stage; ``parse`` has one a shard (``parse-0003``)."""
+    """Write the note of a stage; ``parse`` and ``tag`` have one a shard (``parse-0003``)."""
     name = stage if shard is None else f"{stage}-{shard:04}"
     store.replace(version_file(version, f"stages/{name}.json"), note.model_dump_json().encode())
     return note

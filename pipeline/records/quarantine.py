@@ -40,10 +40,21 @@ def write_failures(store: ObjectStore, run_id: str, failures: Sequence[Failure])
     store.replace(quarantine_file(run_id), to_parquet(table))
 
 
+def replace_failures(store: ObjectStore, run_id: str, step: str, failures: Sequence[Failure]) -> None:
+    """Write the failures of one step of a run, in place of those that it had; those of other steps stay."""
+    others = [failure for failure in _failures_of(store, run_id) or [] if failure.step != step]
+    made = sorted([*others, *failures], key=lambda failure: (failure.source, failure.page or 0))
+    write_failures(store, run_id, made)
+
+
 def read_failures(store: ObjectStore, manifest: Manifest) -> list[Failure] | None:
     """Return the failures of a version's run; None where they are no longer stored."""
+    return _failures_of(store, manifest.run_id)
+
+
+def _failures_of(store: ObjectStore, run_id: str) -> list[Failure] | None:
     try:
-        table = read_table(store, name := quarantine_file(manifest.run_id))
+        table = read_table(store, name := quarantine_file(run_id))
     except FileNotFoundError:
         return None
     with reading(store, name):

@@ -2,7 +2,8 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.evidence import placement_parts
+from pipeline.records.notes import read_notes
 from schemas.batches import batched
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import Failure, UserError
@@ -20,42 +23,64 @@ from schemas.geometry import BBox
 from schemas.ids import document_file, version_file
 from schemas.inspection import InspectedDocument
 from schemas.ports import ObjectStore
-from schemas.progress import Report
-from schemas.stages import Step
+from schemas.stages import Stage
 from workers.tag_shard import TagJob, TagOutcome, tag_documents
 
 _JOBS_AT_ONCE = 1_000
 """Documents whose tags are held in memory."""
 
 
-def make_tagged(
-    workspace: Workspace,
-    version: str,
-    placements: Callable[[], Iterable[pa.Table]],
-    sources: Mapping[str, str],
-    run_id: str,
-    report: Report,
-) -> list[Failure]:
-    """Make the tagged copies of a version's documents that aren't stored yet, and write ``tagged.json``.
+def shard_of(doc_id: str, shards: int) -> int:
+    """Return the shard of a document, which depends on its id alone."""
+    return zlib.crc32(doc_id.encode()) % shards
 
-    ``placements`` returns all placements in parts, by document id; it is called twice.
+
+def missing_copies(store: ObjectStore, version: str, sources: Mapping[str, str]) -> Iterator[TagJob]:
+    """Yield what is to be written for an assembled version: the copies that aren't stored yet, by document id."""
+    stored = set(store.names("tagged"))
+    return (job for job in _jobs(placement_parts(store, version), sources) if job.name not in stored)
+
+
+def write_copies(workspace: Workspace, jobs: Iterable[TagJob], run_id: str) -> Iterator[TagOutcome]:
+    """Write copies, and yield each outcome. Stored copies are reused."""
+    passwords = workspace.passwords()
+    for batch in batched(jobs, _JOBS_AT_ONCE):
+        yield from tag_documents(
+            batch,
+            store_address=workspace.store.root,
+            limits=workspace.corpus.parse,
+            passwords=passwords,
+            run_id=run_id,
+        )
+
+
+def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], run_id: str) -> list[Failure]:
+    """Write ``tagged.json``, the copies of a version. Copies that no shard was asked for are made here.
 
     Returns:
-        The failures. Their documents are indexed all the same.
+        The failures, those of the shards included. Their documents are indexed all the same.
     """
-    total = len({doc_id for part in placements() for doc_id in _tagged_rows(part).column("doc_id").unique().to_pylist()})
-    report(Step.TAG, 0, total)
+    store = workspace.store
+    failed = {
+        failure.doc_id: failure
+        for note in read_notes(store, version, [Stage.TAG]).values()
+        for failure in note.failures
+        if failure.doc_id in sources
+    }
     # A document without tags is its own copy.
     made = {doc_id: document_file(doc_id) for doc_id in sources}
-    failures: list[Failure] = []
-    for done, outcome in enumerate(_outcomes(workspace, _jobs(placements(), sources), run_id), 1):
+    missing = {job.doc_id for job in missing_copies(store, version, sources)}
+    failures = [failure for doc_id, failure in failed.items() if doc_id in missing]
+    jobs = _jobs(placement_parts(store, version), sources)
+    todo = (job for job in jobs if job.doc_id not in missing or job.doc_id not in failed)
+    for outcome in write_copies(workspace, todo, run_id):
         if outcome.failure is None:
             made[outcome.job.doc_id] = outcome.job.name
         else:
-            del made[outcome.job.doc_id]
             failures.append(outcome.failure)
-        report(Step.TAG, done, total)
-    workspace.store.replace(version_file(version, "tagged.json"), json.dumps(made, sort_keys=True).encode())
+    for failure in failures:
+        del made[failure.doc_id or ""]
+    store.replace(version_file(version, "tagged.json"), json.dumps(made, sort_keys=True).encode())
     return sorted(failures, key=lambda failure: failure.source)
 
 
@@ -91,18 +116,6 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
             file.write_bytes(store.get(job.name))
         except OSError as error:
             raise UserError(f"can't write {file}: {error.strerror}") from error
-
-
-def _outcomes(workspace: Workspace, jobs: Iterator[TagJob], run_id: str) -> Iterator[TagOutcome]:
-    passwords = workspace.passwords()
-    for batch in batched(jobs, _JOBS_AT_ONCE):
-        yield from tag_documents(
-            batch,
-            store_address=workspace.store.root,
-            limits=workspace.corpus.parse,
-            passwords=passwords,
-            run_id=run_id,
-        )
 
 
 def _jobs(placements: Iterable[pa.Table], sources: Mapping[str, str]) -> Iterator[TagJob]:

@@ -16,12 +16,11 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import StructuredFiles, drawn_cache
 from pipeline.records.delta import DeltaWriter
 from pipeline.records.document_reader import DocumentReader, parsed_documents
-from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
+from pipeline.records.evidence import evidence_writer, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
 from pipeline.records.notes import IN, OF_TYPE, StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
-from pipeline.records.tagged_copies import make_tagged
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import PLACEMENTS
@@ -41,7 +40,7 @@ def assemble(
     rebuild: Collection[str] = (),
     broken: Mapping[str, str] = MappingProxyType({}),
 ) -> StageNote:
-    """Write evidence, placements, ledger and quarantine of a version, and tagged copies where the corpus file asks for them.
+    """Write evidence, placements, ledger and quarantine of a version.
 
     The same finished work gives the same bytes, however many workers made it. Rows of ``rebuild`` documents are made
     although the live version has them. ``broken`` documents are quarantined for the laws that they break.
@@ -50,7 +49,7 @@ def assemble(
         ContractError: A document of the plan is neither parsed nor failed.
     """
     started = time.monotonic()
-    store, corpus = workspace.store, workspace.corpus
+    store = workspace.store
     plan = read_plan(store, version)
     inherited = inherit(workspace, plan).without({*rebuild, *broken})
     ledger = _ledger(workspace, plan, inherited, broken)
@@ -66,9 +65,6 @@ def assemble(
     notes = read_notes(store, version, [Stage.ENRICH]).values()
     described = [failure for note in notes for failure in note.failures if failure.step == Step.CAPTION]
     failures += [failure for failure in described if failure.doc_id in sources]
-    if corpus.tags.pdf:
-        named = {doc_id: first for doc_id, (first, *_) in sources.items()}
-        failures += make_tagged(workspace, version, lambda: placement_parts(store, version), named, run_id, report)
     failures.sort(key=lambda failure: (failure.source, failure.page or 0))
     write_failures(store, run_id, failures)
     counts = {

@@ -1,4 +1,4 @@
-"""Stage 6: derive or fill the version's collection, and read a sample of it back."""
+"""Stage 7: derive or fill the version's collection, and read a sample of it back."""
 
 import contextlib
 import time

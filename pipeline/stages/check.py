@@ -1,4 +1,4 @@
-"""Stage 5: check the new version's rows against their contract and the laws of conservation."""
+"""Stage 6: check the new version's rows against their contract and the laws of conservation."""
 
 import tempfile
 import time
@@ -21,10 +21,11 @@ from pipeline.records.damage_note import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.languages import known_languages
-from pipeline.records.ledger import first_sources, indexed_pages, read_ledger, readable_ledger
+from pipeline.records.ledger import first_sources, indexed_pages, indexed_sources, read_ledger, readable_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
-from pipeline.records.quarantine import document_failures
+from pipeline.records.quarantine import document_failures, replace_failures
+from pipeline.records.tagged_copies import list_copies
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from schemas.errors import DamagedError, MissingError
 from schemas.evidence import VersionRows
@@ -32,7 +33,7 @@ from schemas.gates import COUNTED
 from schemas.ids import figure_file, version_file
 from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
-from schemas.stages import Stage
+from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import GateResult, LedgerRow, Plan, Status
 from schemas.violations import GateVerdict, by_document
@@ -75,7 +76,7 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
     """Check a version's rows against their contract and the laws of conservation. Data Docs go to its ``quality/``.
 
     A document that breaks a law is made again from finished work if it was taken over from the live version; otherwise, or if it
-    still breaks the law, it is quarantined. The version is then assembled and checked again.
+    still breaks the law, it is quarantined. The version is then assembled and checked again. Tagged copies are listed last.
     """
     started = time.monotonic()
     store = workspace.store
@@ -97,6 +98,9 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
         broken |= {doc_id: laws for doc_id, laws in found.broken.items() if doc_id not in inherited.documents}
         verified = found.verified - rebuild
         assemble(workspace, version, report, rebuild=rebuild, broken=broken)
+    if workspace.corpus.tags.pdf:
+        named = {doc_id: first for doc_id, (first, *_) in indexed_sources(ledger).items()}
+        replace_failures(store, plan.run_id, Step.TAG, list_copies(workspace, version, named, plan.run_id))
     carried = {row.source for row in plan.carried}  # reported by an earlier refresh
     failures = [
         failure

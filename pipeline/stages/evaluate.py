@@ -1,4 +1,4 @@
-"""Stage 7: search the built version and the live one for the corpus's golden questions."""
+"""Stage 8: search the built version and the live one for the corpus's golden questions."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""Stage 8: write the manifest, and move the pointer if all gates hold."""
+"""Stage 9: write the manifest, and move the pointer if all gates hold."""
 
 from datetime import UTC, datetime
 
@@ -25,7 +25,7 @@ from schemas.ids import collection_name, sha256, version_file
 from schemas.stages import Stage
 from schemas.versions import Lease, Manifest, Plan, Pointer
 
-_WORK = (Stage.PARSE, Stage.ENRICH)
+_WORK = (Stage.PARSE, Stage.ENRICH, Stage.TAG)
 
 
 def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:

@@ -114,6 +114,19 @@ def test_the_stages_follow_each_other_and_publishing_updates_the_asset(corpora: 
     assert all(tasks[name]["retries"] >= 1 for name in order if name != "approve")
 
 
+def test_tagged_copies_are_written_by_mapped_tasks_where_they_are_wanted(
+    corpora: Path, airflow_env: dict[str, str]
+) -> None:
+    (corpora / "plain.yaml").write_text("name: plain\nsource: ./pdfs\n")
+    (corpora / "tagged.yaml").write_text("name: tagged\nsource: ./pdfs\ntags: {pdf: true}\n")
+    found = described(corpora, airflow_env)
+    assert "tag" not in found["refresh_plain"]["tasks"]
+    tasks = found["refresh_tagged"]["tasks"]
+    assert tasks["tag_shards"]["after"] == ["assemble"]
+    assert (tasks["tag"]["after"], tasks["tag"]["mapped"]) == (["tag_shards"], True)
+    assert tasks["check"]["after"] == ["tag"]
+
+
 def test_tasks_that_start_ray_wait_in_a_pool_of_their_own(corpora: Path, airflow_env: dict[str, str]) -> None:
     (corpora / "pumps.yaml").write_text("name: pumps\nsource: ../pdfs\n")
 

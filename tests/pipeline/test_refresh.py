@@ -14,8 +14,9 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import read_placements
 from pipeline.records.notes import read_notes
-from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
-from pipeline.run import is_refused, refresh
+from pipeline.records.publication import list_versions, publish_version, read_manifest, read_pointer, roll_back
+from pipeline.records.tagged_copies import tagged_copies
+from pipeline.run import RefreshRun, is_refused, refresh
 from schemas.differences import VersionDiff
 from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
@@ -135,6 +136,44 @@ def test_tagged_copies_are_made_where_they_are_asked_for_and_carried_over(corpus
     now = {name: _written(workspace, name) for name in workspace.store.names("tagged")}
     assert len(now) == 3, "one more, for the changed document"
     assert now.items() >= written.items()
+
+
+def test_tagged_copies_are_written_shard_by_shard_and_only_those_that_are_missing(
+    corpus_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.stages.tag.DOCUMENTS_A_SHARD", 1)
+    write_corpus(corpus_file.parent.parent, "tags: {pdf: true}\n")
+    workspace = open_workspace(str(corpus_file))
+    run = RefreshRun(workspace, "run-1")
+    version = run.plan().version
+    run.parse(version)
+    for stage in (Stage.ENRICH, Stage.ASSEMBLE):
+        run.work(stage, version)
+    assert workspace.store.names("tagged") == []
+    shards = run.tag_shards(version)
+    assert shards == 3
+
+    notes = [run.tag(version, shard, shards) for shard in range(shards)]
+    assert sum(note.counts["copies_tagged"] for note in notes) == 2
+    written = {name: _written(workspace, name) for name in workspace.store.names("tagged")}
+    assert len(written) == 2
+    lost = min(written)
+    (Path(workspace.store.root) / lost).unlink()
+    again = [run.tag(version, shard, shards) for shard in range(shards)]
+    assert sum(note.counts["copies_tagged"] for note in again) == 1, "the other is stored"
+    assert workspace.store.exists(lost)
+    assert run.tag_shards(version) == 1
+
+    for stage in (Stage.CHECK, Stage.BUILD, Stage.EVALUATE):
+        run.work(stage, version)
+    assert run.publish(version)
+    run.release()
+    assert sorted((tagged_copies(workspace.store, version) or {}).values()) == sorted(written)
+    unchanged = {name: _written(workspace, name) for name in written if name != lost}
+    assert unchanged.items() <= written.items(), "check made none again"
+    manifest = read_manifest(workspace.store, version)
+    assert manifest is not None
+    assert "tag" in manifest.timings_s
 
 
 def _written(workspace: Workspace, name: str) -> int:

@@ -39,6 +39,7 @@ from plugins.airflow_run import (
 from plugins.approve import Approve
 from plugins.confirm import Confirm
 from plugins.enrich import Enrich
+from plugins.remedies import in_ui
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
 from schemas.stages import ON_A_VERSION, Stage
@@ -183,7 +184,7 @@ def review(corpus: str) -> None:
             skip(context["ti"], [context["dag"].get_task("approve")])
             return
         for name, text in question._asdict().items():
-            context["ti"].xcom_push(key=name, value=text)
+            context["ti"].xcom_push(key=name, value=in_ui(text))
         run.release()  # nothing else waits for a person
 
 

@@ -10,6 +10,7 @@ from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.sdk import ExceptionRetryPolicy, RetryRule, get_current_context
 from airflow.sdk.definitions.retry_policy import RetryAction
 
+from plugins.remedies import in_ui, name_places
 from schemas.errors import InsetError, TransientError, UserError
 
 if TYPE_CHECKING:
@@ -43,10 +44,13 @@ _logger = logging.getLogger("inset")
 
 @contextmanager
 def logged_errors() -> Iterator[None]:
-    """Log a known error as one line, before Airflow logs where it was raised."""
+    """Log a known error as one line, before Airflow logs where it was raised; its remedies are places in the UI."""
+    logging.getLogger("pipeline.run_log").addFilter(name_places)
     try:
         yield
     except InsetError as error:
+        error.message = in_ui(error.message)
+        error.args = tuple(in_ui(text) if isinstance(text, str) else text for text in error.args)
         _logger.log(logging.WARNING if isinstance(error, TransientError) else logging.ERROR, "%s", error.message)
         raise
 

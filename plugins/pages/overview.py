@@ -10,6 +10,7 @@ from pipeline.operations.health import State, corpora_health
 from plugins.pages.access import PREFIX, User, readable
 from plugins.pages.paging import Paged
 from plugins.pages.rendering import HEADERS, render
+from plugins.remedies import in_ui
 
 PER_PAGE = 50
 
@@ -38,7 +39,7 @@ def health(user: User) -> JSONResponse:
             "corpus": one.corpus,
             "dag_id": f"{PREFIX}{one.corpus}",
             "state": one.state,
-            "line": one.problems[0] if one.problems else f"{one.live} is live",
+            "line": in_ui(one.problems[0]) if one.problems else f"{one.live} is live",
         }
         for one in found
     ]

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from plugins.remedies import in_ui
 from schemas.versions import AuditEvent
 
 _FOLDER = Path(__file__).parent
@@ -117,6 +118,7 @@ _environment.filters |= {
     "ago": ago,
     "combine": lambda one, other: one | other,
     "event": _event,
+    "in_ui": in_ui,
     "given": lambda values: {name: value for name, value in values.items() if value},
     "margin": _margin,
     "markdown": markdown,

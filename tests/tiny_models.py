@@ -76,6 +76,15 @@ _TEXT = {
 }
 QWEN2_TEXT: dict[str, Any] = _TEXT | {"rope_parameters": _ROPE}
 COLQWEN2_VISION: Mapping[str, Any] = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}
+COLQWEN2_5_VISION: Mapping[str, Any] = {
+    "depth": 2,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_heads": 2,
+    "out_hidden_size": 32,
+    "fullatt_block_indexes": [1],
+    "window_size": 56,
+}
 
 
 def write_colqwen2(
@@ -86,6 +95,7 @@ def write_colqwen2(
     vision: Mapping[str, Any] = COLQWEN2_VISION,
     dimension: int = LATE_DIMENSION,
     max_pixels: int = 112 * 112,
+    family: str = "Qwen2VLConfig",
 ) -> Path:
     """Write a folder of ColQwen2: configuration, weights, tokenizer and processor, as the real model has them.
 
@@ -96,14 +106,15 @@ def write_colqwen2(
         vision: The sizes of the part that sees.
         dimension: Numbers of a vector.
         max_pixels: What pictures are scaled down to.
+        family: The configuration of the model that sees and reads.
     """
     import torch
+    import transformers
     from transformers import (
         ColQwen2Config,
         ColQwen2ForRetrieval,
         ColQwen2Processor,
         Qwen2Tokenizer,
-        Qwen2VLConfig,
         Qwen2VLImageProcessor,
     )
 
@@ -113,7 +124,7 @@ def write_colqwen2(
     tokens = dict(zip(special, tokenizer.convert_tokens_to_ids(special), strict=True))
     pictures = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=max_pixels)
     ColQwen2Processor(pictures, tokenizer).save_pretrained(folder)
-    seen = Qwen2VLConfig(
+    seen = getattr(transformers, family)(
         text_config={"vocab_size": len(tokenizer), **text},
         vision_config=dict(vision),
         image_token_id=tokens["<|image_pad|>"],
@@ -123,6 +134,11 @@ def write_colqwen2(
     torch.manual_seed(seed)
     ColQwen2ForRetrieval(ColQwen2Config(vlm_config=seen, embedding_dim=dimension)).save_pretrained(folder)
     return folder
+
+
+def write_colqwen2_5(folder: Path) -> Path:
+    """Write a folder of ColQwen2.5: the class of ColQwen2 round a Qwen2.5-VL."""
+    return write_colqwen2(folder, vision=COLQWEN2_5_VISION, family="Qwen2_5_VLConfig")
 
 
 def write_colpali(folder: Path, *, seed: int = 0) -> Path:

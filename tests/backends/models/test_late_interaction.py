@@ -1,4 +1,4 @@
-"""Many vectors a picture: ColQwen2 and ColPali of transformers, tiny and with random weights."""
+"""Many vectors a picture: ColQwen2, ColQwen2.5 and ColPali of transformers, tiny and with random weights."""
 
 import io
 import json
@@ -20,13 +20,15 @@ from schemas.models import ModelName
 from schemas.ports import LateEmbedder, Vector
 from tests.contract.test_search_index import ROWS
 from tests.memory_index import MemoryIndex
-from tests.tiny_models import LATE_DIMENSION, draw, png, write_clip, write_colpali, write_colqwen2
+from tests.tiny_models import LATE_DIMENSION, draw, png, write_clip, write_colpali, write_colqwen2, write_colqwen2_5
 
 PICTURES = [draw(seed, 30 + 31 * seed, 90 - 7 * seed) for seed in range(6)]
 ROUNDING = 1e-5
 
 
-@pytest.fixture(scope="module", params=[write_colqwen2, write_colpali], ids=["ColQwen2", "ColPali"])
+@pytest.fixture(
+    scope="module", params=[write_colqwen2, write_colqwen2_5, write_colpali], ids=["ColQwen2", "ColQwen2.5", "ColPali"]
+)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write: Callable[[Path], Path] = request.param
     return write(tmp_path_factory.mktemp("late"))

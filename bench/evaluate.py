@@ -68,7 +68,7 @@ def _corpus(folder: Path, url: str) -> Path:
             "image": clip,
             "unified": {"combine": "mean"},
             "tables": {"model": "minilm"},
-            "parts": ["descriptions", "descriptions_and_texts"],
+            "parts": ["descriptions", "descriptions_and_texts", "tagged_texts"],
         },
         "retrieval": {"models": {"llm": options, "vlm": sees}},
     }

@@ -39,7 +39,7 @@ def log_plan(plan: Plan) -> None:
         *(summary.new, summary.changed, summary.gone, summary.kept, summary.to_parse, len(plan.shards)),
     )
     for name, expected in summary.captions.items():
-        _logger.info("captions by %s: %s", name, in_words(expected))
+        _logger.info("calls of %s: %s", name, in_words(expected))
     _log_failures(row for row in plan.carried if row.code in OF_THE_SOURCE)
 
 

@@ -4,6 +4,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from backends.models.pictures import open_picture
@@ -16,8 +17,9 @@ from schemas.batches import batched
 from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode
+from schemas.generation import Usage
 from schemas.ids import figure_file
-from schemas.models import ENDPOINT, Embeds, ModelName
+from schemas.models import Embeds, ModelName
 from schemas.ports import Vector
 from tasks.enriching.embed import Content, check_vectors
 from tasks.enriching.spaces import Space
@@ -42,6 +44,11 @@ class EmbedderActor:
         self._embedder: Any = EMBEDDERS[embeds].find(model).load(batch)
         self._store = open_store(store_address)
         self._at_once = batch * BATCHES_A_CALL
+
+    @property
+    def usage(self) -> Usage:
+        """A copy of the usage of calls so far; zero for a model that runs here."""
+        return replace(getattr(self._embedder, "usage", None) or Usage())
 
     def run(self, batch: Sequence[tuple[str, Content]]) -> list[Outcome[Vector]]:
         """Return the outcome of each input: a vector, or several for late interaction.
@@ -139,8 +146,7 @@ def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions)
 
 def is_served(space: Space, options: EmbeddingOptions) -> bool:
     """Return whether the model of a space runs behind an endpoint."""
-    model = space.model(options)
-    return model is not None and model.setting(ENDPOINT) is not None
+    return space.endpoint(options) is not None
 
 
 def embed(
@@ -150,8 +156,11 @@ def embed(
     options: EmbeddingOptions,
     store_address: str,
     ray: RayOptions,
+    usage: Usage,
 ) -> Iterator[list[Outcome[Vector]]]:
     """Yield the vectors of texts and stored pictures, a batch at a time; nothing where the corpus has no such space.
+
+    ``usage`` collects what calls of an endpoint used, failed ones included.
 
     Raises:
         ContractError: The vectors differ from the model's card.
@@ -163,7 +172,16 @@ def embed(
     arguments = (space.embeds, model, pool.batch, store_address)
     batches = batched(((name, contents[name]) for name in names), pool.batch * BATCHES_A_CALL)
     if is_few(space, len(names), options, ray):
-        yield from map(_local_embedder(*arguments).run, batches)
+        actor = _local_embedder(*arguments)
+        for batch in batches:
+            before = actor.usage
+            try:
+                made = actor.run(batch)
+            finally:
+                now = actor.usage
+                tokens = now.input_tokens - before.input_tokens
+                usage.add(Usage(calls=now.calls - before.calls, input_tokens=tokens))
+            yield made
         return
     with connected(ray) as cpus:
         workers, gpus = actors(pool.gpus, pool.workers, cpus)

@@ -128,23 +128,24 @@ class Spent(Frozen):
 
 
 class ExpectedCalls(Frozen):
-    """The expected calls of a captioner in a refresh."""
+    """The expected calls of a captioner, or of an embedding model at an endpoint, in a refresh."""
 
-    subject: Subject = Field("figure", description="What it describes.")
-    items: int = Field(description="Figures, pages or texts that it hasn't described yet.")
+    subject: Subject = Field("figure", description="What it describes or embeds.")
+    work: Literal["describe", "embed"] = "describe"
+    items: int = Field(description="Figures, pages or texts that it hasn't described or embedded yet.")
     estimated: int = Field(description="Those of them that are estimated, since their documents are still to be read.")
     affordable: int = Field(description="Those of them that the budget holds.")
-    spent: Spent = Field(description="What describing all of them would cost.")
+    spent: Spent = Field(description="What all of them would cost.")
 
 
 def in_words(expected: ExpectedCalls) -> str:
-    """Describe the expected calls of a captioner."""
+    """Describe the expected calls of a model."""
     about = "about " if expected.estimated else ""
     spent = expected.spent
     cost = f"{spent.calls:,} calls, {spent.input_tokens + spent.output_tokens:,} tokens"
     money = f", {spent.money:,.2f} by its price" if spent.money else ""
     short = f"; the budget holds {expected.affordable:,} of them" if expected.affordable < expected.items else ""
-    return f"{about}{expected.items:,} {expected.subject}s to describe, {cost}{money}{short}"
+    return f"{about}{expected.items:,} {expected.subject}s to {expected.work}, {cost}{money}{short}"
 
 
 class PlanSummary(PlanCounts):
@@ -152,7 +153,9 @@ class PlanSummary(PlanCounts):
 
     bytes_to_parse: int
     sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
-    captions: dict[str, ExpectedCalls] = Field({}, description="Expected calls of generative models, by captioner.")
+    captions: dict[str, ExpectedCalls] = Field(
+        {}, description="Expected calls of models, by captioner, and as 'vectors text' by space."
+    )
     advice: list[str] = Field([], description="What to set, by what the live version shows.")
 
 

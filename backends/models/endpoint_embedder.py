@@ -131,16 +131,16 @@ class _Calls(EndpointCalls):
         where = "embeddings" if named.option == "embeddings.text" else named.option
         super().__init__(where, (named.name, named.revision or ""), options, clock, usage, faults)
         self.parameters = {"encoding_format": "float"} | ({"dimensions": options.dimension} if options.shorten else {})
-        self._dimension, self._concurrency = options.dimension, options.concurrency
+        self._dimension, self._endpoint = options.dimension, options
 
     async def vectors(self, texts: Sequence[str], batch: int) -> Vector:
         """Return one vector a text, of any length above zero; errors as for ``retried``."""
         import anyio
 
-        size = min(batch, -(-len(texts) // self._concurrency))
+        size = self._endpoint.texts_a_call(len(texts), batch)
         made: dict[int, Vector] = {}
         failed: list[Exception] = []
-        limit = anyio.Semaphore(self._concurrency)
+        limit = anyio.Semaphore(self._endpoint.concurrency)
 
         async def run(start: int) -> None:
             async with limit:

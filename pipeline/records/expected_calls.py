@@ -1,5 +1,6 @@
-"""Estimate of the calls that a refresh would make to generative models."""
+"""Estimate of the calls that a refresh would make to models that cost money."""
 
+import math
 from collections.abc import Collection, Iterable
 
 from backends.stores.document_files import structured_file
@@ -9,11 +10,14 @@ from pipeline.records.cache import RecordCache
 from pipeline.records.caption_targets import StructuredFiles, caption_targets, describable_by, drawn_cache
 from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.near_duplicates import NearDuplicates
+from pipeline.records.vectors import open_vectors
+from ray_jobs.embed import BATCHES_A_CALL
 from schemas.batches import batched
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
-from tasks.enriching.spending import Budget, most, spent_on
+from tasks.enriching.spaces import TABLES, Space
+from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, most, most_embedded, spent_on
 
 PER_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.0}
 """Figures with a row, pages, and rows of text in 1 MiB of PDF, for a corpus without a live version.
@@ -57,6 +61,57 @@ def expected_calls(
             spent=each.times(items),
         )
     return found
+
+
+def vectors_of(space: Space) -> str:
+    """Return the name of a space among captioners."""
+    return f"vectors {space.name}"
+
+
+def expected_embeddings(
+    workspace: Workspace, changed: Collection[PlannedDocument], documents: Iterable[PlannedDocument], live: Manifest | None
+) -> dict[str, ExpectedCalls]:
+    """Return the expected calls of each embedding model at an endpoint, by ``vectors_of``.
+
+    Rows are estimated from bytes, by the ratio of the live version: those of ``changed`` documents, or of all ``documents``
+    where the space has no vectors yet.
+    """
+    corpus = workspace.corpus
+    budget = Budget(corpus.budget, corpus.budget.corpus, read_spent(workspace.store))
+    found = {}
+    for vectors in open_vectors(workspace.store, workspace.spaces):
+        space = vectors.space
+        endpoint = space.endpoint(corpus.embeddings)
+        if endpoint is None:
+            continue
+        has_vectors = next(iter(vectors.cache.ids_by_shard()), None) is not None
+        size = sum({one.doc_id: one.size for one in (changed if has_vectors else documents)}.values())
+        rows = ("table",) if space.name == TABLES.name else ("text", "table", "figure", "page")
+        items = math.ceil(size * _rows_per_byte(rows, live))
+        # Calls of a whole group of texts; concurrency may make them smaller than a batch.
+        batch = space.pool(corpus.embeddings).batch
+        group = batch * BATCHES_A_CALL
+        characters, calls = (
+            group * corpus.chunks.tokens * TOKEN_CHARACTERS,
+            -(-group // endpoint.texts_a_call(group, batch)),
+        )
+        each, groups = most_embedded(endpoint.price, characters, calls), -(-items // group)
+        found[vectors_of(space)] = ExpectedCalls(
+            subject="text",
+            work="embed",
+            items=items,
+            estimated=items,
+            affordable=min(items, group * budget.calls_left(each, groups)),
+            spent=each.times(items / group),
+        )
+    return found
+
+
+def _rows_per_byte(modalities: Iterable[str], live: Manifest | None) -> float:
+    size = live.sizes.get("sources", 0) if live else 0
+    if live is None or not size:
+        return (PER_MEBIBYTE["text"] + PER_MEBIBYTE["figure"]) / (1 << 20)
+    return sum(live.counts.rows_by_modality.get(name, 0) for name in modalities) / size
 
 
 def _per_byte(subject: Subject, live: Manifest | None) -> float:

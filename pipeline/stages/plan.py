@@ -12,7 +12,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.experiments.gates import check_metric_gates
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
-from pipeline.records.expected_calls import expected_calls
+from pipeline.records.expected_calls import expected_calls, expected_embeddings
 from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import indexed_pages, readable_ledger
 from pipeline.records.publication import judge_gates_anew, manifests, read_override, read_pointer, readable_manifest
@@ -24,7 +24,7 @@ from schemas.ids import key, version_name, version_time
 from schemas.ports import DocumentSource
 from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, SourceFile, Spent, Status
 from tasks.answering.presets import steps_of
-from tasks.enriching.spaces import query_settings
+from tasks.enriching.spaces import SPACES, query_settings
 from tasks.enriching.spending import Budget
 from tasks.versions.check import documents_gone
 from tasks.versions.plan import compare, cut_shards, listing_digest, summarise, was_disturbed
@@ -66,9 +66,11 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     found = None if retry or rebuild else _existing_version(workspace, fingerprint, live)
     summary = summarise(comparison, to_parse)
     parent = readable_manifest(store, live.version) if live else None
-    if workspace.captioners and found is None:
-        to_describe = _unfinished_documents(workspace, live, ledger, comparison.documents)
-        calls = expected_calls(workspace, to_describe, parent)
+    has_endpoints = any(SPACES[name].endpoint(corpus.embeddings) for name in workspace.spaces if name in SPACES)
+    if (workspace.captioners or has_endpoints) and found is None:
+        unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
+        calls = expected_calls(workspace, unfinished, parent) if workspace.captioners else {}
+        calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent)
         summary = summary.model_copy(update={"captions": calls})
     if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
         summary = summary.model_copy(update={"advice": [advice]})

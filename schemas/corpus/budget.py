@@ -6,11 +6,11 @@ from schemas.corpus.fields import Money, Section, Text
 
 
 class Spend(Section):
-    """Limits on calls of generative models; none: no limit."""
+    """Limits on calls of generative models, and in a refresh of embedding models at endpoints; none: no limit."""
 
-    calls: int | None = Field(None, ge=0, le=1 << 40, description="Calls of generative models.")
+    calls: int | None = Field(None, ge=0, le=1 << 40, description="Calls of models.")
     tokens: int | None = Field(None, ge=0, le=1 << 40, description="Tokens that they read and write.")
-    money: Money | None = Field(None, description="Money, by the prices of captions.models.")
+    money: Money | None = Field(None, description="Money, by the prices in captions.models and embeddings.")
 
 
 class BudgetOptions(Spend):
@@ -19,7 +19,7 @@ class BudgetOptions(Spend):
     ocr_items: int | None = Field(
         None, ge=0, le=1 << 40, description="Figures and pages recognised in one refresh at most."
     )
-    corpus: Spend = Field(Spend(), description="What all refreshes of the corpus together may spend on generative models.")
+    corpus: Spend = Field(Spend(), description="What all refreshes of the corpus together may spend on models.")
 
 
 class RetentionOptions(Section):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.corpus.fields import GpuShare, Revision, Section, Share, Text, Workers
-from schemas.corpus.models import EndpointOptions
+from schemas.corpus.models import EndpointOptions, Price
 from schemas.models import DIMENSION, ENDPOINT, MINILM, ModelName, settings
 
 Prefix = Annotated[str, Field(max_length=10_000)]
@@ -29,7 +29,12 @@ class EmbeddingEndpoint(EndpointOptions):
     """A server with an embedding model, called at /embeddings of its address."""
 
     dimension: int = Field(ge=1, le=65_536, description="Numbers in one vector.")
+    price: Price = Field(Price(), description="What it costs; calls, tokens and money count against budget.")
     shorten: bool = Field(False, description="Ask for vectors of that dimension, of a model that can make shorter ones.")
+
+    def texts_a_call(self, texts: int, batch: int) -> int:
+        """Return how many texts one call has, so that ``concurrency`` calls run at once; ``batch`` at most."""
+        return min(batch, -(-texts // self.concurrency))
 
 
 class PromptOptions(PoolOptions):
@@ -114,7 +119,7 @@ class UnifiedOptions(Section):
 
 
 class LateModelOptions(PoolOptions):
-    """A model of transformers for late interaction: ColPali, ColQwen2."""
+    """A model of transformers for late interaction: ColPali, ColQwen2, ColQwen2.5."""
 
     model: Text = Field(description="A folder, or a name on the Hugging Face hub.")
     revision: Revision = Field(description="Which revision, so that the same name always means the same model.")

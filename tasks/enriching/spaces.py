@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.corpus.embeddings import (
+    EmbeddingEndpoint,
     EmbeddingOptions,
     ImageModelOptions,
     LateModelOptions,
@@ -60,6 +61,12 @@ class Space:
     embeds: Embeds = Embeds.TEXTS
     option: str = "embeddings.text"
     pool: Callable[[EmbeddingOptions], PoolOptions] = lambda options: options
+
+    def endpoint(self, options: EmbeddingOptions) -> EmbeddingEndpoint | None:
+        """Return the server of its model; None where it runs here, or there is no such space."""
+        model = self.model(options)
+        found = None if model is None else model.setting(ENDPOINT)
+        return None if found is None else EmbeddingEndpoint.model_validate_json(str(found))
 
     @property
     def sees(self) -> bool:

@@ -39,6 +39,12 @@ def most_of(options: ModelCaptioner | ModelConfig, characters: int, pictures: in
     )
 
 
+def most_embedded(price: Price, characters: int, calls: int) -> Spent:
+    """Return the maximum cost of embedding texts of so many characters."""
+    read = math.ceil(characters / TOKEN_CHARACTERS)
+    return Spent(calls=calls, input_tokens=read, money=cost(price, calls, read, 0))
+
+
 def spent_on(made: Sequence[Description]) -> Spent:
     """Return the recorded cost of descriptions."""
     return Spent(

@@ -14,6 +14,7 @@ from ray_jobs.outcomes import Outcome
 from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions, ImageModelOptions
 from schemas.errors import DamagedError, FailureCode
+from schemas.generation import Usage
 from schemas.ids import figure_file
 from schemas.models import Embeds, ModelName
 from schemas.ports import Vector
@@ -108,7 +109,7 @@ def test_a_pool_makes_the_vectors_of_one_process_and_does_without_a_gpu(
     names, contents, ray = [name for name, _ in ROWS], dict(ROWS), RayOptions(num_cpus=2)
 
     def embedded() -> dict[str, Vector | None]:
-        batches = embed(names, contents, IMAGE, options, store, ray)
+        batches = embed(names, contents, IMAGE, options, store, ray, Usage())
         return by_name([outcome for outcomes in batches for outcome in outcomes])
 
     monkeypatch.setattr("ray_jobs.embed.FEW_PICTURES", COUNT)

@@ -1193,6 +1193,10 @@ class CorpusOverview(TypedDict):
     """
     Documents by language, in ISO 639-1, of those whose language is known.
     """
+    doc_types: dict[str, int]
+    """
+    Documents by type, of those to which the corpus file gives one.
+    """
     modalities: list[Literal["text", "table", "figure", "page"]]
     """
     What its rows are.
@@ -1292,6 +1296,10 @@ class Filters(TypedDict):
     """
     Documents in these languages, in ISO 639-1: en, de.
     """
+    doc_types: NotRequired[list[str]]
+    """
+    Documents of these types, as doc_types of the corpus file names them: manual.
+    """
     phrases: NotRequired[list[str]]
     """
     Rows whose text has each of these phrases, word for word; case, punctuation and white space don't matter.
@@ -1350,6 +1358,10 @@ class Hit(TypedDict):
     date: str | None
     """
     The day in the PDF: when it was changed last, or else made.
+    """
+    doc_type: str | None
+    """
+    The document's type, as doc_types of the corpus file names it; null where none fits.
     """
     highlights: list[tuple[int, int]]
     """

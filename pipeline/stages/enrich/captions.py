@@ -9,7 +9,7 @@ from itertools import chain
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import CaptionTarget, StructuredFiles, caption_targets, describable_by, drawn_cache
-from pipeline.records.descriptions import add_spent, open_descriptions, read_spent
+from pipeline.records.descriptions import add_spent, open_descriptions
 from pipeline.records.near_duplicates import NearDuplicates
 from pipeline.stages.enrich.keep import Writer
 from ray_jobs.caption import Calls, CaptionRequest, caption
@@ -40,7 +40,12 @@ class Captioned:
 
 
 def describe_targets(
-    workspace: Workspace, documents: Sequence[str], sources: Mapping[str, str], run_id: str, report: Report
+    workspace: Workspace,
+    documents: Sequence[str],
+    sources: Mapping[str, str],
+    run_id: str,
+    budget: Budget,
+    report: Report,
 ) -> Captioned:
     """Have models write the missing descriptions of figures, pages and texts of structured documents.
 
@@ -50,7 +55,6 @@ def describe_targets(
     done = Captioned()
     if not workspace.captioners:
         return done
-    budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
     for name, used in workspace.captioners.items():
         own = [doc_id for doc_id in documents if workspace.captioner_of(used.subject, sources[doc_id]) == name]
         work = _Work(workspace, used, own, budget)

@@ -14,7 +14,9 @@ import pyarrow as pa
 from backends.stores.document_files import ParsedDocumentFile, is_finished, parsed_file, structured_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
+from pipeline.records.descriptions import add_spent, read_spent
 from pipeline.records.document_reader import DocumentReader, parsed_documents
+from pipeline.records.expected_calls import vectors_of
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.vectors import SpaceVectors, open_vectors, passages
@@ -22,7 +24,7 @@ from pipeline.stages.enrich.captions import describe_targets
 from pipeline.stages.enrich.draw import draw
 from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
-from ray_jobs.embed import embed, is_few
+from ray_jobs.embed import BATCHES_A_CALL, embed, is_few
 from ray_jobs.enrich import (
     FEW_DOCUMENTS,
     FEW_PAGES,
@@ -35,12 +37,16 @@ from ray_jobs.enrich import (
 from ray_jobs.outcomes import Outcome, RowFailure
 from schemas.batches import batched
 from schemas.documents import Recognised, Segmented
-from schemas.errors import Failure, FailureCode, TransientError
+from schemas.errors import Failure, FailureCode, TransientError, UserError
+from schemas.generation import Usage
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import Vector
 from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
-from tasks.enriching.spaces import RowText
+from schemas.versions import Spent
+from tasks.enriching.embed import Content
+from tasks.enriching.spaces import RowText, Space
+from tasks.enriching.spending import Budget, cost, most_embedded
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.recognise import pictures_to_recognise
 
@@ -66,8 +72,10 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         counts, failed = _structure(workspace, doc_ids, plan.again, ray, report)
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
         counts |= draw(workspace, structured, report)
-        captioned = describe_targets(workspace, structured, sources, plan.run_id, report)
-        counts["embedded"] = _embed(workspace, inherited, structured, sources, ray, report)
+        limits = workspace.corpus.budget
+        budget = Budget(limits, limits.corpus, read_spent(workspace.store))
+        captioned = describe_targets(workspace, structured, sources, plan.run_id, budget, report)
+        counts["embedded"], paid = _embed(workspace, inherited, structured, sources, budget, ray, report)
     failures = [
         Failure(
             source=sources[doc_id],
@@ -84,7 +92,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         seconds=time.monotonic() - started,
         failures=[*failures, *captioned.failures],
         counts=counts | captioned.counts,
-        spent=captioned.spent,
+        spent=captioned.spent | paid,
         whole=inherited.version,
     )
     return write_note(workspace.store, version, Stage.ENRICH, note)
@@ -219,17 +227,29 @@ def _embed(
     inherited: Inherited,
     doc_ids: list[str],
     sources: Mapping[str, str],
+    budget: Budget,
     ray: _OnDemand,
     report: Report,
-) -> int:
-    """Embed what has no vector yet, some rows at a time, space by space; return the number of vectors."""
+) -> tuple[int, dict[str, Spent]]:
+    """Embed what has no vector yet, some rows at a time, space by space.
+
+    Returns:
+        The number of vectors, and the cost of those that endpoints made, by ``expected_embeddings``' names.
+
+    Raises:
+        UserError: The budget doesn't hold the calls of an endpoint; what it held is kept.
+    """
     spaces = open_vectors(workspace.store, workspace.spaces)
     rows = _passages(workspace, inherited, doc_ids, sources)
-    made = 0
+    made, paid = 0, dict[str, Spent]()
     for group in batched(rows, ROWS_AT_ONCE):
         for vectors in spaces:
-            made += _embed_in(workspace, vectors, group, made, ray, report)
-    return made
+            count, spent = _embed_in(workspace, vectors, group, made, budget, ray, report)
+            made += count
+            if spent.calls:
+                name = vectors_of(vectors.space)
+                paid[name] = paid.get(name, Spent()) + spent
+    return made, paid
 
 
 def _passages(
@@ -243,15 +263,22 @@ def _passages(
 
 
 def _embed_in(
-    workspace: Workspace, vectors: SpaceVectors, rows: Sequence[RowText], before: int, ray: _OnDemand, report: Report
-) -> int:
-    """Embed the rows that lack a vector in a space; return their number. ``before`` were embedded earlier."""
-    store, corpus, space = workspace.store, workspace.corpus, vectors.space
+    workspace: Workspace,
+    vectors: SpaceVectors,
+    rows: Sequence[RowText],
+    before: int,
+    budget: Budget,
+    ray: _OnDemand,
+    report: Report,
+) -> tuple[int, Spent]:
+    """Embed the rows that lack a vector in a space; return their number and cost. ``before`` were embedded earlier."""
+    corpus, space = workspace.corpus, vectors.space
     contents, cache = vectors.contents(rows), vectors.cache
     missing = cache.missing(contents)
+    paid: list[Spent] = []
     if missing:
         ray(not is_few(space, len(missing), corpus.embeddings, corpus.ray))
-        batches = embed(missing, contents, space, corpus.embeddings, store.root, corpus.ray)
+        batches = _vectors(workspace, space, missing, contents, budget, paid)
         died: list[RowFailure] = []
         found = (_records(outcomes, vectors, died) for outcomes in batches)
         keep(cache, found, Step.EMBED, len(missing), report, before)
@@ -259,7 +286,47 @@ def _embed_in(
             raise TransientError(
                 f"{len(died)} rows have no vector {space.name} ({died[0].message}); refresh again: the others are kept"
             )
-    return len(missing)
+    return len(missing), sum(paid, Spent())
+
+
+def _vectors(
+    workspace: Workspace,
+    space: Space,
+    missing: Sequence[str],
+    contents: Mapping[str, Content],
+    budget: Budget,
+    paid: list[Spent],
+) -> Iterator[list[Outcome[Vector]]]:
+    """Yield vectors as ``embed`` does; calls of an endpoint are held to the budget, and their cost is added to ``paid``.
+
+    Raises:
+        UserError: The budget doesn't hold the next calls.
+    """
+    store, corpus = workspace.store, workspace.corpus
+    endpoint = space.endpoint(corpus.embeddings)
+    if endpoint is None:
+        yield from embed(missing, contents, space, corpus.embeddings, store.root, corpus.ray, Usage())
+        return
+    add_spent(store, Spent())  # a count that is new begins with the cost of stored replies, and of nothing else
+    batch, done = space.pool(corpus.embeddings).batch, 0
+    for some in batched(missing, batch * BATCHES_A_CALL):
+        characters = sum(len(contents[name].text or "") for name in some)
+        most = most_embedded(endpoint.price, characters, -(-len(some) // endpoint.texts_a_call(len(some), batch)))
+        if not budget.reserve(most):
+            raise UserError(
+                f"budget: it doesn't hold the calls of {space.option}: {len(missing) - done} rows have no vector {space.name} "
+                "yet; raise it and refresh again: the others are kept"
+            )
+        usage = Usage()
+        try:
+            yield from embed(some, contents, space, corpus.embeddings, store.root, corpus.ray, usage)
+        finally:
+            money = cost(endpoint.price, usage.calls, usage.input_tokens, 0)
+            spent = Spent(calls=usage.calls, input_tokens=usage.input_tokens, money=money)
+            budget.settle(most, spent)
+            paid.append(spent)
+            add_spent(store, spent)
+        done += len(some)
 
 
 def _records(outcomes: Sequence[Outcome[Vector]], vectors: SpaceVectors, died: list[RowFailure]) -> pa.Table:

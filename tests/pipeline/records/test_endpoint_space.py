@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from pipeline.corpus.models import loaded
-from pipeline.corpus.workspace import open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.descriptions import read_spent
+from pipeline.records.publication import read_manifest
 from pipeline.records.vectors import search_texts
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from schemas.errors import TransientError, UserError
 from schemas.retrieval import Query
+from schemas.versions import Spent, in_words
 from tests import endpoint_server
 from tests.endpoint_server import EndpointServer, by_words, status
 from tests.pipeline.conftest import write_corpus
@@ -58,6 +61,41 @@ def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoi
         with closing(PublishedCorpus(moved)) as published:
             assert published.search(Query(QUESTION, preset="dense", k=1000)).hits == hits
         assert [call.texts for call in other.calls] == [[QUESTION]]
+
+
+def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoint: EndpointServer) -> None:
+    folder = corpus_file.parent.parent
+    priced = {"url": endpoint.url, "dimension": 16, "retries": 0, "concurrency": 1, "price": {"call": 0.5, "input": 1000}}
+    embeddings = {"text": "acme/priced", "revision": "1", "batch": 2, "endpoint": priced}
+
+    def corpus(**budget: object) -> Workspace:
+        more = f"embeddings: {json.dumps(embeddings)}\nbudget: {json.dumps(budget)}\n"
+        return open_workspace(str(write_corpus(folder, more)))
+
+    short = corpus(calls=4)
+    expected = plan(short, "plan").summary.captions["vectors text"]
+    assert (expected.work, expected.estimated, expected.affordable) == ("embed", expected.items, min(8, expected.items))
+    assert f"{expected.items:,} texts to embed, " in in_words(expected)
+    with pytest.raises(
+        UserError, match=r"^budget: it doesn't hold the calls of embeddings\.text: \d+ rows have no vector text"
+    ):
+        refresh(short)
+    kept = [text for call in endpoint.calls for text in call.texts]
+    assert (len(endpoint.calls), len(kept)) == (4, 8)
+    assert read_spent(short.store) == Spent(calls=4, input_tokens=80, money=2.08)
+    endpoint.calls.clear()
+    made = refresh(corpus(calls=1000))
+    assert made.published
+    manifest = read_manifest(short.store, str(made.version))
+    assert manifest is not None
+    later = [text for call in endpoint.calls for text in call.texts]
+    assert not set(later) & set(kept), "what was embedded before the budget ended is kept"
+    calls, tokens = len(endpoint.calls), 10 * len(later)
+    spent = manifest.spent["vectors text"]
+    assert (spent.calls, spent.input_tokens, spent.money) == (calls, tokens, pytest.approx(calls * 0.5 + tokens / 1000))
+    assert read_spent(short.store).calls == 4 + calls
+    again = plan(corpus(calls=1000), "plan")
+    assert (again.outcome, again.summary.captions) == ("unchanged", {})
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoi
 def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoint: EndpointServer) -> None:
     folder = corpus_file.parent.parent
     priced = {"url": endpoint.url, "dimension": 16, "retries": 0, "concurrency": 1, "price": {"call": 0.5, "input": 1000}}
-    embeddings = {"text": "acme/priced", "revision": "1", "batch": 2, "endpoint": priced}
+    embeddings = {"text": "acme/priced", "revision": "1", "batch": 1, "endpoint": priced}
 
     def corpus(**budget: object) -> Workspace:
         more = f"embeddings: {json.dumps(embeddings)}\nbudget: {json.dumps(budget)}\n"
@@ -74,15 +74,15 @@ def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoin
 
     short = corpus(calls=4)
     expected = plan(short, "plan").summary.captions["vectors text"]
-    assert (expected.work, expected.estimated, expected.affordable) == ("embed", expected.items, min(8, expected.items))
+    assert (expected.work, expected.estimated, expected.affordable) == ("embed", expected.items, min(4, expected.items))
     assert f"{expected.items:,} texts to embed, " in in_words(expected)
     with pytest.raises(
         UserError, match=r"^budget: it doesn't hold the calls of embeddings\.text: \d+ rows have no vector text"
     ):
         refresh(short)
     kept = [text for call in endpoint.calls for text in call.texts]
-    assert (len(endpoint.calls), len(kept)) == (4, 8)
-    assert read_spent(short.store) == Spent(calls=4, input_tokens=80, money=2.08)
+    assert (len(endpoint.calls), len(kept)) == (4, 4)
+    assert read_spent(short.store) == Spent(calls=4, input_tokens=40, money=2.04)
     endpoint.calls.clear()
     made = refresh(corpus(calls=1000))
     assert made.published

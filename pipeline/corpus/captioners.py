@@ -36,7 +36,7 @@ def captioners_of(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
     options = corpus.captions
     named: list[tuple[Subject, set[str | None]]] = [
         ("figure", {options.captioner, *options.by_source.values()}),
-        ("page", {options.pages}),
+        ("page", {options.pages, *options.pages_by_source.values()}),
         ("text", {options.summaries}),
     ]
     return {

@@ -81,6 +81,9 @@ class CaptionOptions(Section):
         description="What describes whole pages, each a row with its picture: 'context', the page's own words, or one of models; "
         "none: there are no such rows.",
     )
+    pages_by_source: dict[Text, Text] = Field(
+        {}, description="What describes pages of some documents, as by_source; pages has to be set for the others."
+    )
     summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
     near_duplicates: int | None = Field(
         None,
@@ -99,6 +102,9 @@ class CaptionOptions(Section):
         named = {"captioner": self.captioner} | {f"by_source.{glob}": name for glob, name in self.by_source.items()}
         if self.pages is not None:
             named["pages"] = self.pages
+        elif self.pages_by_source:
+            raise ValueError("pages_by_source: set pages too, to what describes pages of the other documents")
+        named |= {f"pages_by_source.{glob}": name for glob, name in self.pages_by_source.items()}
         known = [CONTEXT, *self.models]
         for key, name in named.items():
             if name not in known:

@@ -8,6 +8,7 @@ from backends.models import endpoint, local_model
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records import near_duplicates
 from pipeline.records.near_duplicates import near_duplicate_cache
+from schemas.errors import UserError
 from schemas.ids import key
 from tasks.enriching.prompts import PROMPT_VERSION
 
@@ -59,3 +60,44 @@ def test_whose_description_serves_whom_is_decided_anew_once_hashes_are_made_othe
     assert first == f"likenesses/{key(captions=used.captions.key, bits=4, step='1')}"
     monkeypatch.setattr(near_duplicates, "HASH_VERSION", "2")
     assert near_duplicate_cache(workspace, used).folder != first
+
+
+def test_pages_have_the_captioner_of_their_source(tmp_path: Path) -> None:
+    file = tmp_path / "manuals.yaml"
+    file.write_text(f"{CORPUS}  pages: context\n")
+    one = open_workspace(str(file))
+    assert one.captioner_of("page", "phones/a.pdf") is None
+    file.write_text(f'{CORPUS}  pages: context\n  pages_by_source: {{"phones/**": far, "pumps/*": near, "**": context}}\n')
+    other = open_workspace(str(file))
+    found = [other.captioner_of("page", source) for source in ("phones/a/b.pdf", "pumps/c.pdf", "d.pdf")]
+    assert found == ["far (pages)", "near (pages)", None]
+    assert {name for name, used in other.captioners.items() if used.subject == "page"} == {"far (pages)", "near (pages)"}
+    assert one.keys.assembled != other.keys.assembled
+    assert one.keys.structured == other.keys.structured
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ('pages_by_source: {"phones/**": far}', "pages_by_source: set pages too"),
+        (
+            'pages: far\n  pages_by_source: {"phones/**": absent}',
+            r"pages_by_source\.phones/\*\*: there is no captioner 'absent'",
+        ),
+    ],
+)
+def test_pages_of_sources_need_a_captioner_that_is_there(tmp_path: Path, more: str, line: str) -> None:
+    file = tmp_path / "manuals.yaml"
+    file.write_text(f"{CORPUS}  {more}\n")
+    with pytest.raises(UserError, match=line):
+        open_workspace(str(file))
+
+
+def test_a_later_option_at_its_default_keeps_the_keys_of_chunks(tmp_path: Path) -> None:
+    file = tmp_path / "manuals.yaml"
+    structured = {}
+    for chunks in ("{tokens: 100}", "{tokens: 100, by: sections}", "{tokens: 100, by: pages}"):
+        file.write_text(f"{CORPUS}chunks: {chunks}\n")
+        structured[chunks] = open_workspace(str(file)).keys.structured
+    first, same, other = structured.values()
+    assert first == same != other

@@ -169,9 +169,18 @@ def _diff(root: Path) -> None:
 # ---- made-up work ----
 
 
-def _make(root: Path, documents: int) -> None:
+def publish_made_up(root: Path, documents: int, pages: int) -> None:
+    """Publish a corpus ``manuals`` of made-up documents, unchecked; its file is ``manuals.yaml`` in ``root``."""
+    (root / "manuals.yaml").write_text(_CORPUS)
+    _make(root, documents, pages)
+    for stage in ("assemble", "build"):
+        _stage(root, stage, _FIRST)()
+    _publish(root, _FIRST)
+
+
+def _make(root: Path, documents: int, pages: int = PAGES) -> None:
     (root / "pdfs").mkdir()
-    planned = _documents(root, range(documents), "a")
+    planned = _documents(root, range(documents), "a", pages)
     _plan(root, _FIRST, None, planned)
 
 
@@ -206,12 +215,12 @@ def _plan(root: Path, version: str, parent: str | None, documents: "list[Planned
     write_plan(_open(root).store, plan)
 
 
-def _documents(root: Path, numbers: range, edition: str) -> "list[PlannedDocument]":
+def _documents(root: Path, numbers: range, edition: str, pages: int = PAGES) -> "list[PlannedDocument]":
     from schemas.versions import PlannedDocument
 
     parts = [numbers[start : start + DOCUMENTS_AT_ONCE] for start in range(0, len(numbers), DOCUMENTS_AT_ONCE)]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        names = [name for made in pool.map(partial(_write_documents, root, edition), parts) for name in made]
+        names = [name for made in pool.map(partial(_write_documents, root, edition, pages), parts) for name in made]
     attempt = _open(root).keys.attempt
     return [
         PlannedDocument(f"manual-{number:06}.pdf", doc_id, 1_000_000, f"{attempt}-{edition}")
@@ -219,7 +228,7 @@ def _documents(root: Path, numbers: range, edition: str) -> "list[PlannedDocumen
     ]
 
 
-def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[str]:
+def _write_documents(root: Path, edition: str, pages: int, numbers: Sequence[int]) -> list[str]:
     """Write finished work of documents without the care that a store takes, and the vectors of their texts."""
     import numpy as np
     import pyarrow as pa
@@ -242,7 +251,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
         chance = random.Random(f"{edition}{number}")
         doc_id = sha256(f"{edition}{number}".encode())
         title = f"Manual {number} of the pump {doc_id[:6]}"
-        parsed, structured, chunks = _document(chance, doc_id, title, known, store / "figures")
+        parsed, structured, chunks = _document(chance, doc_id, title, known, store / "figures", pages)
         for name, data in (
             (parsed_file(doc_id, keys.parse), pack_parsed(parsed)),
             (structured_file(doc_id, keys.structured), pack_structured(structured, (), chunks)),
@@ -269,9 +278,9 @@ def vocabulary() -> list[str]:
 
 
 def _document(
-    chance: random.Random, doc_id: str, title: str, vocabulary: list[str], figures: Path
+    chance: random.Random, doc_id: str, title: str, vocabulary: list[str], figures: Path, count: int
 ) -> "tuple[ParsedDocument, StructuredDocument, list[Chunk]]":
-    """Return a document; its figures are written."""
+    """Return a document of ``count`` pages; its figures are written."""
     import io
     from hashlib import sha1
 
@@ -301,7 +310,7 @@ def _document(
     placements: list[Placement] = []
     placed: list[PlacedFigure] = []
     path = ("Operation",)
-    for page in range(1, PAGES + 1):
+    for page in range(1, count + 1):
         pixels = chance.randbytes(FIGURE_PX * FIGURE_PX * 3)
         name = figure_id(FIGURE_PX, FIGURE_PX, pixels)
         digest = sha1(f"{FIGURE_PX}x{FIGURE_PX}:".encode() + pixels, usedforsecurity=False).hexdigest()
@@ -331,10 +340,10 @@ def _document(
                 placement=page - 1,
             )
         )
-    pages = tuple(Page(page, 612.0, 792.0, 0, 2_000) for page in range(1, PAGES + 1))
+    pages = tuple(Page(page, 612.0, 792.0, 0, 2_000) for page in range(1, count + 1))
     blocks = tuple(
         Block(order, 1 + order // ROWS_A_PAGE, BlockKind.TEXT, BBox(72, 72, 540, 200), "words")
-        for order in range(PAGES * ROWS_A_PAGE)
+        for order in range(count * ROWS_A_PAGE)
     )
     placed_all, all_pictures = tuple(placements), tuple(pictures)
     parsed = ParsedDocument(doc_id, title, pages, (), all_pictures, placed_all)

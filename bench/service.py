@@ -1,11 +1,9 @@
 """What the query service adds to a search, how it grows, what a switch costs: ``python -m bench.service [--seconds S] [--json]``.
 
 The example manuals are refreshed twice, the second time with one manual more. Then, over HTTP: the time from ``inset serve`` to
-the first answer; searches and answers of one client beside the same calls in this process, in turns, embedding included in both;
-searches a second of one and of sixteen clients with one worker and with two. At last 32 clients search through two workers while
-the live version moves ten times and a worker is killed: every reply must hold what its version holds.
-
-Clients run beside the service on the same cores, so figures of many clients are lower bounds.
+the first answer; searches and answers of one client beside the same calls in this process, in turns, embedding included in both.
+32 clients search through two workers while the live version moves ten times and a worker is killed: every reply must hold what
+its version holds. At last ``bench.service_load`` searches 100,000 made-up rows.
 """
 
 import asyncio
@@ -16,17 +14,16 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
-import numpy as np
 import psutil
 
 from bench.page_bombs import held_mib
 from bench.served import serving
+from bench.service_load import WARM_UP, Ask, at_scale, client_of, compared, until_ready
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
@@ -38,11 +35,8 @@ EXAMPLES = Path(__file__).parent.parent / "examples" / "manuals"
 ADDED = "gnucash-guide-excerpt.pdf"
 """The manual that only the second version has."""
 PRESETS = ("bm25", "hybrid", "pages")
-ASKED, WARM_UP = 200, 10
+ASKED = 200
 SWITCHES, CLIENTS = 10, 32
-P50, P99 = "ratio at most 1.3", "ratio at most 1.5"
-
-Seconds = list[float]
 
 
 @dataclass
@@ -67,24 +61,22 @@ def main() -> None:
         "--seconds", type=float, default=10.0, help="length of each turn with many clients; the switch takes six"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--folder", type=Path, help="where the 100,000 rows are, or are made and kept; removed by default")
+    arguments = parser.parse_args()
+    seconds = arguments.seconds
     with tempfile.TemporaryDirectory(prefix="inset-") as name:
         folder = Path(name)
         workspace, versions = _refreshed_twice(folder)
         lines = (EXAMPLES / "questions.jsonl").read_text(encoding="utf-8").splitlines()
         questions = [json.loads(line)["question"] for line in lines]
         rows: list[Row] = []
-        rates: dict[tuple[int, int], float] = {}
-        for workers in (1, 2):
-            with _serving(folder, workers) as service:
-                if workers == 1:
-                    rows += asyncio.run(_first_answer(service, questions[0]))
-                    rows += asyncio.run(_beside(service, workspace, questions))
-                for clients in (1, 16):
-                    rates[workers, clients] = asyncio.run(_rate(service, questions, clients, seconds))
-                if workers == 2:
-                    rows += _rates(rates)
-                    rows += asyncio.run(_switched(service, workspace, versions, questions, 6 * seconds))
+        with _serving(folder, 1) as service:
+            rows += asyncio.run(_first_answer(service, questions[0]))
+            rows += _beside(service, workspace, questions)
+        with _serving(folder, 2) as service:
+            until_ready(service.address)
+            rows += asyncio.run(_switched(service, workspace, versions, questions, 6 * seconds))
+        rows += at_scale(arguments.folder or folder / "rows", seconds)
     show("service", rows)
 
 
@@ -130,74 +122,22 @@ async def _is_answered(client: httpx.AsyncClient, question: str) -> bool:
         return False
 
 
-async def _beside(service: Service, workspace: Workspace, questions: Sequence[str]) -> list[Row]:
-    """Return what one client waits for each kind of question, beside the same call in this process."""
-    rows = []
+def _beside(service: Service, workspace: Workspace, questions: Sequence[str]) -> Iterator[Row]:
+    """Yield what one client waits for each kind of question, beside the same call in this process."""
+    search, answer = client_of(f"{service.address}/search"), client_of(f"{service.address}/answer")
+    asked = list(itertools.islice(itertools.cycle(questions), WARM_UP + ASKED))
     with contextlib.closing(PublishedCorpus(workspace)) as corpus:
-        async with _client(service) as client:
 
-            def searching(preset: str) -> tuple[Callable[[str], Awaitable[Any]], Callable[[str], object]]:
-                asked = {"preset": preset, "highlight": False}
-                return (
-                    lambda words: client.post("/search", json={"query": words, **asked}),
-                    lambda words: corpus.search(Query(words, preset=preset, highlight=False)),
-                )
-
-            kinds = {name: searching(name) for name in PRESETS}
-            kinds["answer"] = (
-                lambda words: client.post("/answer", json={"question": words}),
-                lambda words: corpus.answer(AnswerQuery(words)),
+        def searching(preset: str) -> tuple[Ask, Ask]:
+            return (
+                lambda words: search({"query": words, "preset": preset, "highlight": False}),
+                lambda words: corpus.search(Query(words, preset=preset, highlight=False)),
             )
-            for name, (over_http, here) in kinds.items():
-                ours, peer = Seconds(), Seconds()
-                for number, words in zip(range(ASKED + WARM_UP), itertools.cycle(questions), strict=False):
-                    began = time.perf_counter()
-                    (await over_http(words)).raise_for_status()
-                    between = time.perf_counter()
-                    here(words)
-                    if number >= WARM_UP:
-                        ours.append(between - began)
-                        peer.append(time.perf_counter() - between)
-                for share, goal in ((50, P50), (99, P99)):
-                    one, other = (1000 * float(np.percentile(each, share)) for each in (ours, peer))
-                    rows.append(Row(f"{name} p{share}", "ms", one, other, "in this process", goal))
-    return rows
 
-
-async def _rate(service: Service, questions: Sequence[str], clients: int, seconds: float) -> float:
-    """Return hybrid searches a second."""
-    done = 0
-    words = itertools.cycle(questions)
-    async with _client(service) as client:
-        await _until_ready(service, client)
-        until = time.monotonic() + seconds
-
-        async def search() -> None:
-            nonlocal done
-            while time.monotonic() < until:
-                asked = {"query": next(words), "preset": "hybrid", "highlight": False}
-                (await client.post("/search", json=asked)).raise_for_status()
-                done += 1
-
-        await asyncio.gather(*(search() for _ in range(clients)))
-    return done / seconds
-
-
-async def _until_ready(service: Service, client: httpx.AsyncClient) -> None:
-    ready = httpx.URL(service.address).copy_with(path="/readyz")
-    while True:
-        with contextlib.suppress(httpx.TransportError):
-            if (await client.get(ready)).status_code == httpx.codes.OK:
-                return
-        await asyncio.sleep(0.1)
-
-
-def _rates(rates: dict[tuple[int, int], float]) -> list[Row]:
-    one, two = rates[1, 16], rates[2, 16]
-    return [
-        Row("16 clients, one worker", "1/s", one, rates[1, 1], "one client"),
-        Row("16 clients, two workers", "1/s", two, one, "one worker", "ratio at least 1.8"),
-    ]
+        kinds = {name: searching(name) for name in PRESETS}
+        kinds["answer"] = lambda words: answer({"question": words}), lambda words: corpus.answer(AnswerQuery(words))
+        for name, (over_http, here) in kinds.items():
+            yield from compared(name, over_http, here, "in this process", asked)
 
 
 async def _switched(

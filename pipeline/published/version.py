@@ -107,7 +107,7 @@ class OpenVersion:
             RequestError: The version lacks what the plan or the filters need, or no source matches a glob.
         """
         trace, models = Trace(time.perf_counter, stopped), self.models(stopped)
-        question = question or self.question(query.text, query.picture)
+        question = question or self.question(query.text, query.picture, stopped)
         last = query.offset + (query.k or plan.select.k or DEFAULT_K)
         wanted = last + 1 if last < POOL else last  # one more, to know whether there is
         filters, others = self.resolved(query.filters), dict[str, int]()
@@ -162,9 +162,11 @@ class OpenVersion:
         ranked = [(self._first_row(names[place]), score) for place, score in found]
         return SimilarFigures(version=self.version, figure_id=figure_id, by="hash", hits=self.hits(ranked))
 
-    def question(self, words: str, picture: bytes | None = None) -> EmbeddedQuery:
-        """Return a question that this version's models embed."""
-        return EmbeddedQuery(self.embedders, words, picture)
+    def question(
+        self, words: str, picture: bytes | None = None, stopped: Callable[[], bool] = lambda: False
+    ) -> EmbeddedQuery:
+        """Return a question that this version's models embed; ``stopped`` is as for ``search``."""
+        return EmbeddedQuery(self.embedders, words, picture, stopped)
 
     def questions(self, questions: Sequence[str], plan: Preset) -> list[EmbeddedQuery]:
         """Return many questions, embedded in one batch in the spaces of a plan."""

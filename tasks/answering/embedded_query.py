@@ -1,7 +1,7 @@
 """A query as retrievers use it: its words, its picture, and their vectors."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from schemas.errors import RequestError
 from schemas.ports import Embedder, TextEmbedder, Vector
 from schemas.spans import span
+from tasks.answering.question_batches import batches_of
 from tasks.enriching.spaces import SPACES
 
 
@@ -19,12 +20,20 @@ class EmbeddedQuery:
         embedders: The model of each space, by the space's name.
         words: The question in plain words; "" for a picture alone.
         picture: An encoded picture.
+        stopped: Returns true when nobody waits for the vectors any more.
     """
 
-    def __init__(self, embedders: Mapping[str, Embedder], words: str, picture: bytes | None = None) -> None:
+    def __init__(
+        self,
+        embedders: Mapping[str, Embedder],
+        words: str,
+        picture: bytes | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.words = words
         self.picture = picture
         self.embedders = embedders
+        self._stopped = stopped
         self._vectors: dict[str, Vector] = {}
         self._embedding = threading.Lock()
 
@@ -52,7 +61,7 @@ class EmbeddedQuery:
 
     def reworded(self, words: str) -> "EmbeddedQuery":
         """Return the query with other words; itself if they are the same."""
-        return self if words == self.words else EmbeddedQuery(self.embedders, words, self.picture)
+        return self if words == self.words else EmbeddedQuery(self.embedders, words, self.picture, self._stopped)
 
     def vector(self, space: str) -> Vector:
         """Return its vector in a space, shape ``(dimension,)``; for late interaction, ``(n, dimension)``.
@@ -61,6 +70,7 @@ class EmbeddedQuery:
 
         Raises:
             RequestError: The space's model can embed nothing of it.
+            Stopped: Nobody waits for it any more.
         """
         with self._embedding:
             if space not in self._vectors:
@@ -72,7 +82,9 @@ class EmbeddedQuery:
         embedder = self.embedders[space]
         if not self.can_embed(space):
             raise RequestError(f"vectors {space} are of words: ask in words, or by a preset that looks at pictures")
-        if self.picture is None or not SPACES[space].sees:
+        if not SPACES[space].sees:
+            return batches_of(cast("TextEmbedder", embedder)).vector(self.words, self._stopped)
+        if self.picture is None:
             return embedder.embed_query(self.words)
         looked: Vector = embedder.embed_query_picture(self.picture)  # type: ignore[attr-defined]
         if not self.words:

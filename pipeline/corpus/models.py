@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,9 @@ AT_ONCE = 32
 TOKENS = "late"
 """The default scorer: late interaction with the tokens of the packaged text model."""
 
-_LOADING = threading.Lock()
+_LOADING: dict[Hashable, threading.Lock] = {}
+"""A lock for each model, so that no question waits for a model that it doesn't use."""
+
 _OF_THIS_THREAD = threading.local()
 _LOCAL: dict[str, tuple[LanguageModel, threading.Lock]] = {}
 
@@ -105,7 +107,7 @@ class QueryModels(Mapping[str, Any]):
             if name not in self._metered:
                 self._metered[name] = _generative(where, options, self._stopped, self._record)
             return self._metered[name]
-        with _LOADING:
+        with _loading((where, options.model_dump_json())):
             return _scorer(where, options)
 
     def _packaged(self, name: str) -> Any:
@@ -162,7 +164,7 @@ def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool], r
     wrapped = record or (lambda model, _options: model)
     known = f"{where} {options.model_dump_json()}"
     if options.kind == "local":
-        with _LOADING:
+        with _loading(known):
             if known not in _LOCAL:
                 _LOCAL[known] = language_model(where, options).load(1), threading.Lock()
         return Metered(wrapped(_LOCAL[known][0], options), options.price, _LOCAL[known][1], stopped)
@@ -170,6 +172,11 @@ def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool], r
     if known not in held or getattr(held[known], "has_ended", False):  # one that gave up never asks again
         held[known] = language_model(where, options).load(1)
     return Metered(wrapped(held[known], options), options.price, nullcontext(), stopped)
+
+
+def _loading(model: Hashable) -> threading.Lock:
+    """Return the lock of a model's load: two threads would load it twice."""
+    return _LOADING.setdefault(model, threading.Lock())
 
 
 @functools.lru_cache(maxsize=4)
@@ -203,8 +210,9 @@ def embedder(space: Space, made: VectorSpace, query_settings: Settings = ()) -> 
     Raises:
         UserError: It isn't installed, or not at that revision.
     """
-    with _LOADING:  # two threads would load it twice
-        return loaded(space.embeds, _named(space, made, query_settings), made.model)
+    named = _named(space, made, query_settings)
+    with _loading((space.embeds, named)):
+        return loaded(space.embeds, named, made.model)
 
 
 @functools.lru_cache(maxsize=6)

@@ -1,10 +1,20 @@
 """Models that answer questions, in a process that lives longer than an outage."""
 
-from pipeline.corpus.models import QueryModels
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from backends.models.registry import SCORERS
+from pipeline.corpus.models import Embedders, QueryModels, loaded
+from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.retrieval import RetrievalOptions
 from schemas.errors import TransientError
 from schemas.generation import Reply, Request
+from schemas.versions import VectorSpace
 from tests.endpoint_server import EndpointServer, status
+from tests.pipeline.records.test_spaces import CARD, Hashed
+from tests.pipeline.records.test_spaces import model as hashed
 
 FAILURES = 25
 """More than those in a row after which a refresh sends no more."""
@@ -21,3 +31,34 @@ def test_a_model_is_asked_again_after_an_outage(endpoint: EndpointServer) -> Non
     endpoint.script(*[status(500)] * FAILURES)
     assert all(isinstance(ask(), TransientError) for _ in range(FAILURES))
     assert isinstance(ask(), Reply)
+
+
+class Slow:
+    """A scorer whose load takes until it is released."""
+
+    def __init__(self) -> None:
+        self.began, self.released = threading.Event(), threading.Event()
+
+    def load(self, _batch: int) -> "Slow":
+        self.began.set()
+        assert self.released.wait(60)
+        return self
+
+
+def test_the_load_of_a_reranker_holds_up_no_search_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow()
+    monkeypatch.setattr(f"{SCORERS['cross_encoder']}.model", lambda _where, _options: slow)
+    monkeypatch.setattr("backends.models.sentence_transformer.model", hashed)
+    loaded.cache_clear()
+    options = {"models": {"reranker": {"kind": "cross_encoder", "model": "acme/slow", "revision": "1"}}}
+    embedders = Embedders({"text": VectorSpace(model=CARD, key="")}, EmbeddingOptions(), EmbeddingOptions)
+    models = QueryModels(RetrievalOptions.model_validate(options), embedders)
+    with ThreadPoolExecutor(2) as threads:
+        loading = threads.submit(models.__getitem__, "reranker")
+        try:
+            assert slow.began.wait(60)
+            assert isinstance(threads.submit(embedders.__getitem__, "text").result(20), Hashed)
+        finally:
+            slow.released.set()
+        assert loading.result(60) is slow
+    loaded.cache_clear()

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an un
 """
 
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -897,6 +898,17 @@ def serve(
     ] = None,
     log_questions: Annotated[bool, typer.Option("--log-questions", help="Log the text of questions.")] = False,
     slow: Annotated[float, typer.Option(min=0, help="Seconds above which a request is logged as slow.")] = 5.0,
+    page_cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            envvar="INSET_PAGE_CACHE",
+            help="Where pictures of pages are kept, for all workers; by default inset/pages in the user's cache folder.",
+        ),
+    ] = None,
+    page_cache_mb: Annotated[
+        int, typer.Option(min=0, help="MiB of kept pictures of pages; the least recently used are removed. 0 keeps none.")
+    ] = 1024,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
@@ -917,6 +929,8 @@ def serve(
         origins=cors_origin or [],
         slow_s=slow,
         log_questions=log_questions,
+        page_cache=page_cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inset" / "pages",
+        page_cache_mb=page_cache_mb,
     )
     served = options.open()
     if as_json:

@@ -14,6 +14,7 @@ from query_service.app import create_app
 from schemas.errors import UserError
 from workers.child_processes import prepare
 from workers.draw_pages import PageDrawer
+from workers.picture_files import PictureFiles
 
 _logger = logging.getLogger("inset.query_service")
 
@@ -27,6 +28,7 @@ def open_app(
     access: Access | None = None,
     logs: LogOptions = LOGS,
     origins: Sequence[str] = (),
+    pictures: PictureFiles | None = None,
 ) -> FastAPI:
     """Return the service for some corpora.
 
@@ -39,11 +41,12 @@ def open_app(
         access: Who may ask; everyone where None.
         logs: What is logged of requests.
         origins: Origins whose pages may call the service.
+        pictures: Keeps pictures of pages.
 
     Raises:
         UserError: A named corpus file is missing or wrong, or there is no corpus.
     """
-    drawer = PageDrawer()  # shared, so that its processes don't multiply with the corpora
+    drawer = PageDrawer(files=pictures)  # shared, so that its processes don't multiply with the corpora
     opened = [open_published(name, drawer) for name in names] if names else list(_healthy(drawer))
     if not opened:
         raise UserError("there is no corpus to serve; make one with: inset init")

@@ -25,6 +25,7 @@ from query_service.hosts import trusted
 from query_service.metrics import FOLDER
 from query_service.serve import HOST, PORT, listen, settings
 from schemas.errors import UserError
+from workers.picture_files import MOST_BYTES, PictureFiles
 
 OPTIONS = "INSET_SERVE_OPTIONS"
 """The variable by which workers receive ``ServiceOptions``."""
@@ -52,6 +53,8 @@ class ServiceOptions(BaseModel):
     origins: list[str] = []
     slow_s: float = SLOW_S
     log_questions: bool = False
+    page_cache: Path | None = None
+    page_cache_mb: int = MOST_BYTES >> 20
 
     def open(self) -> FastAPI:
         """Return the service.
@@ -75,6 +78,9 @@ class ServiceOptions(BaseModel):
             access=access,
             logs=LogOptions(self.slow_s, self.log_questions),
             origins=origins_of(self.origins),
+            pictures=PictureFiles(self.page_cache, self.page_cache_mb << 20)
+            if self.page_cache and self.page_cache_mb
+            else None,
         )
 
 

@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import copy
+import importlib.metadata
 import multiprocessing.connection
 import os
 import threading
@@ -21,6 +22,7 @@ from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from schemas.ids import sha256
 from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start
+from workers.picture_files import PictureFiles
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
 """Limits of one page. The most expensive of 692 pages of catalogues, manuals and brochures takes 0.3 s of CPU at 110 dpi."""
@@ -40,6 +42,9 @@ FAILURE_S = 900.0
 
 REMEMBERED = 1024
 """Most cached failures, and documents whose cost is tracked."""
+
+DRAWING_VERSION = "1"
+"""Part of the names of kept pictures: raise it with any change to what ``draw_page`` draws."""
 
 _NICE = 10  # queries have priority
 
@@ -108,10 +113,16 @@ class PageDrawer:
     A few pages are drawn at once, and a bounded number waits; callers of the same page share a drawing, which is cancelled when
     all of them are gone. Failures are cached, so that an expensive page is tried once; what is beyond a limit at one resolution
     is so at higher ones.
+
+    Args:
+        limits: Limits of one page.
+        at_once: Pages drawn at once.
+        files: Keeps pictures beyond the life of this process; those of documents with a password, or of a source, aren't kept.
     """
 
-    def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE) -> None:
+    def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE, files: PictureFiles | None = None) -> None:
         self.limits = limits
+        self._files = files
         self._at_once = at_once
         self._lock = threading.Lock()
         self._waiting: OrderedDict[Drawing, _Job] = OrderedDict()
@@ -137,6 +148,11 @@ class PageDrawer:
         """
         future: Future[bytes] = Future()
         with self._lock:
+            cached = self._cached(drawing)
+        kept = self._kept(drawing) if cached is None else None
+        with self._lock:
+            if kept is not None:
+                self._keep(drawing, kept)
             cached = self._cached(drawing)
             if cached is None:
                 job = self._job(drawing)
@@ -172,6 +188,10 @@ class PageDrawer:
             if failure is not None and time.monotonic() < until:
                 return copy.copy(failure)  # each raise adds to an exception's traceback
         return None
+
+    def _kept(self, drawing: Drawing) -> bytes | None:
+        """Return a picture that was drawn earlier, perhaps by another process."""
+        return self._files.get(_key(drawing)) if self._files is not None and _may_be_kept(drawing) else None
 
     def _job(self, drawing: Drawing) -> _Job:
         job = self._running.get(drawing) or self._waiting.get(drawing)
@@ -258,6 +278,8 @@ class PageDrawer:
 
     def _finish(self, job: _Job, last: Done[Drawn] | Refused | ChildError) -> None:
         made = _outcome(job.drawing, last, self.limits)
+        if isinstance(made, bytes) and self._files is not None and _may_be_kept(job.drawing):
+            self._files.put(_key(job.drawing), made)
         with self._lock:
             self._stop_running(job)
             waiters = list(job.waiters)
@@ -288,8 +310,8 @@ class PageDrawer:
             _bound(self._cost)
 
     def _keep(self, drawing: Drawing, picture: bytes) -> None:
+        self._pictures_bytes += len(picture) - len(self._pictures.pop(drawing, b""))
         self._pictures[drawing] = picture
-        self._pictures_bytes += len(picture)
         while self._pictures_bytes > PICTURES_BYTES:
             _, dropped = self._pictures.popitem(last=False)
             self._pictures_bytes -= len(dropped)
@@ -298,6 +320,16 @@ class PageDrawer:
 def _bound(remembered: "OrderedDict[Any, Any]") -> None:
     while len(remembered) > REMEMBERED:
         remembered.popitem(last=False)
+
+
+def _may_be_kept(drawing: Drawing) -> bool:
+    return not drawing.passwords and drawing.digest is None
+
+
+def _key(drawing: Drawing) -> str:
+    """Return the name of a picture's file: a digest of all that decides its pixels."""
+    drawn_by = f"{DRAWING_VERSION} {importlib.metadata.version('pymupdf')}"
+    return sha256(f"{drawn_by} {drawing}".encode())
 
 
 def _attempt(drawing: Drawing) -> _Attempt:

@@ -1,0 +1,102 @@
+"""Keep pictures of pages in a folder of bounded size, which several processes may share."""
+
+import contextlib
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from schemas.ids import sha256
+
+MOST_BYTES = 1 << 30
+"""Default bytes of all pictures, some 5,000 pages at 110 dpi."""
+
+_KEPT = 0.9
+"""Share of the bytes that is left when there are too many."""
+_COUNTED = 0.02
+"""Share of the bytes that this process writes before it counts again what all processes wrote."""
+_DIGEST = 64
+_SUFFIX = ".page"
+_logger = logging.getLogger("inset.pages")
+
+
+class PictureFiles:
+    """Pictures by key; the least recently used are removed first. Thread-safe, and safe among processes.
+
+    Nothing is raised where the folder can't be read or written: pictures are then not kept, and the log says so once.
+
+    Args:
+        folder: Made where it is missing, readable by this user alone.
+        most_bytes: Bytes of all pictures.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
+        self._folder, self._most_bytes = folder, most_bytes
+        self._lock = threading.Lock()
+        self._written = float("inf")  # so that the first picture counts what is there
+        self._warned = False
+
+    def get(self, key: str) -> bytes | None:
+        """Return a picture; None where there is none, or a damaged one, which is removed."""
+        file = self._file(key)
+        with self._failing():
+            try:
+                kept = file.read_bytes()
+            except FileNotFoundError:
+                return None
+            digest, picture = kept[:_DIGEST], kept[_DIGEST:]
+            if sha256(picture).encode() == digest:
+                os.utime(file)
+                return picture
+            file.unlink(missing_ok=True)
+        return None
+
+    def put(self, key: str, picture: bytes) -> None:
+        """Keep a picture."""
+        file = self._file(key)
+        with self._failing():
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.parent.mkdir(exist_ok=True)
+            handle, name = tempfile.mkstemp(_SUFFIX, dir=file.parent)
+            try:
+                with os.fdopen(handle, "wb") as out:
+                    out.write(sha256(picture).encode() + picture)
+                Path(name).replace(file)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+            self._bound(len(picture))
+
+    def _bound(self, written: int) -> None:
+        with self._lock:
+            self._written += written
+            if self._written <= self._most_bytes * _COUNTED:
+                return
+            self._written = 0
+        found = []
+        for file in self._folder.glob(f"??/*{_SUFFIX}"):
+            with contextlib.suppress(FileNotFoundError):  # another process has removed it
+                about = file.stat()
+                found.append((about.st_mtime_ns, about.st_size, file))
+        total = sum(size for _, size, _ in found)
+        if total <= self._most_bytes:
+            return
+        for _, size, file in sorted(found):
+            file.unlink(missing_ok=True)
+            total -= size
+            if total <= self._most_bytes * _KEPT:
+                return
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                _logger.warning("pictures of pages aren't kept in %s: %s", self._folder, error.strerror or error)
+
+    def _file(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}{_SUFFIX}"

@@ -1,11 +1,13 @@
 """Admit requests by price: bounded work at once, a bounded queue, and a deadline for each request.
 
 A price is an estimate of the milliseconds of one core that a request takes. Cheap requests overtake expensive ones in the queue,
-and one request takes at most two fifths of the capacity, so two expensive ones leave room for others.
+and one request takes at most two fifths of the capacity, so two expensive ones leave room for others. Of requests that compute in
+this process fewer work at once the more they cost (``AT_ONCE``): threads share the interpreter, so each slows all others down.
 """
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,6 +38,10 @@ ANSWER_DEADLINES = 5
 CAPACITY = 4_000.0
 """Price of the requests that work at once."""
 
+CORES = os.cpu_count() or 1
+AT_ONCE = {1_000.0: max(1, CORES - 1), 100.0: CORES + 1}
+"""Requests of this price and above that compute at once; those that wait for a generative model aren't counted."""
+
 QUEUE = 64
 """Requests that wait for capacity; further ones get 503."""
 
@@ -43,6 +49,7 @@ THREADS = 32
 
 RETRIEVER = 20.0
 MODEL_CALL = 500.0
+EXTRACTION = 100.0
 SCORED_ROW = 12.0
 PAGE_ROW = 0.2
 NEAR_ROW = 0.1
@@ -50,7 +57,8 @@ HIT = 0.1
 SENTENCES = 60.0
 PHRASES = 200.0
 GLOB = 20.0
-"""Prices of a retriever, a call of a generative model, a row of a reranker, a hit, its sentences, all phrases, and a glob.
+"""Prices of a retriever, a call of a generative model, an answer without one, a row of a reranker, a hit, its sentences, all
+phrases, and a glob.
 
 Measured on one core beside other work: bm25 over 17,125 rows 19 ms; 5,000 rows through a late-interaction model over 60 s; the
 nearest sentences of 100 hits 6 s; 5,000 texts read for phrases 100 ms.
@@ -87,6 +95,13 @@ def price(plan: Steps, *, hits: int = 0, filters: Filters | None = None, sentenc
     return total
 
 
+def waits_for_model(corpus: PublishedCorpus, query: Query) -> bool:
+    """Return whether a search calls a generative model."""
+    plan = corpus.plan(query)
+    steps = (plan.describe, plan.rewrite, plan.documents and plan.documents.reranked_by)
+    return any(step is not None for step in steps) or any(isinstance(step, Judged | Seen) for step in plan.rerank)
+
+
 class Admission:
     """Runs the work of requests in threads, as far as the capacity of this process goes.
 
@@ -99,6 +114,7 @@ class Admission:
         self._most, self.deadline_s = most, deadline_s
         self._threads = ThreadPoolExecutor(THREADS, "request")
         self._working = 0.0
+        self._computing: list[float] = []
         self._waiting: dict[asyncio.Future[None], None] = {}
 
     @property
@@ -130,7 +146,8 @@ class Admission:
         """Return the price of an answer; errors as for ``price_of_search``."""
         plan, own = corpus.plan(query), corpus.plan(replace(query, steps={}))
         rounds = query.settings.get("rounds", 1)
-        return self._checked(MODEL_CALL + rounds * price(plan, filters=query.filters), MODEL_CALL + price(own))
+        written = MODEL_CALL if corpus.is_written(query) else EXTRACTION
+        return self._checked(written + rounds * price(plan, filters=query.filters), written + price(own))
 
     def _checked(self, asked: float, unchanged: float) -> float:
         if asked > max(self._most, unchanged):
@@ -141,17 +158,23 @@ class Admission:
             )
         return asked
 
-    async def run(self, asked: float, work: Callable[[], Reply]) -> Reply:
+    async def run(self, asked: float, work: Callable[[], Reply], *, waits: bool = False) -> Reply:
         """Run work in a thread once there is capacity for its price, which is free again when the thread has ended.
+
+        Args:
+            asked: The price.
+            work: The work.
+            waits: It mostly waits for a generative model.
 
         Raises:
             TransientError: Too many requests are waiting.
         """
         weight = min(asked, CAPACITY * 2 / 5)
-        if self._is_full(weight) and len(self._waiting) >= QUEUE:
+        computes = 0.0 if waits else asked
+        if self._is_full(weight, computes) and len(self._waiting) >= QUEUE:
             raise TransientError("too many requests are waiting; try again")
         loop = asyncio.get_running_loop()
-        while self._is_full(weight):
+        while self._is_full(weight, computes):
             turn = loop.create_future()
             self._waiting[turn] = None
             try:
@@ -159,28 +182,32 @@ class Admission:
             finally:
                 del self._waiting[turn]
         self._working += weight
+        self._computing.append(computes)
         running = self._threads.submit(copy_context().run, work)  # spans are below that of the request
 
         def ended(_: Future[Reply]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the service has ended
-                loop.call_soon_threadsafe(self._release, weight)
+                loop.call_soon_threadsafe(self._release, weight, computes)
 
         running.add_done_callback(ended)
         return await asyncio.wrap_future(running)
 
-    async def reply(self, request: Request, asked: float, work: Callable[[Callable[[], bool]], Reply]) -> Reply | None:
+    async def reply(
+        self, request: Request, asked: float, work: Callable[[Callable[[], bool]], Reply], *, waits: bool = False
+    ) -> Reply | None:
         """Return the result of work; None where the client disconnects first.
 
         Args:
             request: The client's request.
             asked: Its price.
             work: Is given a function that returns true once nobody waits for the result.
+            waits: As for ``run``.
 
         Raises:
             TransientError: The deadline has passed, or too many requests are waiting.
         """
         stopped = threading.Event()
-        working = asyncio.ensure_future(self.run(asked, lambda: _unless_stopped(work, stopped)))
+        working = asyncio.ensure_future(self.run(asked, lambda: _unless_stopped(work, stopped), waits=waits))
         leaving = asyncio.ensure_future(disconnected(request))
         try:
             async with asyncio.timeout(self.deadline_s):
@@ -198,11 +225,17 @@ class Admission:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._threads = ThreadPoolExecutor(THREADS, "request")
 
-    def _is_full(self, weight: float) -> bool:
-        return self._working > 0 and self._working + weight > CAPACITY
+    def _is_full(self, weight: float, computes: float) -> bool:
+        if self._working > 0 and self._working + weight > CAPACITY:
+            return True
+        return any(
+            computes >= least and sum(other >= least for other in self._computing) >= most
+            for least, most in AT_ONCE.items()
+        )
 
-    def _release(self, weight: float) -> None:
+    def _release(self, weight: float, computes: float) -> None:
         self._working -= weight
+        self._computing.remove(computes)
         for turn in self._waiting:
             if not turn.done():
                 turn.set_result(None)

@@ -61,6 +61,7 @@ from query_service.admission import (
     RETRIEVER,
     Admission,
     late,
+    waits_for_model,
 )
 from query_service.conditional import file_response
 from query_service.errors import one_line
@@ -227,7 +228,8 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
     query, admission = await run_in_threadpool(within, request, corpus, body.as_query()), admission_of(request)
     describe(request, question=query.text, preset=query.preset, k=query.k)
     asked = await run_in_threadpool(admission.price_of_search, corpus, query)
-    found = await admission.reply(request, asked, lambda stopped: as_json(corpus.search(query, stopped)))
+    waits = await run_in_threadpool(waits_for_model, corpus, query)
+    found = await admission.reply(request, asked, lambda stopped: as_json(corpus.search(query, stopped)), waits=waits)
     headers = None if body.mode is None else DEPRECATED
     return Response(status_code=CLIENT_GONE) if found is None else Response(found, 200, headers, "application/json")
 
@@ -250,11 +252,12 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     describe(request, question=body.question, preset=body.preset, answer=body.answer)
     check_k(request, query.steps.get("select", {}).get("k"))
     asked = await run_in_threadpool(admission.price_of_answer, corpus, query)
+    written = await run_in_threadpool(corpus.is_written, query)
     deadline_s = admission.deadline_s * ANSWER_DEADLINES
     events = events_of(
         request,
         lambda stopped: corpus.answer_events(query, stopped),
-        lambda work: admission.run(asked, work),
+        lambda work: admission.run(asked, work, waits=written),
         lambda: late(deadline_s),
         deadline_s,
     )

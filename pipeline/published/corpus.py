@@ -93,6 +93,10 @@ class PublishedCorpus:
             )
         return self._plan(preset, query.steps)
 
+    def is_written(self, query: AnswerQuery) -> bool:
+        """Return whether a generative model writes the answer."""
+        return answer_preset_of(self._versions.settings().answer, query.answer).model is not None
+
     def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
         """Return the best rows.
 
@@ -187,7 +191,7 @@ class PublishedCorpus:
         picture = None if query.picture is None else receive(query.picture)
         with self._versions.opened(query.version) as opened:
             plan = AnswerPlan(
-                question=opened.question(query.text, picture),
+                question=opened.question(query.text, picture, stopped),
                 preset=preset,
                 retrieval=self._plan(query.preset or preset.retrieval, query.steps),
                 fallback=self._plan(query.preset, query.steps),

@@ -251,6 +251,9 @@ class FakeCorpus(PublishedCorpus):
         known = packaged()
         return changed(known.get(query.preset or "", known["hybrid"]), query.steps)
 
+    def is_written(self, query: AnswerQuery) -> bool:
+        return query.answer == "generated"
+
     def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
         self.queries.append(query)
         self.stops.append(stopped)

@@ -105,22 +105,32 @@ def test_work_at_once_is_bounded_and_so_is_the_queue(monkeypatch: pytest.MonkeyP
     assert busy.json()["detail"] == "too many requests are waiting; try again"
 
 
-def test_cheap_requests_pass_an_expensive_one(monkeypatch: pytest.MonkeyPatch) -> None:
+RERANKED = {"query": "x", "steps": {"rerank": [{"by": "late", "pool": 100}]}}
+JUDGED = {"query": "x", "steps": {"rerank": [{"by": "llm"}]}}
+
+
+def test_expensive_searches_compute_a_few_at_once_and_others_pass_them() -> None:
     corpus = Slow()
+    most = admission.AT_ONCE[1_000.0]
 
-    async def ask(client: httpx.AsyncClient) -> int:
-        expensive = {"query": "x", "steps": {"rerank": [{"by": "late", "pool": 700}]}}
-        asked = [asyncio.create_task(client.post(f"{BASE}/search", json=expensive)) for _ in range(5)]
-        while corpus.at_work < 2:
-            await asyncio.sleep(0.01)
-        cheap = asyncio.create_task(client.post(f"{BASE}/search", json={"query": "x"}))
-        while corpus.at_work < 3:
-            await asyncio.sleep(0.01)
+    async def ask(client: httpx.AsyncClient) -> tuple[int, int]:
+        def search(body: dict[str, Any]) -> "asyncio.Task[httpx.Response]":
+            return asyncio.create_task(client.post(f"{BASE}/search", json=body))
+
+        async def working(number: int) -> None:
+            while corpus.at_work < number:
+                await asyncio.sleep(0.01)
+
+        expensive = [search(RERANKED) for _ in range(most + 3)]
+        await working(most)
+        others = [search({"query": "x"}) for _ in range(5)] + [search(JUDGED) for _ in range(2)]
+        await working(most + len(others))
+        beside = corpus.most_at_work
         corpus.released.set()
-        await asyncio.gather(*asked, cheap)
-        return cheap.result().status_code
+        replies = await asyncio.gather(*expensive, *others)
+        return beside, sum(reply.status_code == 200 for reply in replies)
 
-    assert _asking(corpus, ask) == 200
+    assert _asking(corpus, ask) == (most + 7, most + 3 + 7)
 
 
 def test_a_page_has_a_deadline() -> None:

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query_service.access import name_of
 from query_service.metrics import Metrics
+from schemas.spans import MEASURED
 
 SLOW_S = 5.0
 """Default time above which a request goes to the log of slow ones, in seconds."""
@@ -93,9 +94,11 @@ class Observed:
             self._metrics.in_progress.track_inprogress(),
             _tracer.start_as_current_span(scope["method"], parent, trace.SpanKind.SERVER) as span,
         ):
+            measured = MEASURED.set(self._metrics.step)
             try:
                 await self._app(scope, receive, with_id)
             finally:
+                MEASURED.reset(measured)
                 seconds = time.perf_counter() - started
                 span.update_name(f"{scope['method']} {exchange.route}")
                 span.set_attributes(_attributes(scope, exchange, status))

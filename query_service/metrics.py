@@ -24,6 +24,9 @@ from schemas.answers import AnswerEvent, AnswerFinished
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Upper bounds of latency: from a cached figure to the deadline of an answer."""
 
+STEP_BUCKETS_S = (0.001, 0.0025, *BUCKETS_S)
+"""Upper bounds of the time of a step: from the fusion of rankings to a call of a generative model."""
+
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable by which ``prometheus_client`` finds the folder; it reads it when it is imported."""
 
@@ -43,6 +46,13 @@ class Metrics:
             "Time from a request to the end of its response; its count is that of requests.",
             ["method", "route", "status"],
             buckets=BUCKETS_S,
+            registry=self._registry,
+        )
+        self._step_seconds = Histogram(
+            "inset_step_seconds",
+            "Time of the steps of searches and answers, of embeddings and of calls of models.",
+            ["step"],
+            buckets=STEP_BUCKETS_S,
             registry=self._registry,
         )
         self.in_progress = self._gauge("inset_http_requests_in_progress", "Requests without a whole response.")
@@ -73,6 +83,10 @@ class Metrics:
         """Count a request."""
         self._look()
         self._seconds.labels(method if method in _METHODS else "other", route, str(status)).observe(seconds)
+
+    def step(self, name: str, seconds: float) -> None:
+        """Count a step, by its name in the trace of a search."""
+        self._step_seconds.labels(name).observe(seconds)
 
     async def answered(self, corpus: str, events: AsyncGenerator[AnswerEvent, None]) -> AsyncGenerator[AnswerEvent, None]:
         """Pass the events of an answer on, and count what its models used."""

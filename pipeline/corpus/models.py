@@ -141,8 +141,8 @@ class Metered:
 
     def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
         """Yield what ``LanguageModel.stream`` yields."""
-        with self._turn:
-            before, measured = replace(self._model.usage), side_span(f"call: {self.name}")
+        with self._turn, side_span(f"call: {self.name}") as measured:
+            before = replace(self._model.usage)
             try:
                 with closing(self._model.stream(request, stopped=self._stopped)) as replies:
                     yield from replies
@@ -156,7 +156,6 @@ class Metered:
                 measured.set_attributes(
                     {"gen_ai.usage.input_tokens": used.input_tokens, "gen_ai.usage.output_tokens": used.output_tokens}
                 )
-                measured.end()
 
 
 def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool], record: Record | None) -> Metered:

@@ -1,6 +1,7 @@
 """What a trace shows of a request to a real corpus."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -91,3 +92,15 @@ def test_each_step_of_an_answer_is_a_span_below_the_request(corpus: PublishedCor
     assert ("confidence", request) in found
     assert {parent for name, parent in found if name.startswith("retrieve: ")} == {request}
     assert "secret" not in "".join(span.to_json() for span in kept.get_finished_spans())
+
+
+def test_each_step_is_a_metric_by_its_name(corpus: PublishedCorpus) -> None:
+    client = client_of(create_app({"manuals": corpus}))
+    steps = {"rewrite": {"model": "llm"}, "retrieve": [{"by": "bm25"}, {"by": "dense", "space": "text"}]}
+    client.post("/v1/corpora/manuals/search", json={"query": QUESTION, "steps": steps}).raise_for_status()
+    client.post("/v1/corpora/manuals/search", json={"query": QUESTION, "preset": "bm25"}).raise_for_status()
+    found = client.get("/metrics").text
+    counts = dict(re.findall(r'^inset_step_seconds_count{step="(.+)"} (\S+)$', found, re.MULTILINE))
+    assert counts["retrieve: bm25"] == "2.0"
+    assert {counts[name] for name in ("retrieve: dense text", "embed: text", f"call: {MODEL}", "rewrite")} == {"1.0"}
+    assert "secret" not in found

@@ -62,6 +62,24 @@ app = typer.Typer(
     add_completion=False,
 )
 
+
+def _show_release(wanted: bool) -> None:
+    if wanted:
+        from schemas.release import RELEASE
+
+        sys.stdout.write(f"inset {RELEASE}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    release: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_release, help="Show the release of Inset, and exit.")
+    ] = False,
+) -> None:
+    """Turn technical PDFs into a versioned, searchable index with every figure in its place."""
+
+
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the corpus's audit log.")]
 _NAMES = ", or live, previous, latest"
 VersionOption = Annotated[str | None, typer.Option(help=f"A version{_NAMES}; by default live.")]
@@ -109,6 +127,8 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
         say(f"  {name}: {in_words(expected)}")
     for advice in made.summary.advice:
         say(f"  {advice}")
+    if made.summary.forgotten:
+        say(f"  {_left_out(made.summary.forgotten)}")
     for kind, names in made.summary.sources.items():
         for source in names[:20]:
             show(f"  {kind:<8}{source}")
@@ -117,6 +137,10 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     for row in made.carried:
         if row.code in OF_THE_SOURCE:
             say(f"  quarantine: {row.source}: {row.code}: {row.message}")
+
+
+def _left_out(forgotten: int) -> str:
+    return f"{forgotten} of the source's PDFs are left out: their documents were forgotten"
 
 
 _OUTCOMES = {
@@ -163,6 +187,8 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             f"{counts.documents} documents, {counts.pages} pages, {counts.tags} tags, {counts.rows} rows; "
             f"{counts.quarantined} in quarantine"
         )
+        if result.plan.forgotten:
+            say(f"  {_left_out(result.plan.forgotten)}")
         if gone := result.plan.sources.get("gone"):
             more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
             say(f"  gone from the source: {', '.join(gone[:_NAMED])}{more}")
@@ -321,6 +347,47 @@ def prune(
         if yes
         else f"{corpus}: nothing was removed yet; to remove it, {size}: inset prune {corpus} --yes"
     )
+
+
+@app.command()
+def forget(
+    corpus: CorpusArgument,
+    source: Annotated[str, typer.Argument(help="A PDF as search shows it, below the corpus's source, or its SHA-256.")],
+    reason: Reason = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete it; without this option nothing is deleted.")] = False,
+    again: Annotated[
+        bool, typer.Option("--readmit", help="Let a forgotten document be taken in again by the next refresh.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a document from every version and from all that is stored of it, for good."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.upkeep.forget import forget as run
+    from pipeline.upkeep.forget import readmit
+
+    if again:
+        back = readmit(open_workspace(corpus), source)
+        if as_json:
+            print_json({"corpus": corpus, "documents": back})
+            return
+        say(f"{corpus}: {source} may be taken in again; to do so: inset refresh {corpus}")
+        return
+    with reporting() as report:
+        result = run(open_workspace(corpus), source, dry_run=not yes, reason=reason, report=report)
+    if as_json:
+        print_json(result)
+        return
+    found = [("document", name, 1) for name in result.documents]
+    found += [("source", name, 1) for name in result.sources]
+    found += [("version", name, 1) for name in result.versions]
+    found += [("objects", name, count) for name, count in result.objects.items()]
+    found += [("records", name, count) for name, count in result.records.items()]
+    print_table("", ("what", "where", "count"), found, fold=False)
+    if not yes:
+        say(f"{corpus}: nothing was deleted yet; to delete it for good: inset forget {corpus} {source} --yes")
+        return
+    say(f"{corpus}: {source} is forgotten: no kept version holds it, and refreshes leave it out")
+    say("copies elsewhere stay: the source's own file, mirrors, backups, older object versions of a bucket")
 
 
 @app.command()

@@ -43,6 +43,7 @@ from pipeline.stages.build import build
 from pipeline.stages.check import check
 from pipeline.stages.enrich import enrich
 from pipeline.stages.evaluate import evaluate
+from pipeline.upkeep.forget import finish_forgetting
 from pipeline.upkeep.repair import repair
 from pipeline.upkeep.retain import sweep
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
@@ -149,6 +150,9 @@ class RefreshRun:
         """
         workspace = self.workspace
         with self._timed(Stage.PLAN), self.holding_lease():
+            if not options.dry_run:
+                with contextlib.suppress(DamagedError):  # repaired next, and finished by a later refresh
+                    finish_forgetting(workspace)
             rebuild = options.force or (not options.dry_run and repair(workspace))
             retry = _quarantined(workspace) if options.replay else frozenset()
             plan = planning.plan(_with_budget(workspace, options), self.run_id, retry=retry, rebuild=rebuild)

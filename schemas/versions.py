@@ -157,6 +157,11 @@ class PlanSummary(PlanCounts):
         {}, description="Expected calls of models, by captioner, and as 'vectors text' by space."
     )
     advice: list[str] = Field([], description="What to set, by what the live version shows.")
+    forgotten: int = Field(
+        0,
+        exclude_if=lambda count: count == 0,
+        description="PDFs of the source that are left out, since their document was forgotten.",
+    )
 
 
 class RunOptions(Frozen):
@@ -189,12 +194,15 @@ class Plan(Frozen):
     listing: str = Field("", description="Digest of the source's listing.")
 
 
-Action = Literal["refresh", "publish", "override", "rollback", "repair"]
-"""What moved the live version: ``override`` published a refused version, ``repair`` restored a lost pointer from its copy."""
+Action = Literal["refresh", "publish", "override", "rollback", "repair", "forget"]
+"""What moved the live version: ``override`` published a refused version, ``repair`` restored a lost pointer from its copy.
+
+``forget`` moved nothing: it deleted documents from every version.
+"""
 
 
 class AuditEvent(Frozen):
-    """A move of the live version, or the begin or end of a hold; then both versions are the same."""
+    """A move of the live version, or the begin or end of a hold, or a deletion; then both versions are the same."""
 
     action: Action
     at: datetime
@@ -202,31 +210,45 @@ class AuditEvent(Frozen):
     reason: str | None = None
     run_id: str | None = Field(None, description="The refresh; null for an operator.")
     from_version: str | None = Field(description="Live before; null: none, or unknown.")
-    to_version: str
+    to_version: str = Field(description="Live after; '' where nothing was, when documents were deleted.")
+    documents: list[str] = Field([], exclude_if=lambda found: not found, description="Digests of deleted documents.")
+
+
+FORMAT = 1
+"""Format of stores that this release reads and writes. A change that earlier releases can't read raises it, so that they refuse
+the store by one line, and don't repair what they take for damage.
+"""
 
 
 class Pointer(Frozen):
     """The one mutable object that readers follow.
 
     Attributes:
+        format: Format of the store; left out while it is the first.
         held: Refreshes build but don't publish.
         moved: Its last move, kept here until the audit log has it: a kill between both writes loses nothing.
+        rewritten: When documents were last deleted from the versions; readers then open them again.
     """
 
+    format: int = Field(FORMAT, exclude_if=lambda found: found == 1)
     version: str
     previous: str | None
     since: datetime
     held: bool = False
     fence: int = 0
     moved: AuditEvent | None = None
+    rewritten: datetime | None = Field(None, exclude_if=lambda moment: moment is None)
 
 
 class Lease(Frozen):
     """The current refresh of a corpus, and its expiry. ``fence`` grows with each holder, so that a late writer is detected.
 
+    ``format`` is that of the store, as the pointer has it.
+
     ``run_id`` is empty if there is none. ``host`` is a host name and an id of its boot.
     """
 
+    format: int = Field(FORMAT, exclude_if=lambda found: found == 1)
     run_id: str
     fence: int
     until: datetime
@@ -425,6 +447,18 @@ class PruneResult(Frozen):
     bytes: int = Field(
         0, description="Stored bytes of versions and objects, with index files that kept versions share, without records."
     )
+
+
+class ForgetResult(Frozen):
+    """Documents that are deleted, or would be; ``removed`` says whether it is done."""
+
+    corpus: str
+    removed: bool
+    documents: list[str] = Field(description="Digests of their bytes.")
+    sources: list[str] = Field(description="Where kept versions had them from.")
+    versions: list[str] = Field(description="Kept versions that held them, newest first.")
+    objects: dict[str, int] = Field({}, description="Objects that were deleted, by the folder that they lay in.")
+    records: dict[str, int] = Field({}, description="Records of caches that were deleted, by the cache's folder.")
 
 
 class MirrorResult(Frozen):

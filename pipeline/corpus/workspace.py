@@ -29,7 +29,6 @@ from schemas.versions import ModelCard, VectorSpace
 from tasks.enriching.corrections import Corrections
 from tasks.enriching.spaces import SPACES
 
-CODE_VERSION = "0.1.0"
 INDEX_FILE = "index.json"
 INDEX_FOLDER = "lance"
 """Folder of a version's embedded index."""

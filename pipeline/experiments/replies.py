@@ -49,6 +49,16 @@ def open_replies(store: ObjectStore, options: ModelConfig) -> RecordCache:
     return RecordCache(store, f"replies/{name}", schema_of(StoredReply))
 
 
+def spent_on_replies(store: ObjectStore) -> Spent:
+    """Return what all stored replies cost."""
+    total = Spent()
+    for folder in store.folders("replies"):
+        for shard in RecordCache(store, f"replies/{folder}", schema_of(StoredReply)).shards():
+            for one in rows_of(StoredReply, shard):
+                total += _spent(one)
+    return total
+
+
 class Replies:
     """Keeps the replies of an experiment. Thread-safe: a thread asks one question at a time.
 
@@ -63,20 +73,12 @@ class Replies:
         self._caches = {
             one.model_dump_json(): open_replies(self._store, one) for one in models if isinstance(one, ModelConfig)
         }
-        before = read_spent(self._store) + self._stored()
+        before = read_spent(self._store) + spent_on_replies(self._store)
         self._budget = Budget(spend, workspace.corpus.budget.corpus, before)
         self._lock = threading.Lock()
         self._new: dict[str, dict[str, StoredReply]] = {name: {} for name in self._caches}
         self._written = time.monotonic()
         self._of_thread = threading.local()
-
-    def _stored(self) -> Spent:
-        total = Spent()
-        for folder in self._store.folders("replies"):
-            for shard in RecordCache(self._store, f"replies/{folder}", schema_of(StoredReply)).shards():
-                for one in rows_of(StoredReply, shard):
-                    total += _spent(one)
-        return total
 
     def begin(self, repetition: int) -> None:
         """Begin a question on this thread."""

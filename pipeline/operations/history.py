@@ -60,7 +60,7 @@ def history(store: ObjectStore, names: Sequence[str], events: Sequence[AuditEven
     ``events`` are those of the audit log, newest first, that say who made which version live.
     """
     pointer = readable_pointer(store)
-    moved = {event.to_version: event for event in reversed(events)}
+    moved = {event.to_version: event for event in reversed(events) if event.action != "forget"}
     return [_entry(store, name, pointer).model_copy(update={"moved": moved.get(name)}) for name in names]
 
 

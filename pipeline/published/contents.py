@@ -9,6 +9,7 @@ import threading
 from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from fnmatch import translate
 from typing import Any, Literal, cast
 
@@ -65,9 +66,9 @@ class PublishedContents:
     def __init__(self, store: ObjectStore, versions: OpenVersions) -> None:
         self._store, self._versions = store, versions
         self._lock = threading.Lock()
-        self._catalogues: OrderedDict[str, _Catalogue] = OrderedDict()
+        self._catalogues: OrderedDict[tuple[str, datetime | None], _Catalogue] = OrderedDict()
         self._comparing = threading.Lock()
-        self._compared: OrderedDict[tuple[str, str], pa.Table] = OrderedDict()
+        self._compared: OrderedDict[tuple[str, str, datetime | None], pa.Table] = OrderedDict()
 
     def documents(
         self,
@@ -346,21 +347,23 @@ class PublishedContents:
 
     def _changed(self, since: str, version: str) -> pa.Table:
         with self._comparing:
-            if (since, version) not in self._compared:
-                self._compared[since, version] = _compare(self._store, since, version)
-            self._compared.move_to_end((since, version))
+            pair = (since, version, self._versions.rewritten)
+            if pair not in self._compared:
+                self._compared[pair] = _compare(self._store, since, version)
+            self._compared.move_to_end(pair)
             while len(self._compared) > COMPARISONS:
                 self._compared.popitem(last=False)
-            return self._compared[since, version]
+            return self._compared[pair]
 
     def _catalogue(self, opened: OpenVersion) -> "_Catalogue":
         with self._lock:
-            if opened.version not in self._catalogues:
-                self._catalogues[opened.version] = _Catalogue(self._store, opened)
-            self._catalogues.move_to_end(opened.version)
+            name = (opened.version, self._versions.rewritten)
+            if name not in self._catalogues:
+                self._catalogues[name] = _Catalogue(self._store, opened)
+            self._catalogues.move_to_end(name)
             while len(self._catalogues) > CATALOGUES:
                 self._catalogues.popitem(last=False)
-            return self._catalogues[opened.version]
+            return self._catalogues[name]
 
 
 class _Catalogue:

@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -38,6 +39,7 @@ class OpenVersions:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._was_live = False
+        self.rewritten: datetime | None = None
 
     def __len__(self) -> int:
         """Return how many are open."""
@@ -90,8 +92,10 @@ class OpenVersions:
     def opened(self, wanted: str | Pointer | None) -> Iterator[OpenVersion]:
         """Open a version, the live one where None, by ``resolve_version``; errors are translated as by ``reading``."""
         with self.reading():
+            pointer = wanted if isinstance(wanted, Pointer) else self.live()
+            self._close_rewritten(pointer)
             if wanted is None:
-                wanted = self.live()
+                wanted = pointer
                 if wanted is None:
                     raise NotFoundError(self.nothing_live())
             elif isinstance(wanted, str):
@@ -111,6 +115,14 @@ class OpenVersions:
             if live is not None and live.version == version:
                 raise self._no_manifest(version)
             return True
+
+    def _close_rewritten(self, pointer: Pointer | None) -> None:
+        """Close all versions where documents were deleted from them since they were opened."""
+        rewritten = pointer.rewritten if pointer is not None else None
+        with self._lock:
+            if rewritten != self.rewritten:
+                self._open.clear()
+                self.rewritten = rewritten
 
     def _open_once(self, version: str) -> OpenVersion:
         with self._lock:

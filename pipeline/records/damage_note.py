@@ -1,7 +1,7 @@
 """Note of damaged objects, which the next refresh repairs."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -33,6 +33,19 @@ def note_damage(store: ObjectStore, names: Iterable[str], documents: Iterable[st
     if now != before:
         with contextlib.suppress(InsetError):
             store.replace(NOTED, now.model_dump_json().encode())
+
+
+def drop_notes(store: ObjectStore, doc_ids: Collection[str]) -> None:
+    """Remove what is noted of deleted documents."""
+    before = read_damage_note(store)
+    left = {
+        "names": [name for name in before.names if not any(doc_id in name for doc_id in doc_ids)],
+        "documents": [doc_id for doc_id in before.documents if doc_id not in doc_ids],
+        "remade": [doc_id for doc_id in before.remade if doc_id not in doc_ids],
+    }
+    now = before.model_copy(update=left)
+    if now != before:
+        store.replace(NOTED, now.model_dump_json().encode())
 
 
 def remade(store: ObjectStore) -> frozenset[str]:

@@ -113,6 +113,13 @@ def read_delta(store: ObjectStore, version: str) -> Delta | None:
         return None
 
 
+def delete_delta(store: ObjectStore, version: str) -> None:
+    """Delete a version's delta, since its collection was filled."""
+    store.delete(version_file(version, _FILE))
+    for name in store.names(version_file(version, _ROWS)):
+        store.delete(name)
+
+
 def changed_rows(store: ObjectStore, version: str) -> Iterator[pa.Table]:
     """Yield the rows of changed and new documents, by document id.
 

@@ -3,7 +3,7 @@
 import bisect
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,9 @@ from schemas.ports import ObjectStore
 
 ROWS_A_FILE = 10_000
 FILES_SAMPLED, ROWS_SAMPLED = 10, 50
+
+_AFTER_ALL = "~"
+"""Sorts after every document id."""
 
 _OF = re.compile(r"-of-(\d+)\.parquet$")
 _STEM = "rows-"
@@ -153,6 +156,22 @@ class _ByDocument:
         return pa.concat_tables(taken)
 
 
+def delete_documents(store: ObjectStore, version: str, doc_ids: Collection[str]) -> bool:
+    """Rewrite the files with rows of some documents, each whole or not at all; return whether there were any.
+
+    Raises:
+        DamagedError: A file is damaged or missing.
+    """
+    gone, changed = pa.array(sorted(doc_ids), pa.string()), False
+    for name in row_files(store, version):
+        rows = read_table(store, name)
+        kept = rows.filter(pc.invert(pc.is_in(rows.column("doc_id"), gone)))
+        if kept.num_rows < rows.num_rows:
+            store.replace(name, to_parquet(kept.combine_chunks()))
+            changed = True
+    return changed
+
+
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
     """Return a version's placements as one table; raises as ``evidence_parts`` does."""
     return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
@@ -180,7 +199,11 @@ class DocumentRows:
 
     def _read_first_document(self, name: str) -> str:
         documents = read_table(self._store, name, columns=["doc_id"]).column("doc_id")
-        return str(documents[0].as_py()) if len(documents) else ""
+        if len(documents):
+            return str(documents[0].as_py())
+        # Deleting a long document leaves files without rows.
+        later = self._names[self._names.index(name) + 1 :]
+        return self._first_document(later[0]) if later else _AFTER_ALL
 
 
 def page_rows(evidence: pa.Table) -> list[tuple[str, int, str]]:

@@ -26,7 +26,7 @@ FILE = "inventory.parquet"
 
 SHARED = "inventory"
 
-_LATER = ("manifest.json", "override.json", FILE)
+_LATER = ("manifest.json", "override.json", "gates.json", FILE)
 """Files that are written after the inventory."""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from backends.stores.objects import reading
-from pipeline.records.publication import last_pointer, read_pointer
+from pipeline.records.publication import check_format, last_pointer, read_pointer
 from schemas.errors import DamagedError, TransientError, UserError
 from schemas.ports import ObjectStore
 from schemas.versions import Lease
@@ -110,6 +110,7 @@ def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
         found = store.read_mutable(LEASE)
         if found is None:
             return None, None
+        check_format(store, found[0])
         with reading(store, LEASE):
             return Lease.model_validate_json(found[0]), found[1]
     except DamagedError:

@@ -1,5 +1,7 @@
 """The pointer to the live version, and the compare-and-swap that moves it."""
 
+import contextlib
+import json
 from collections.abc import Collection
 from datetime import UTC, datetime
 
@@ -10,7 +12,9 @@ from schemas.errors import ContractError, DamagedError, GateError, MissingError,
 from schemas.gates import Bounds, judge_anew
 from schemas.ids import version_time
 from schemas.ports import ObjectStore
+from schemas.release import RELEASE
 from schemas.versions import (
+    FORMAT,
     Action,
     AuditEvent,
     GateResult,
@@ -51,8 +55,24 @@ def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
         if store.exists(COPY) and store.etag(LIVE) is None:
             raise damage(MissingError, store.root, LIVE, "is missing")
         return None, None
+    check_format(store, found[0])
     with reading(store, LIVE):
         return Pointer.model_validate_json(found[0]), found[1]
+
+
+def check_format(store: ObjectStore, data: bytes) -> None:
+    """Refuse a store whose pointer or lease a newer release wrote; damage of them is found elsewhere.
+
+    Raises:
+        UserError: Its format is unknown here.
+    """
+    with contextlib.suppress(ValueError):
+        found = json.loads(data)
+        if isinstance(found, dict) and isinstance(written := found.get("format"), int) and written > FORMAT:
+            raise UserError(
+                f"{store.root} has format {written}, of a newer release of Inset; this one ({RELEASE}) knows formats up to "
+                f"{FORMAT}; use the newer one"
+            )
 
 
 def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
@@ -110,6 +130,18 @@ def drop_previous(store: ObjectStore, gone: Collection[str]) -> None:
     pointer, etag = _read_pointer(store)
     if pointer is not None and pointer.previous in gone:
         _write_pointer(store, pointer.model_copy(update={"previous": None}), etag)
+
+
+def note_rewritten(store: ObjectStore, event: AuditEvent) -> None:
+    """Note in the pointer and the audit log that documents were deleted from versions, so that readers open them again."""
+    while True:
+        pointer, etag = _read_pointer(store)
+        if pointer is None:
+            write_event(store, event)
+            return
+        moved = event.model_copy(update={"from_version": pointer.version, "to_version": pointer.version})
+        if _write_pointer(store, pointer.model_copy(update={"moved": moved, "rewritten": datetime.now(UTC)}), etag):
+            return
 
 
 def last_pointer(store: ObjectStore) -> Pointer | None:
@@ -224,7 +256,15 @@ def move_pointer(
         raise ContractError(f"{version} was not published: a later run published meanwhile; refresh again")
     if moved is None:
         moved = _move("refresh", expected, version, run_id=lease.run_id if lease else None, at=since)
-    pointer = Pointer(version=version, previous=expected, since=since, held=held, fence=fence, moved=moved)
+    pointer = Pointer(
+        version=version,
+        previous=expected,
+        since=since,
+        held=held,
+        fence=fence,
+        moved=moved,
+        rewritten=live.rewritten if live else None,
+    )
     if not _write_pointer(store, pointer, etag):
         raise ContractError(f"{version} was not published: another publication came first; refresh again")
     return pointer

@@ -1,29 +1,24 @@
 """Stage 4: write the rows of the new version from finished work, and number its tags."""
 
 import time
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from types import MappingProxyType
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from backends.stores.document_files import StructuredDocumentFile, reported, structured_file
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import StructuredFiles, drawn_cache
+from pipeline.records.content_counts import ContentCounter
 from pipeline.records.delta import DeltaWriter
 from pipeline.records.document_reader import DocumentReader, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
-from pipeline.records.notes import IN, OF_TYPE, StageNote, read_notes, read_plan, write_note
+from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
-from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
-from schemas.evidence import PLACEMENTS
 from schemas.parquet import Rows
 from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
@@ -134,40 +129,16 @@ def _write(
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
     delta = DeltaWriter(store, version, inherited, sources, chain(fresh, again))
-    tables.create("figures", pa.schema([PLACEMENTS.field("figure_id")]))
-    roles: Counter[str] = Counter()
-    modalities: Counter[str] = Counter()
-    languages: Counter[str] = Counter()
-    doc_types: Counter[str] = Counter()
+    contents = ContentCounter(tables)
     for rows in merge(made, taken_from(inherited.rows(store), sources, again, corpus.doc_type)):
         evidence.add(rows.evidence)
         placements.add(rows.placements)
         delta.add(rows.evidence)
-        roles.update(map(str, rows.placements.column("role").to_pylist()))
-        modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
-        languages.update(_by_document(rows.evidence, "language"))
-        doc_types.update(_by_document(rows.evidence, "doc_type"))
-        known = rows.placements.select(["figure_id"])
-        tables.add("figures", known.filter(pc.is_valid(known.column("figure_id"))))
+        contents.add(rows.evidence, rows.placements)
     evidence.close()
     placements.close()
     delta.close()
-    return {
-        "figures": next(tables.values("SELECT count(DISTINCT figure_id) FROM figures")),
-        "placements": placements.rows,
-        "tags": sum(roles[str(role)] for role in TAGGED),
-        "rows": evidence.rows,
-        "evidence_bytes": evidence.bytes,
-        **{f"rows_{modality}": count for modality, count in modalities.items()},
-        **{f"{IN}{language}": count for language, count in languages.most_common()},
-        **{f"{OF_TYPE}{doc_type}": count for doc_type, count in doc_types.most_common()},
-    }
-
-
-def _by_document(evidence: pa.Table, column: str) -> list[str]:
-    """Return the value of each document in a column, without nulls."""
-    values = evidence.select(["doc_id", column]).group_by(["doc_id", column]).aggregate([]).column(column)
-    return [str(value) for value in values.drop_null().to_pylist()]
+    return {**contents.counts(), "evidence_bytes": evidence.bytes}
 
 
 def _pictures(workspace: Workspace, doc_id: str) -> Pictures:

@@ -13,6 +13,7 @@ from pipeline.experiments.gates import check_metric_gates
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings
+from pipeline.records.forgotten import read_forgotten
 from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import indexed_pages, readable_ledger
 from pipeline.records.publication import judge_gates_anew, manifests, read_override, read_pointer, readable_manifest
@@ -54,7 +55,19 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     check_default_preset(workspace)
     check_answers(workspace)
     check_metric_gates(workspace)
-    comparison = compare(listed, ledger, attempt=workspace.keys.attempt, digest=source.digest, retry=retry)
+    comparison = compare(
+        listed,
+        ledger,
+        attempt=workspace.keys.attempt,
+        digest=source.digest,
+        retry=retry,
+        forgotten=read_forgotten(store).doc_ids,
+    )
+    if live is None and not comparison.documents and not comparison.carried and comparison.forgotten:
+        raise UserError(
+            f"source {corpus.source} holds no PDF but those whose document was forgotten; to take one in again: "
+            f"inset forget {corpus.name} SOURCE --readmit"
+        )
     fingerprint = key(
         settings=workspace.keys.settings,
         sources={document.source: document.doc_id for document in comparison.documents}

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from pipeline.corpus.workspace import CODE_VERSION, Workspace
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.alias import update_alias
 from pipeline.records.differences import write_diff
 from pipeline.records.inventory import check_linked_index_files, write_inventory
@@ -22,6 +22,7 @@ from pipeline.records.version_names import resolve_version
 from schemas.corpus import Corpus
 from schemas.errors import ContractError
 from schemas.ids import collection_name, sha256, version_file
+from schemas.release import RELEASE
 from schemas.stages import Stage
 from schemas.versions import Lease, Manifest, Plan, Pointer
 
@@ -29,7 +30,7 @@ _WORK = (Stage.PARSE, Stage.ENRICH, Stage.TAG)
 
 
 def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
-    """Write a version's manifest, with which it never changes again; it doesn't go live by that.
+    """Write a version's manifest, after which only ``forget`` changes it; it doesn't go live by that.
 
     Raises:
         ContractError: The lease was lost.
@@ -134,7 +135,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         parent=plan.parent,
         created=datetime.now(UTC),
         run_id=plan.run_id,
-        code_version=CODE_VERSION,
+        code_version=RELEASE,
         keys={name: made for name, made in vars(workspace.keys).items() if made is not None},
         models={role: model for role, model in models.items() if model is not None},
         spaces=dict(workspace.spaces),

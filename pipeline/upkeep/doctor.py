@@ -14,6 +14,7 @@ from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.records.alias import update_alias
 from pipeline.records.collection import holds
 from pipeline.records.damage_note import note_damage
+from pipeline.records.forgotten import read_forgotten
 from pipeline.records.inventory import Damage
 from pipeline.records.languages import unknown_languages
 from pipeline.records.lease import LEASE
@@ -102,6 +103,7 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         _refused,
         _hold,
         _quarantine,
+        _forgotten,
         _languages,
         _index,
         _alias,
@@ -198,6 +200,17 @@ def _quarantine(workspace: Workspace) -> Finding | None:
     message = f"{manifest.counts.quarantined} documents of {manifest.version} are in quarantine"
     remedy = f"to see why: inset quarantine {name}; to try them again: inset quarantine {name} --replay"
     return Finding(subject=" quarantine", ok=True, warning=True, message=message, remedy=remedy)
+
+
+def _forgotten(workspace: Workspace) -> Finding | None:
+    name, forgotten = workspace.corpus.name, read_forgotten(workspace.store)
+    if forgotten.pending:
+        message = f"the deletion of {len(forgotten.pending)} forgotten documents isn't finished"
+        return Finding(subject=" forgotten", ok=False, message=message, remedy=f"inset refresh {name}, which finishes it")
+    if not forgotten.documents:
+        return None
+    message = f"{len(forgotten.documents)} documents are forgotten, and aren't taken in again"
+    return Finding(subject=" forgotten", ok=True, message=message)
 
 
 def _languages(workspace: Workspace) -> Finding:

@@ -5,10 +5,11 @@ Everything else below the corpus's root is finished work of removed versions or 
 
 import uuid
 from collections import Counter
+from collections.abc import Sequence, Set
 
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import CACHES
+from pipeline.records.cache import CACHES, RecordCache
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
 from pipeline.records.near_duplicates import near_duplicate_cache
@@ -16,7 +17,7 @@ from pipeline.records.needs import needs_of
 from pipeline.records.picture_hashes import hash_cache
 from pipeline.records.shared_objects import SharedObjects
 from pipeline.upkeep.retain import removable_versions, sweep
-from schemas.ids import version_file
+from schemas.ids import figure_file, version_file
 from schemas.progress import Report, silent
 from schemas.versions import PruneResult
 
@@ -38,7 +39,15 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
             release(workspace.store, run_id)
 
 
-def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, report: Report) -> PruneResult:
+def prune_all(workspace: Workspace, report: Report = silent) -> PruneResult:
+    """Remove everything that no kept version needs, paid replies and traces of pictures included. Call it under the lease."""
+    with TemporaryTables() as tables:
+        return _prune(workspace, tables, dry_run=False, report=report, keep_paid=False)
+
+
+def _prune(
+    workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, report: Report, keep_paid: bool = True
+) -> PruneResult:
     store = workspace.store
     removable = removable_versions(workspace)
     freed = {version: sum(size for _, size in store.listing(version_file(version, ""))) for version in removable}
@@ -47,27 +56,37 @@ def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, repo
     needs = needs_of(workspace, kept, tables, report)
     spare = dict(SharedObjects(tables, store).spare(needs.objects()))
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
-    paid = {
-        cache.folder
-        for used in workspace.captioners.values()
-        for cache in (open_descriptions(store, used.captions.key), near_duplicate_cache(workspace, used))
-    }
-    paid |= {f"replies/{name}" for name in store.folders("replies")}
+    stand_ins = [near_duplicate_cache(workspace, used) for used in workspace.captioners.values()]
+    paid = (
+        {open_descriptions(store, used.captions.key).folder for used in workspace.captioners.values()}
+        if keep_paid
+        else set()
+    )
+    if keep_paid:
+        paid |= {f"replies/{name}" for name in store.folders("replies")}
+    of_pictures = {cache.folder: cache for cache in (*stand_ins, hash_cache(store))}
     # In needed caches, single records may be unneeded.
-    kept_caches = paid | needs.records.keys() | {hash_cache(store).folder}
+    kept_caches = paid | needs.records.keys() | of_pictures.keys()
     stored = sorted(found for kind in CACHES for found in store.listing(kind))
     spare |= {name: size for name, size in stored if name.rpartition("/")[0] not in kept_caches}
     halves = store.abandoned("")
     counts = Counter(name.partition("/")[0] for name in spare)
     counts.update({"half written": len(halves)} if halves else {})
-    records = {name: needed.spare() for name, needed in sorted(needs.records.items()) if name not in paid}
+    records: dict[str, Sequence[str]] = {
+        name: needed.spare() for name, needed in sorted(needs.records.items()) if name not in paid
+    }
+    caches = {name: needed.cache for name, needed in needs.records.items()}
+    if not keep_paid:
+        pictures = {name for name, _ in store.listing("figures")} - spare.keys()
+        records |= {name: _without_picture(cache, pictures) for name, cache in of_pictures.items()}
+        caches |= of_pictures
     if not dry_run:
         for done, name in enumerate([*spare, *halves], 1):
             store.delete(name)
             report("remove", done, counts.total())
         for name, ids in records.items():
             if ids:
-                needs.records[name].cache.remove(ids)
+                caches[name].remove(ids)
     return PruneResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,
@@ -76,3 +95,18 @@ def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, repo
         records={name: len(ids) for name, ids in records.items() if ids},
         bytes=sum(freed.get(version, 0) for version in versions) + sum(spare.values()),
     )
+
+
+def _without_picture(cache: RecordCache, pictures: Set[str]) -> list[str]:
+    """Return the ids of a cache's records about figures, or with stand-ins, that aren't stored."""
+    found: set[str] = set()
+    for shard in cache.shards():
+        named = [str(name) for name in shard.column("id").to_pylist()]
+        has_stand_ins = "stand_in" in shard.schema.names
+        stand_ins = [str(name) for name in shard.column("stand_in").to_pylist()] if has_stand_ins else named
+        found |= {
+            name
+            for name, stand_in in zip(named, stand_ins, strict=True)
+            if not {figure_file(name), figure_file(stand_in)} <= pictures
+        }
+    return sorted(found)

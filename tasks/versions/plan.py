@@ -11,7 +11,7 @@ from schemas.versions import LedgerRow, PlannedDocument, PlanSummary, SourceFile
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every source with its document, and the differences from the ledger."""
+    """Every source with its document, the differences from the ledger, and sources whose document was forgotten."""
 
     documents: tuple[PlannedDocument, ...]
     carried: tuple[LedgerRow, ...]
@@ -19,6 +19,7 @@ class Comparison:
     changed: tuple[str, ...]
     gone: tuple[str, ...]
     kept: tuple[str, ...]
+    forgotten: tuple[str, ...] = ()
 
 
 def listing_digest(files: Sequence[SourceFile]) -> str:
@@ -35,6 +36,7 @@ def compare(
     attempt: str,
     digest: Callable[[str], str],
     retry: frozenset[str] = frozenset(),
+    forgotten: frozenset[str] = frozenset(),
 ) -> Comparison:
     """Compare a listing with the live version's ledger.
 
@@ -47,6 +49,7 @@ def compare(
         attempt: Key of what would be tried on a document, limits included.
         digest: Returns a source's document id; raises ``BadInputError``, or ``FileNotFoundError`` for a file that is gone.
         retry: Document ids to retry in any case.
+        forgotten: Document ids that are left out.
     """
     known = {row.source: row for row in ledger}
     documents: list[PlannedDocument] = []
@@ -55,10 +58,14 @@ def compare(
     new: list[str] = []
     changed: list[str] = []
     kept: list[str] = []
+    left_out: list[str] = []
     for file in listed:
         row = known.get(file.source)
         found = _found(file, row, attempt, digest, retry)
         if found is None:
+            continue
+        if found.doc_id in forgotten:
+            left_out.append(file.source)
             continue
         here.add(file.source)
         if isinstance(found, LedgerRow):
@@ -67,7 +74,9 @@ def compare(
             documents.append(found)
         (new if row is None else kept if row.doc_id == found.doc_id else changed).append(file.source)
     gone = [source for source in sorted(known) if source not in here]
-    return Comparison(tuple(documents), tuple(carried), tuple(new), tuple(changed), tuple(gone), tuple(kept))
+    return Comparison(
+        tuple(documents), tuple(carried), tuple(new), tuple(changed), tuple(gone), tuple(kept), tuple(left_out)
+    )
 
 
 def _found(
@@ -144,5 +153,6 @@ def summarise(comparison: Comparison, to_parse: Mapping[str, int]) -> PlanSummar
         kept=len(comparison.kept),
         to_parse=len(to_parse),
         bytes_to_parse=sum(to_parse.values()),
+        forgotten=len(comparison.forgotten),
         sources={"new": list(comparison.new), "changed": list(comparison.changed), "gone": list(comparison.gone)},
     )

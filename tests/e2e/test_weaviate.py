@@ -16,10 +16,11 @@ from pipeline.corpus.models import embedder
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.ledger import read_ledger
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.publication import manifests, read_manifest, read_pointer
 from pipeline.run import refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
+from pipeline.upkeep.forget import forget
 from pipeline.upkeep.mirror import mirror
 from query_service.app import create_app
 from schemas.answers import FigurePart
@@ -92,6 +93,29 @@ def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer)
 
     assert roll_back_version(workspace).version == versions[-2]
     assert diagnose([str(corpus_file)]).ok
+
+
+def test_a_forgotten_document_is_in_no_collection(corpus_file: Path, weaviate: WeaviateServer) -> None:
+    workspace = open_workspace(str(corpus_file))
+    refresh(workspace)
+    write_manual(corpus_file.parent.parent / "pdfs" / "crane.pdf", "tower crane", seed=3)
+    refresh(workspace)
+    versions = [manifest.version for manifest in manifests(workspace.store)]
+    (doc_id,) = forget(workspace, "winch.pdf", dry_run=False).documents
+    assert len(versions) == 2
+    for version in versions:
+        manifest = read_manifest(workspace.store, version)
+        assert manifest is not None
+        rows = [one.properties for one in weaviate.client().collections.use(manifest.collection).iterator()]
+        assert len(rows) == manifest.counts.rows > 0
+        assert doc_id not in json.dumps(rows, default=str)
+        assert "winch" not in json.dumps(rows, default=str).lower()
+    live = read_manifest(workspace.store, versions[0])
+    assert live is not None
+    assert weaviate.alias("Served") == live.collection
+    assert diagnose([str(corpus_file)], deep=True).ok
+    assert roll_back_version(workspace).version == versions[1]
+    assert not refresh(workspace).published
 
 
 def test_a_version_is_searched_where_it_was_built(corpus_file: Path, weaviate: WeaviateServer) -> None:

@@ -522,7 +522,6 @@ STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
 PICTURES = "workers.page_pictures:PICTURES_VERSION"
 
 OF_NO_STEP = {
-    "pipeline.corpus.workspace:CODE_VERSION": "a manifest records it, and no key: the release of Inset",
     "backends.stores.document_files:FILES_VERSION": "how a document's file is laid out; it is in the key of a parse",
     "query_service.app:API_VERSION": "goes up with the API, which openapi.json pins",
     "bench.browse:VERSION": "the name of a made-up version",

@@ -1,0 +1,348 @@
+"""Delete documents from every version and from everything that is stored of them.
+
+Versions keep their names: their files are rewritten without the documents, one version after the other. What nothing needs any
+more then goes, as by ``prune``, together with model replies that may quote them. The digests stay in a list, by which ``plan``
+leaves the documents out. A killed deletion is finished by the next refresh, or by forgetting again.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from backends.stores.objects import read_model, read_table
+from backends.stores.temporary_tables import TemporaryTables
+from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
+from pipeline.experiments.replies import spent_on_replies
+from pipeline.records.alias import update_alias
+from pipeline.records.audit import this_person
+from pipeline.records.collection import fill
+from pipeline.records.content_counts import ContentCounter
+from pipeline.records.damage_note import drop_notes
+from pipeline.records.delta import delete_delta, read_delta
+from pipeline.records.descriptions import add_spent, read_spent
+from pipeline.records.evidence import delete_documents, evidence_parts, row_files, version_rows
+from pipeline.records.forgotten import Forgotten, ForgottenDocument, read_forgotten, write_forgotten
+from pipeline.records.inventory import write_inventory
+from pipeline.records.lease import holding, release
+from pipeline.records.ledger import indexed_pages, read_ledger
+from pipeline.records.needs import objects_of
+from pipeline.records.notes import StageNote, counts_of
+from pipeline.records.publication import manifest_name, manifests, note_rewritten, read_manifest
+from pipeline.records.vectors import open_vectors
+from pipeline.upkeep.prune import prune_all
+from pipeline.upkeep.retain import sweep
+from schemas.corpus.retrieval import LEXICAL_FIELDS
+from schemas.differences import VersionDiff
+from schemas.errors import UserError
+from schemas.ids import key, sha256, version_file
+from schemas.parquet import to_parquet
+from schemas.ports import ObjectStore
+from schemas.progress import Report, silent
+from schemas.stages import Stage
+from schemas.versions import AuditEvent, ForgetResult, LedgerRow, Manifest, Status
+from tasks.versions.diff import release_note
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_GONE = "a forgotten document"
+"""What stands in messages in place of a document's name."""
+
+
+@dataclass(frozen=True)
+class _Gone:
+    """What is deleted: digests, and the names of sources that no other document has."""
+
+    doc_ids: frozenset[str]
+    sources: frozenset[str]
+
+    def has(self, doc_id: str | None, source: str) -> bool:
+        return doc_id in self.doc_ids or (not doc_id and source in self.sources)
+
+
+def forget(
+    workspace: Workspace, source: str, *, dry_run: bool, reason: str | None = None, report: Report = silent
+) -> ForgetResult:
+    """Delete every document that a source ever was in a kept version, or the one of a digest; or list what would go.
+
+    The lease is held meanwhile. ``reason`` is for the audit log.
+
+    Raises:
+        UserError: Neither a kept version nor the corpus's source knows the source.
+        TransientError: A refresh is running, or the engine doesn't answer.
+        DamagedError: A version can't be read; refresh, and then repeat it.
+    """
+    run_id = f"forget-{uuid.uuid4().hex[:12]}"
+    with holding(workspace.store, run_id, tied_to_process=True):
+        try:
+            gone = _find(workspace, source)
+            held = [found.version for found in manifests(workspace.store) if _holds(workspace.store, found.version, gone)]
+            before = read_forgotten(workspace.store)
+            objects: dict[str, int] = {}
+            records: dict[str, int] = {}
+            if not dry_run:
+                now, known = datetime.now(UTC), before.doc_ids
+                added = [
+                    ForgottenDocument(doc_id=doc_id, at=now, by=this_person(), reason=(reason or "").strip() or None)
+                    for doc_id in sorted(gone.doc_ids - known)
+                ]
+                noted = Forgotten(
+                    documents=[*before.documents, *added],
+                    pending=sorted({*before.pending, *gone.doc_ids}),
+                    sources=sorted({*before.sources, *gone.sources}),
+                )
+                write_forgotten(workspace.store, noted)
+                objects, records = _finish(workspace, noted, resumed=bool(before.pending), report=report)
+        finally:
+            release(workspace.store, run_id)
+    return ForgetResult(
+        corpus=workspace.corpus.name,
+        removed=not dry_run,
+        documents=sorted(gone.doc_ids),
+        sources=sorted(gone.sources),
+        versions=held,
+        objects=objects,
+        records=records,
+    )
+
+
+def finish_forgetting(workspace: Workspace, report: Report = silent) -> None:
+    """Finish a deletion that was killed. Call it under the lease; raises as ``forget`` does."""
+    noted = read_forgotten(workspace.store)
+    if noted.pending:
+        _finish(workspace, noted, resumed=True, report=report)
+
+
+def readmit(workspace: Workspace, source: str) -> list[str]:
+    """Let a forgotten document be taken in again, by source or digest; return the digests.
+
+    Raises:
+        UserError: It isn't forgotten.
+        TransientError: A refresh is running.
+    """
+    run_id = f"forget-{uuid.uuid4().hex[:12]}"
+    with holding(workspace.store, run_id, tied_to_process=True):
+        try:
+            before = read_forgotten(workspace.store)
+            doc_ids = {source} if _DIGEST.fullmatch(source) else _in_source(workspace, source)
+            back = before.doc_ids & doc_ids
+            if not back:
+                raise UserError(f"corpus {workspace.corpus.name}: {source} isn't forgotten; see: inset doctor")
+            if back.intersection(before.pending):
+                raise UserError(
+                    f"corpus {workspace.corpus.name}: {source} is being deleted; finish it first: "
+                    f"inset refresh {workspace.corpus.name}"
+                )
+            kept = [document for document in before.documents if document.doc_id not in back]
+            write_forgotten(workspace.store, before.model_copy(update={"documents": kept}))
+            return sorted(back)
+        finally:
+            release(workspace.store, run_id)
+
+
+def _find(workspace: Workspace, source: str) -> _Gone:
+    """Return the documents that a source, or digest, stands for, with all their sources."""
+    store = workspace.store
+    rows: list[LedgerRow] = [row for found in manifests(store) for row in read_ledger(store, found.version)]
+    if _DIGEST.fullmatch(source):
+        doc_ids = {source}
+    else:
+        doc_ids = {row.doc_id for row in rows if row.source == source and row.doc_id} | _in_source(workspace, source)
+        if not doc_ids and not any(row.source == source for row in rows):
+            raise UserError(
+                f"corpus {workspace.corpus.name}: neither a kept version nor the source has {source}; name it as "
+                f"'inset search' shows it, below the corpus's source, or by its SHA-256"
+            )
+    named = {row.source for row in rows if row.doc_id in doc_ids} | ({source} - doc_ids)
+    others = {row.source for row in rows if row.doc_id and row.doc_id not in doc_ids}
+    return _Gone(frozenset(doc_ids), frozenset(named - others))
+
+
+def _in_source(workspace: Workspace, source: str) -> set[str]:
+    """Return the digest of a PDF that the corpus's source has now."""
+    files = workspace.source()
+    if source not in {file.source for file in files.files()}:
+        return set()
+    return {files.digest(source)}
+
+
+def _holds(store: ObjectStore, version: str, gone: _Gone) -> bool:
+    return any(gone.has(row.doc_id, row.source) for row in read_ledger(store, version))
+
+
+def _finish(
+    workspace: Workspace, noted: Forgotten, *, resumed: bool, report: Report
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Delete what is pending; return numbers of deleted objects and cache records by folder."""
+    store = workspace.store
+    gone = _Gone(frozenset(noted.pending), frozenset(noted.sources))
+    sweep(workspace)
+    kept = manifests(store)
+    for done, manifest in enumerate(kept):
+        report("rewrite versions", done, len(kept))
+        _rewrite(workspace, manifest.version, gone, resumed=resumed)
+    report("rewrite versions", len(kept), len(kept))
+    for name in store.names("quarantine"):
+        _filter_table(store, name, gone)
+    drop_notes(store, gone.doc_ids)
+    first = next((document for document in noted.documents if document.doc_id in gone.doc_ids), None)
+    event = AuditEvent(
+        action="forget",
+        at=first.at if first else datetime.now(UTC),
+        by=first.by if first else this_person(),
+        reason=first.reason if first else None,
+        from_version=None,
+        to_version="",
+        documents=sorted(gone.doc_ids),
+    )
+    note_rewritten(store, event)
+    update_alias(workspace)
+    # The budget goes on counting what was paid for the replies that are deleted with the caches.
+    paid = spent_on_replies(store)
+    if paid.calls or read_spent(store).calls:
+        add_spent(store, paid)
+    pruned = prune_all(workspace, report)
+    write_forgotten(store, noted.model_copy(update={"pending": [], "sources": []}))
+    return pruned.objects, pruned.records
+
+
+def _rewrite(workspace: Workspace, version: str, gone: _Gone, *, resumed: bool) -> None:
+    """Rewrite a version without documents; its manifest comes last, so that a killed rewrite is seen."""
+    store, held = workspace.store, _holds(workspace.store, version, gone)
+    manifest = read_manifest(store, version)
+    if manifest is None:
+        return
+    changed = delete_documents(store, version, gone.doc_ids)
+    counts = _counted(store, version)
+    # Files of a derived collection are shared with those it comes from, deleted rows included.
+    if counts["rows"] != manifest.counts.rows or read_delta(store, version) is not None:
+        index, vectors = workspace.index(version), open_vectors(store, manifest.spaces)
+        fill(index, lambda: evidence_parts(store, version), vectors, LEXICAL_FIELDS)
+        delete_delta(store, version)
+        changed = True
+    for file in ("ledger.parquet", "plan.parquet"):
+        changed |= _filter_table(store, version_file(version, file), gone)
+    if held or resumed:
+        changed |= _delete_reports(store, version)
+    for name in store.names(version_file(version, "")):
+        if name.endswith(".json") and not _is_kept(version, name):
+            changed |= _filter_json(store, name, gone)
+    if not (changed or resumed):
+        return
+    diff, note = version_file(version, "diff.json"), version_file(version, "release_note.md")
+    if store.exists(diff):
+        store.replace(note, release_note(read_model(store, diff, VersionDiff)).encode())
+    _finish_version(workspace, manifest, gone, counts)
+
+
+def _finish_version(workspace: Workspace, manifest: Manifest, gone: _Gone, counted: Mapping[str, int]) -> None:
+    """Write the inventory and the manifest of a rewritten version."""
+    store, version = workspace.store, manifest.version
+    ledger = read_ledger(store, version)
+    counts = {
+        **counted,
+        "sources": len(ledger),
+        "documents": len(indexed_pages(ledger)),
+        "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
+        "pages": sum(indexed_pages(ledger).values()),
+    }
+    noted = version_file(version, f"stages/{Stage.ASSEMBLE}.json")
+    if store.exists(noted):
+        note = read_model(store, noted, StageNote)
+        store.replace(noted, note.model_copy(update={"counts": counts}).model_dump_json().encode())
+    sizes = {"sources": sum(row.size for row in ledger), "evidence": counts["evidence_bytes"]}
+    fingerprint = manifest.fingerprint
+    if "settings" in manifest.keys:
+        sources = {row.source: row.doc_id for row in ledger}
+        fingerprint = key(settings=manifest.keys["settings"], sources=sources)
+    filtered = Manifest.model_validate(_without(json.loads(store.get(manifest_name(version))), gone))
+    made = filtered.model_copy(
+        update={
+            "counts": counts_of(StageNote(seconds=0, counts=counts)),
+            "fingerprint": fingerprint,
+            "sizes": {**manifest.sizes, **sizes},
+            "ledger": sha256(store.get(version_file(version, "ledger.parquet"))),
+        }
+    )
+    made = made.model_copy(update={"inventory": write_inventory(store, version, objects_of(workspace, made))})
+    store.replace(manifest_name(version), made.model_dump_json(indent=1).encode())
+
+
+def _counted(store: ObjectStore, version: str) -> dict[str, int]:
+    with TemporaryTables() as tables:
+        contents = ContentCounter(tables)
+        for rows in version_rows(store, version):
+            contents.add(rows.evidence, rows.placements)
+        sizes = store.sizes(version_file(version, "evidence"))
+        return {
+            **contents.counts(),
+            "evidence_bytes": sum(sizes[name] for name in row_files(store, version) if name in sizes),
+        }
+
+
+def _delete_reports(store: ObjectStore, version: str) -> bool:
+    """Delete reports that may quote documents: the pages of ``check``, and results of experiments."""
+    names = store.names(version_file(version, "quality"))
+    names += [name for name in store.names(version_file(version, "evaluation")) if name.count("/") > 3]
+    for name in names:
+        store.delete(name)
+    return bool(names)
+
+
+def _is_kept(version: str, name: str) -> bool:
+    """Return whether a file of a version names no document, or is written by itself."""
+    own = (manifest_name(version), version_file(version, INDEX_FILE))
+    return name in own or name.startswith(f"{version_file(version, INDEX_FOLDER)}/")
+
+
+def _filter_table(store: ObjectStore, name: str, gone: _Gone) -> bool:
+    """Rewrite a table of sources without those of deleted documents; return whether it had any."""
+    if not store.exists(name):
+        return False
+    rows = read_table(store, name)
+    named = zip(rows.column("doc_id").to_pylist(), rows.column("source").to_pylist(), strict=True)
+    left = [not gone.has(doc_id, str(source)) for doc_id, source in named]
+    if all(left):
+        return False
+    store.replace(name, to_parquet(rows.filter(pa.array(left, pa.bool_())).combine_chunks()))
+    return True
+
+
+def _filter_json(store: ObjectStore, name: str, gone: _Gone) -> bool:
+    """Rewrite a JSON object without deleted documents; return whether it named any."""
+    found = json.loads(store.get(name))
+    left = _without(found, gone)
+    if left == found:
+        return False
+    store.replace(name, json.dumps(left, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return True
+
+
+def _without(value: Any, gone: _Gone) -> Any:
+    """Return a JSON value without entries of deleted documents, and with their names replaced in messages."""
+    if isinstance(value, dict):
+        return {name: _without(one, gone) for name, one in value.items() if name not in gone.doc_ids | gone.sources}
+    if isinstance(value, list):
+        return [_without(one, gone) for one in value if not _is_of(one, gone)]
+    if isinstance(value, str):
+        return _replaced(value, gone.doc_ids | gone.sources)
+    return value
+
+
+def _is_of(entry: object, gone: _Gone) -> bool:
+    if isinstance(entry, str):
+        return entry in gone.doc_ids or entry in gone.sources
+    if isinstance(entry, dict):
+        return entry.get("doc_id") in gone.doc_ids or entry.get("source") in gone.sources
+    return False
+
+
+def _replaced(text: str, names: Iterable[str]) -> str:
+    for name in sorted(names, key=len, reverse=True):
+        if name in text:
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", _GONE, text)
+    return text

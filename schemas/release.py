@@ -1,0 +1,3 @@
+"""The release of Inset."""
+
+RELEASE = "0.2.0"

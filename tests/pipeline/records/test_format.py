@@ -1,0 +1,80 @@
+"""A store of a newer format is refused by one line, and left as it is."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.lease import LEASE, acquire
+from pipeline.records.publication import LIVE, list_versions, read_pointer
+from pipeline.run import refresh
+from pipeline.stages.publish import roll_back_version
+from pipeline.upkeep.doctor import diagnose
+from pipeline.upkeep.forget import forget
+from pipeline.upkeep.prune import prune
+from schemas.errors import UserError
+from schemas.retrieval import Query
+from schemas.versions import FORMAT, Lease, Pointer
+from tests.pipeline.conftest import write_corpus
+
+COMMANDS: list[Callable[[Workspace], object]] = [
+    refresh,
+    roll_back_version,
+    lambda workspace: prune(workspace, dry_run=False),
+    lambda workspace: forget(workspace, "a" * 64, dry_run=False),
+    lambda workspace: list_versions(workspace.store, workspace.corpus.name),
+    lambda workspace: PublishedCorpus(workspace).search(Query("pump")),
+]
+
+
+def _files(workspace: Workspace) -> dict[str, bytes]:
+    root = Path(workspace.store.root)
+    return {name: (root / name).read_bytes() for name in workspace.store.names("") if not name.endswith(".lock")}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "pdfs").mkdir()
+    (tmp_path / "pdfs" / "pump.pdf").write_bytes(b"%PDF-1.7\n")
+    return open_workspace(str(write_corpus(tmp_path)))
+
+
+def _write(workspace: Workspace, name: str, content: dict[str, object]) -> None:
+    assert workspace.store.swap(name, json.dumps(content).encode(), workspace.store.etag(name))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_pointer_of_a_newer_format_is_refused(workspace: Workspace, command: Callable[[Workspace], object]) -> None:
+    version = "20260101T000000Z-00000000"
+    _write(workspace, LIVE, {"format": FORMAT + 1, "version": version, "shape": "unknown here"})
+    _write(workspace, LEASE, {"format": FORMAT + 1, "run_id": "", "of": "a newer release"})
+    workspace.store.replace(f"versions/{version}/manifest.json", b'{"shape": "unknown here"}')
+    before = _files(workspace)
+    with pytest.raises(UserError, match=f"has format {FORMAT + 1}, of a newer release of Inset") as caught:
+        command(workspace)
+    assert "\n" not in caught.value.message
+    assert _files(workspace) == before
+
+
+def test_doctor_says_so(workspace: Workspace) -> None:
+    _write(workspace, LIVE, {"format": FORMAT + 1})
+    found = [finding for finding in diagnose([str(workspace.file)]).findings if "has format" in finding.message]
+    assert found
+    assert not any(finding.ok for finding in found)
+
+
+def test_the_first_format_is_written_as_before(workspace: Workspace) -> None:
+    """A release that knows no formats reads what this one writes."""
+    now = datetime.now(UTC)
+    pointer = Pointer(version="v", previous=None, since=now)
+    assert "format" not in json.loads(pointer.model_dump_json())
+    assert "format" not in json.loads(Lease(run_id="", fence=1, until=now + timedelta(1), host="").model_dump_json())
+    _write(workspace, LIVE, json.loads(pointer.model_dump_json()))
+    found = read_pointer(workspace.store)
+    assert found is not None
+    assert (found.format, found.version) == (1, "v")
+    assert acquire(workspace.store, "a-run", tied_to_process=True).fence == 1

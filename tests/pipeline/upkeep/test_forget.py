@@ -1,0 +1,256 @@
+"""A forgotten document is nowhere: no version finds it, no object holds its words or bytes, no refresh takes it in again."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pymupdf
+import pytest
+
+from backends.stores.objects import read_table
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.audit import read_events
+from pipeline.records.delta import read_delta
+from pipeline.records.descriptions import open_descriptions, read_spent
+from pipeline.records.forgotten import read_forgotten
+from pipeline.records.lease import acquire
+from pipeline.records.ledger import read_ledger
+from pipeline.records.picture_hashes import hash_cache
+from pipeline.records.publication import manifests
+from pipeline.run import refresh
+from pipeline.stages.plan import plan
+from pipeline.stages.publish import roll_back_version
+from pipeline.upkeep import forget as forgetting
+from pipeline.upkeep.doctor import diagnose
+from pipeline.upkeep.forget import forget, readmit
+from pipeline.upkeep.prune import prune
+from schemas.errors import TransientError, UserError
+from schemas.generation import Description
+from schemas.ids import document_file, sha256
+from schemas.parquet import table_of
+from schemas.retrieval import Query
+from tests.manuals import picture, write_manual
+from tests.pipeline.conftest import write_corpus
+from tests.versions import read_evidence
+
+SUBJECT = "steel winch"
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a corpus with three kept versions: two have the winch, each another; the last is derived, without it."""
+    folder = tmp_path_factory.mktemp("forget")
+    for number, subject in enumerate(["water pump", *(f"gear {name}" for name in "abcdefghij")]):
+        write_manual(folder / "pdfs" / f"{subject.split()[-1]}.pdf", subject, seed=20 + number, pages=1)
+    write_manual(folder / "pdfs" / "winch.pdf", SUBJECT, seed=2)
+    more = "retention: {versions: 5}\ntags: {pdf: true}\n"
+    workspace = open_workspace(str(write_corpus(folder, more)))
+    assert refresh(workspace).published
+    write_manual(folder / "pdfs" / "winch.pdf", SUBJECT, seed=4)
+    assert refresh(workspace).published
+    aside = (folder / "pdfs" / "winch.pdf").rename(folder / "winch.pdf")
+    last = refresh(workspace)
+    assert last.published
+    assert read_delta(workspace.store, str(last.version)) is not None
+    aside.rename(folder / "pdfs" / "winch.pdf")
+    prune(workspace, dry_run=False)
+    return folder
+
+
+@pytest.fixture
+def three_versions(made_once: Path, tmp_path: Path) -> Workspace:
+    """A copy of that corpus."""
+    shutil.copytree(made_once, tmp_path, dirs_exist_ok=True)
+    return open_workspace(str(tmp_path / "corpora" / "manuals.yaml"))
+
+
+def _names(workspace: Workspace) -> list[str]:
+    return [manifest.version for manifest in manifests(workspace.store)]
+
+
+def _traces(workspace: Workspace, words: tuple[bytes, ...]) -> list[tuple[str, bytes]]:
+    """Return the stored objects with some words in name or content, tables decoded."""
+    store, found = workspace.store, []
+    for name in store.names(""):
+        data = Path(store.root, name).read_bytes()
+        texts = [name.encode(), data]
+        if name.endswith(".parquet"):
+            texts.append(json.dumps(read_table(store, name).to_pylist(), default=repr).encode())
+        found += [(name, word) for word in words if any(word in text.lower() for text in texts)]
+    return found
+
+
+def _searched(workspace: Workspace, version: str) -> set[str]:
+    published = PublishedCorpus(workspace)
+    try:
+        hits = published.search(Query(f"{SUBJECT} screws", k=50, version=version)).hits
+        return {hit.source for hit in hits}
+    finally:
+        published.close()
+
+
+def _ok(workspace: Workspace) -> None:
+    found = diagnose([str(workspace.file)], deep=True)
+    assert [finding for finding in found.findings if not finding.ok and finding.subject.startswith("corpus")] == []
+
+
+def _winches(workspace: Workspace) -> set[str]:
+    rows = (row for version in _names(workspace) for row in read_ledger(workspace.store, version))
+    return {row.doc_id for row in rows if row.source == "winch.pdf"}
+
+
+def test_nothing_of_a_forgotten_document_is_left(three_versions: Workspace) -> None:
+    workspace, store = three_versions, three_versions.store
+    versions, doc_ids = _names(workspace), _winches(workspace)
+    assert (len(versions), len(doc_ids)) == (3, 2)
+    words = (b"winch", *(doc_id.encode() for doc_id in sorted(doc_ids)))
+    assert {name.split("/")[0] for name, _ in _traces(workspace, words)} >= {"documents", "parsed", "tagged", "versions"}
+    before = {version: read_evidence(store, version) for version in versions}
+    pixels = store.names("figures")
+
+    would = forget(workspace, "winch.pdf", dry_run=True)
+    assert (would.removed, set(would.documents), would.sources) == (False, doc_ids, ["winch.pdf"])
+    assert would.versions == versions[1:]
+    assert _winches(workspace) == doc_ids, "a look deletes nothing"
+
+    done = forget(workspace, "winch.pdf", dry_run=False, reason="erasure request 7")
+    assert done.removed
+    # What stays of it: its digest in the list, and in the audit log.
+    left = {name.split("/")[0] for name, _ in _traces(workspace, words)}
+    assert left == {"FORGOTTEN.json", "audit", "LIVE", "LIVE.copy"}
+    assert b"winch" not in Path(store.root, "FORGOTTEN.json").read_bytes()
+    assert len(pixels) - len(store.names("figures")) == 4, "two pictures of each of the two"
+
+    for version in versions:
+        assert "winch.pdf" not in _searched(workspace, version)
+        assert _searched(workspace, version) >= {"pump.pdf", "a.pdf"}
+        rows = before[version]
+        kept = rows.filter(pa.array([row not in doc_ids for row in rows.column("doc_id").to_pylist()]))
+        assert read_evidence(store, version).equals(kept), "the rows of the others are the same"
+        index = workspace.index(version)
+        assert index.count() == kept.num_rows
+        assert index.fetch(list(map(str, rows.column("evidence_id").to_pylist()))) == kept.to_pylist()
+    _ok(workspace)
+    event = read_events(store, 1)[0]
+    assert (event.action, event.reason, set(event.documents)) == ("forget", "erasure request 7", doc_ids)
+    roll_back_version(workspace, versions[-1])
+    assert _searched(workspace, "live") >= {"pump.pdf"}
+    _ok(workspace)
+
+
+def test_the_source_that_still_holds_it_is_not_taken_in_unless_asked(published: Workspace) -> None:
+    (doc_id,) = forget(published, "winch.pdf", dry_run=False).documents
+    made = plan(published, "look")
+    assert (made.outcome, made.summary.forgotten, made.summary.new) == ("unchanged", 1, 0)
+    assert not refresh(published).published
+    Path(published.corpus.source, "renamed.pdf").write_bytes(Path(published.corpus.source, "winch.pdf").read_bytes())
+    assert plan(published, "look").summary.forgotten == 2, "another name is the same document"
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=3)
+    result = refresh(published)
+    assert (result.published, result.counts.documents, result.plan.forgotten) == (True, 2, 2)
+    assert not published.store.exists(document_file(doc_id))
+    said = [finding.message for finding in diagnose([str(published.file)]).findings if "forgotten" in finding.subject]
+    assert said == ["1 documents are forgotten, and aren't taken in again"]
+
+    assert readmit(published, "winch.pdf") == [doc_id]
+    result = refresh(published)
+    assert (result.counts.documents, result.plan.forgotten) == (3, 0)
+    with pytest.raises(UserError, match="isn't forgotten"):
+        readmit(published, "winch.pdf")
+
+
+def test_a_running_service_lets_go_of_it(published: Workspace) -> None:
+    service = PublishedCorpus(published)
+    query = Query(f"{SUBJECT} screws", k=50)
+    version = service.search(query).version
+    assert "winch.pdf" in {hit.source for hit in service.search(query).hits}
+    assert len(service.contents.documents().items) == 2
+    forget(published, "winch.pdf", dry_run=False)
+    assert {hit.source for hit in service.search(query).hits} == {"pump.pdf"}
+    assert [item.sources for item in service.contents.documents(version=version).items] == [["pump.pdf"]]
+    service.close()
+
+
+@pytest.mark.parametrize("step", ["fill", "delete_delta", "write_inventory", "note_rewritten", "prune_all"])
+def test_a_killed_deletion_is_finished_by_the_next_refresh(
+    three_versions: Workspace, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    workspace, doc_ids = three_versions, _winches(three_versions)
+
+    class KilledError(Exception):
+        pass
+
+    def killed(*_args: object, **_named: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(forgetting, step, killed)
+        with pytest.raises(KilledError):
+            forget(workspace, "winch.pdf", dry_run=False)
+    assert read_forgotten(workspace.store).pending == sorted(doc_ids)
+    said = [finding for finding in diagnose([str(workspace.file)]).findings if "forgotten" in finding.subject]
+    assert [finding.ok for finding in said] == [False]
+    assert not refresh(workspace).published
+    words = (b"winch", *(doc_id.encode() for doc_id in sorted(doc_ids)))
+    assert {name.split("/")[0] for name, _ in _traces(workspace, words)} == {"FORGOTTEN.json", "audit", "LIVE", "LIVE.copy"}
+    assert len(_names(workspace)) == 3
+    assert [event.action for event in read_events(workspace.store, 9)].count("forget") == 1
+    _ok(workspace)
+
+
+def test_the_last_document_may_be_forgotten(corpus_file: Path) -> None:
+    workspace = open_workspace(str(corpus_file))
+    Path(workspace.corpus.source, "pump.pdf").unlink()
+    refresh(workspace)
+    forget(workspace, "winch.pdf", dry_run=False)
+    assert _searched(workspace, "live") == set()
+    assert plan(workspace, "look").outcome == "unchanged"
+    _ok(workspace)
+
+
+def test_what_another_document_shares_stays(published: Workspace) -> None:
+    """Two documents with one picture: it stays until both are gone."""
+    source = Path(published.corpus.source)
+    with pymupdf.open(source / "winch.pdf") as file:
+        page = file.new_page()
+        page.insert_image((180, 300, 420, 460), stream=picture(101))
+        page.insert_text((200, 478), "Figure 3: The water pump seen from side 1", fontsize=10)
+        file.save(source / "both.pdf")
+    refresh(published)
+    figures = set(published.store.names("figures"))
+    forget(published, "pump.pdf", dry_run=False)
+    assert len(figures) - len(published.store.names("figures")) == 1
+    _ok(published)
+
+
+def test_paid_replies_about_it_go_and_stay_counted(published: Workspace) -> None:
+    """Replies that no kept version needs may be about it, whatever made them."""
+    cache = open_descriptions(published.store, "0123456789abcdef")
+    cache.append(table_of(Description, [Description("x", "A steel winch.", "m", 1, 9, 9)]))
+    looks = hash_cache(published.store)
+    figures = [name.rpartition("/")[2].removesuffix(".png") for name in published.store.names("figures")]
+    looks.append(pa.table([figures, pa.array(range(len(figures)), pa.uint64())], schema=looks.schema))
+    spent = read_spent(published.store)
+    forget(published, "winch.pdf", dry_run=False)
+    assert published.store.names("captions") == []
+    assert hash_cache(published.store).ids() == {
+        name.rpartition("/")[2].removesuffix(".png") for name in published.store.names("figures")
+    }
+    assert read_spent(published.store) == spent
+
+
+def test_a_document_is_known_by_its_digest_and_before_any_version_has_it(published: Workspace) -> None:
+    new = write_manual(Path(published.corpus.source) / "secret.pdf", "secret crane", seed=9)
+    forget(published, sha256(new.read_bytes()), dry_run=False)
+    assert not refresh(published).published
+    with pytest.raises(UserError, match="neither a kept version nor the source has nothing"):
+        forget(published, "nothing.pdf", dry_run=True)
+
+
+def test_a_refresh_that_runs_is_waited_for(published: Workspace) -> None:
+    acquire(published.store, "a-run", tied_to_process=False)
+    with pytest.raises(TransientError, match="a-run"):
+        forget(published, "winch.pdf", dry_run=False)
+    assert read_forgotten(published.store).documents == []

@@ -1,5 +1,6 @@
 """A version copied elsewhere is the same version, and nothing is computed again for it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,10 @@ import pytest
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.publication import read_manifest, read_pointer, roll_back
 from pipeline.run import refresh
 from pipeline.stages.publish import make_live
+from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.errors import ContractError, UserError
@@ -125,3 +127,29 @@ def test_nothing_live_is_said(published: Workspace, tmp_path: Path) -> None:
     empty = _other(published, str(tmp_path / "elsewhere"))
     with pytest.raises(UserError, match="nothing is published yet"):
         mirror(empty, published)
+
+
+def test_a_lost_store_is_taken_over_by_its_mirror(published: Workspace, tmp_path: Path) -> None:
+    """The drill of the guide on backups: the first store is gone, its mirror answers, and a refresh goes on from there."""
+    version = _live(published)
+    target = _other(published, str(tmp_path / "elsewhere"))
+    mirror(published, target)
+    before = _answer(published)
+    shutil.rmtree(published.store.root)
+    with pytest.raises(UserError, match="nothing is published yet"):
+        mirror(published, target)
+    make_live(target, version)
+    assert _answer(target) == before
+    assert _problems(target) == []
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=3)
+    after = refresh(target)
+    assert (after.published, after.counts.documents, after.plan.to_parse) == (True, 3, 1)
+    assert read_notes(target.store, str(after.version), (Stage.PARSE,))[Stage.PARSE].counts["parsed"] == 1
+    assert roll_back(target.store, target.corpus.name).version == version
+    assert _answer(target) == before
+    assert _problems(target) == []
+
+
+def _problems(workspace: Workspace) -> list[str]:
+    findings = diagnose([str(workspace.file)], deep=True).findings
+    return [finding.message for finding in findings if not finding.ok and finding.subject.startswith("corpus")]

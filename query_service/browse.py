@@ -468,7 +468,7 @@ async def table(
         headers["content-disposition"] = f'attachment; filename="{evidence_id}.csv"'
         return file_response(request, _csv(found.rows).encode(), "text/csv; charset=utf-8", headers)
     headers["content-security-policy"] = "default-src 'none'; sandbox; frame-ancestors 'none'"
-    page = f'<!doctype html><meta charset="utf-8">{as_html(found.rows, found.caption)}'
+    page = f'<!doctype html><meta charset="utf-8">{as_html(found.rows, found.caption, found.spans)}'
     return file_response(request, page.encode(), "text/html; charset=utf-8", headers)
 
 

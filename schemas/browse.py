@@ -4,7 +4,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from schemas.evidence import CitedFigure, CitedRegion, Modality
+from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Modality
 from schemas.frozen import Frozen
 from schemas.overview import Links
 
@@ -61,6 +61,7 @@ class BrowsedRow(Frozen):
     text: str
     tagged_text: str
     rows: list[list[str]] = Field(description="A table's cells, its header first; [] for what is no table.")
+    spans: CellSpans = Field([])
     figure_refs: list[str]
     figures: list[CitedFigure]
     figure_id: str | None
@@ -96,6 +97,7 @@ class TableInfo(TableSummary):
 
     version: str
     rows: list[list[str]]
+    spans: CellSpans = Field([])
 
 
 class FigureSummary(Frozen):

@@ -124,13 +124,24 @@ class FoundBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class CellSpan:
+    """A cell over several columns or rows: the place of its text, counted from 0; the other cells that it covers are ""."""
+
+    row: int
+    column: int
+    rowspan: int
+    colspan: int
+
+
+@dataclass(frozen=True, slots=True)
 class TableRegion:
-    """A table's cells, escaped; "" is an empty cell."""
+    """A table's cells, escaped; "" is an empty cell, or one that a span covers."""
 
     page: int
     bbox: BBox
     rows: tuple[tuple[str, ...], ...]
     found_by: FoundBy
+    spans: tuple[CellSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +265,7 @@ class Block:
 
     ``text`` has a placeholder for each figure; a table's is Markdown, under its caption. ``placement`` is the order of a
     figure block's placement, and for a caption that of its figure. ``mentions`` are the figure ids that the text refers to.
-    ``rows`` and ``parts`` are a table's; a table over several pages is one block, on its first page.
+    ``rows``, ``parts`` and ``spans`` are a table's; a table over several pages is one block, on its first page.
     """
 
     order: int
@@ -268,6 +279,7 @@ class Block:
     mentions: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     parts: tuple[TablePart, ...] = ()
+    spans: tuple[CellSpan, ...] = ()
 
 
 class NodeKind(StrEnum):
@@ -346,7 +358,7 @@ class Chunk:
     """A run of blocks that is one row of evidence; ``text`` without and ``tagged_text`` with placeholders.
 
     ``figure_id`` and ``placement`` are set for the row of a single figure; its ``text`` is "" until it is composed.
-    ``rows`` are a table's cells, header first.
+    ``rows`` are a table's cells, header first, ``spans`` those of them over several columns or rows.
     """
 
     order: int
@@ -360,3 +372,4 @@ class Chunk:
     figure_id: str | None = None
     placement: int | None = None
     rows: tuple[tuple[str, ...], ...] = ()
+    spans: tuple[CellSpan, ...] = ()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from schemas.documents import BBOX
+from schemas.documents import BBOX, CellSpan
 from schemas.frozen import Frozen
 from schemas.trace import TraceStep
 
@@ -52,17 +52,19 @@ EVIDENCE = pa.schema(
         pa.field("doc_type", pa.string()),
         pa.field("node_id", pa.int32()),
         pa.field("parent_id", pa.int32()),
+        pa.field("spans", pa.list_(pa.struct([(name, pa.int32()) for name in ("row", "column", "rowspan", "colspan")]))),
     )
 )
 """A row of the index without its vectors.
 
 ``page`` and ``bbox`` are those of the first of
 ``regions``, ``page_labels`` are null if a PDF labels pages by number. ``figure_id`` is the picture of a figure's or page's
-row. ``tagged_rows`` are a table's cells, header first. ``description`` is a model's or person's description of a figure or
-page, or a model's summary, searched in place of ``text``; ``described_by`` is its author, or ``context``, ``flags`` its
-doubts. ``date`` is the document's modification or creation date, such as 2024-03-31; ``language`` is ISO 639-1, else 639-3.
-``doc_type`` is what ``doc_types`` of the corpus file calls the document. ``node_id`` is the row's first leaf in the document's
-evidence tree (the section, for a row of headings alone), ``parent_id`` the section around it; a page has neither.
+row. ``tagged_rows`` are a table's cells, header first, ``spans`` those over several columns or rows; null for none.
+``description`` is a model's or person's description of a figure or page, or a model's summary, searched in place of ``text``;
+``described_by`` is its author, or ``context``, ``flags`` its doubts. ``date`` is the document's modification or creation date,
+such as 2024-03-31; ``language`` is ISO 639-1, else 639-3. ``doc_type`` is what ``doc_types`` of the corpus file calls the
+document. ``node_id`` is the row's first leaf in the document's evidence tree (the section, for a row of headings alone),
+``parent_id`` the section around it; a page has neither.
 """
 
 
@@ -280,6 +282,13 @@ class CitedFigure(Frozen):
 Span = tuple[int, int]
 
 
+CellSpans = Annotated[
+    list[CellSpan],
+    Field(description="Cells over several columns or rows: where each has its text in rows, counted from 0."),
+    BeforeValidator(lambda spans: spans or []),
+]
+
+
 class Hit(Frozen):
     """A row found by a search.
 
@@ -303,6 +312,7 @@ class Hit(Frozen):
         [], description="A table's cells as text has them, its header first; [] for what is no table."
     )
     tagged_rows: list[list[str]] = Field([], description="The same cells as tagged_text has them.")
+    spans: CellSpans = Field([])
     figure_refs: list[str]
     figures: list[CitedFigure] = Field([])
     figure_id: str | None = Field(None, description="The picture that the row of a figure or page shows; null for others.")

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from schemas.documents import FoundBy
+from schemas.documents import CellSpan, FoundBy
 from schemas.errors import Failure
 from schemas.frozen import Frozen
 from schemas.versions import Spent
@@ -37,13 +37,14 @@ class InspectedRegion(Frozen):
 class InspectedTable(Frozen):
     """A table, on the page where it begins; ``regions`` are on all its pages.
 
-    ``rows`` include the header. ``html`` is escaped but for tags.
+    ``rows`` include the header, ``spans`` are those cells over several columns or rows. ``html`` is escaped but for tags.
     """
 
     bbox: tuple[float, float, float, float]
     caption: str
     header: list[str]
     rows: list[list[str]]
+    spans: list[CellSpan]
     markdown: str
     html: str
     regions: list[InspectedRegion]

@@ -115,9 +115,14 @@ def table_of(noun: type, rows: Sequence[Any]) -> pa.Table:
 
 
 def rows_of(noun: type[T], table: pa.Table) -> tuple[T, ...]:
-    """Return a table's rows as instances of one noun."""
-    columns = []
+    """Return a table's rows as instances of one noun; a field that an earlier release didn't write has its default."""
+    columns: list[Any] = []
+    defaults = {field.name: field.default for field in dataclasses.fields(noun)} if dataclasses.is_dataclass(noun) else {}
     for name, hint in typing.get_type_hints(noun).items():
+        default = defaults.get(name, dataclasses.MISSING)
+        if name not in table.column_names and default is not dataclasses.MISSING:
+            columns.append([default] * table.num_rows)
+            continue
         decode = _decoder(hint)
         values = table.column(name).to_pylist()
         columns.append(values if decode is None else [None if value is None else decode(value) for value in values])

@@ -27,7 +27,7 @@ from schemas.parquet import from_parquet, nested, part_of, rows_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
 
-FILES_VERSION = "2"
+FILES_VERSION = "3"
 """Version of the files' layout; raising it makes documents be parsed again."""
 
 _PARSED: dict[str, type] = {

@@ -45,15 +45,14 @@ def read_table(
     data = store.get(name)
     with reading(store, name):
         table = from_parquet(data, columns)
-        return table if schema is None else _with_nulls(table, schema).cast(schema)
+        return table if schema is None else _completed(table, schema).cast(schema)
 
 
-def _with_nulls(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Add the nullable columns at the end of a schema that a table lacks."""
-    for field in list(schema)[table.num_columns :]:
-        if field.nullable:
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table
+def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    missing = [field for field in schema if field.nullable and field.name not in table.column_names]
+    for field in missing:
+        table = table.append_column(field, pa.nulls(len(table), field.type))
+    return table.select(schema.names) if missing else table
 
 
 def read_part(store: ObjectStore, name: str, column: str) -> "pa.ChunkedArray[Any]":

@@ -196,8 +196,9 @@ def _table(table: Block, tags: Tags) -> InspectedTable:
         caption=fill(caption, tags.__getitem__),
         header=rows[0],
         rows=rows,
+        spans=list(table.spans),
         markdown=fill(markdown(table.rows), tags.__getitem__),
-        html=fill(as_html(table.rows, caption), tags.__getitem__),
+        html=fill(as_html(table.rows, caption, table.spans), tags.__getitem__),
         regions=[InspectedRegion(page=part.page, bbox=tuple(part.bbox), found_by=part.found_by) for part in table.parts],
     )
 

@@ -17,7 +17,7 @@ from schemas.progress import Report, silent
 from schemas.tags import TagTemplate, fill
 from tasks.reading.contents import depths, title_of
 from tasks.reading.neighbours import read_with_neighbours
-from tasks.tables.mark_up import as_html, caption_of, escaped, rows_on, text_on
+from tasks.tables.mark_up import as_html, caption_of, escaped, numbers_on, rows_on, spans_in, text_on
 from workers.draw_pages import Drawing, draw_pages
 
 EMBED_BYTES = 30_000_000
@@ -224,7 +224,8 @@ class _View:
         """Return a block as HTML with its figures in place."""
         if block.kind is BlockKind.TABLE:
             caption = caption_of(block) if page == block.page else f"{caption_of(block)} (continued)".strip()
-            content = f'<div dir="auto">{as_html(rows_on(block, page), caption)}</div>'
+            spans = spans_in(block.spans, numbers_on(block, page))
+            content = f'<div dir="auto">{as_html(rows_on(block, page), caption, spans)}</div>'
         else:
             content = f'<p dir="auto">{escaped(block.text)}</p>'
         return Markup(fill(content, self._figure))  # noqa: S704 - escaped

@@ -260,7 +260,7 @@ class PublishedContents:
         row = self.row(evidence_id, version)
         if row.modality is not Modality.TABLE:
             raise NotFoundError(f"row {evidence_id} is no table, but a {row.modality}")
-        return TableInfo(**_table(row), version=row.version, rows=row.rows)
+        return TableInfo(**_table(row), version=row.version, rows=row.rows, spans=row.spans)
 
     def figures(
         self,

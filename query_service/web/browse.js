@@ -138,8 +138,8 @@ const tables = {
     const draw = async () => {
       cells.replaceChildren(skeleton(3));
       try {
-        const { rows } = await service.list(of.corpus, `tables/${encodeURIComponent(found.evidence_id)}`, { version: of.version, format: "json" });
-        cells.replaceChildren(table(rows));
+        const { rows, spans } = await service.list(of.corpus, `tables/${encodeURIComponent(found.evidence_id)}`, { version: of.version, format: "json" });
+        cells.replaceChildren(table(rows, undefined, spans));
       } catch (error) {
         cells.replaceChildren(el("p", { class: "missing" }, error.message));
       }

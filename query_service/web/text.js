@@ -14,18 +14,39 @@ export function el(name, attributes = {}, ...children) {
 
 const numeric = (text) => /^[-+−–]?[\d.,\s]+%?$/.test(text) || text === "";
 
-// A table of its cells, the header first; draw makes what a cell shows of its text.
-export function table(rows, draw = (text) => [text]) {
-  const [head, ...body] = rows;
+// How many rows are the header: the first, and one more for each in it with a cell over several columns (head_rows in
+// tasks/tables/mark_up.py).
+function headRows(rows, spans) {
+  const most = Math.min(4, rows.length - 1);
+  let heads = 1;
+  while (heads < most && spans.some((span) => span.row === heads - 1 && span.colspan > 1)) heads += 1;
+  return heads;
+}
+
+// A table of its cells, the header first; draw makes what a cell shows of its text, spans are cells over several places.
+export function table(rows, draw = (text) => [text], spans = []) {
+  const heads = headRows(rows, spans);
+  const body = rows.slice(heads);
+  const wide = new Map();
+  for (const span of spans) {
+    for (let row = span.row; row < span.row + span.rowspan; row += 1) {
+      for (let column = span.column; column < span.column + span.colspan; column += 1) wide.set(`${row},${column}`, null);
+    }
+    wide.set(`${span.row},${span.column}`, span);
+  }
   const widest = Math.max(...rows.map((row) => row.length), 1);
   const numbers = Array.from({ length: widest }, (_, column) =>
     body.length > 0 && body.every((row) => numeric(row[column] ?? "")) && body.some((row) => row[column]));
   const unnamed = (column) => el("span", { class: "hidden" }, `Column ${column + 1}`);
-  const row = (kind) => (texts) => el("tr", {}, ...Array.from({ length: widest }, (_, column) =>
-    el(kind, { class: numbers[column] && "number", scope: kind === "th" && "col" },
-      ...(kind === "th" && !texts[column] ? [unnamed(column)] : draw(texts[column] ?? "")))));
+  const row = (texts, number) => el("tr", {}, ...Array.from({ length: widest }, (_, column) => {
+    const span = wide.get(`${number},${column}`);
+    if (span === null) return null; // covered
+    const [kind, scope] = number >= heads ? ["td", false] : ["th", span?.colspan > 1 ? "colgroup" : "col"];
+    return el(kind, { class: numbers[column] && "number", scope, rowspan: span?.rowspan, colspan: span?.colspan },
+      ...(kind === "th" && !texts[column] ? [unnamed(column)] : draw(texts[column] ?? "")));
+  }).filter((cell) => cell !== null));
   return el("div", { class: "table", tabindex: 0, role: "group", "aria-label": "Table" },
-    el("table", { dir: "auto" }, el("thead", {}, row("th")(head)), el("tbody", {}, ...body.map(row("td")))));
+    el("table", { dir: "auto" }, el("thead", {}, ...rows.slice(0, heads).map(row)), el("tbody", {}, ...body.map((texts, index) => row(texts, heads + index)))));
 }
 
 // A text with what matched marked. Spans count characters as Python does, so they are compared with code points.

@@ -11,7 +11,7 @@ from schemas.tags import placeholder, placeholders, strip
 from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_table, joint, searched
 from tasks.tables.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "8"
+CHUNK_VERSION = "9"
 
 _BETWEEN = "\n\n"
 
@@ -188,8 +188,8 @@ def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
 def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> Iterator[Chunk]:
     table = unit.blocks[0]
     caption = caption_of(table)
-    cut_to_fit = cut_table(caption, table.rows, count_tokens, max_tokens) if unit.tokens > max_tokens else None
-    for piece in cut_to_fit or [TablePiece(caption, table.rows, range(len(table.rows)))]:
+    cut_to_fit = cut_table(caption, table.rows, count_tokens, max_tokens, table.spans) if unit.tokens > max_tokens else None
+    for piece in cut_to_fit or [TablePiece(caption, table.rows, range(len(table.rows)), table.spans)]:
         text = piece.text if cut_to_fit else unit.text
         yield Chunk(
             order=table.order,
@@ -201,6 +201,7 @@ def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> It
             figure_refs=_unique([*placeholders(text), *(ref for block in unit.blocks for ref in block.mentions)]),
             caption=strip(caption),
             rows=tuple(map(tuple, piece.cells)),
+            spans=piece.spans,
         )
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import regex
 
+from schemas.documents import CellSpan
 from schemas.tags import strip
-from tasks.tables.mark_up import flat, markdown
+from tasks.tables.mark_up import flat, head_rows, markdown, spans_in
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 
@@ -117,12 +118,13 @@ def _last_up_to(places: Sequence[int], end: int) -> int:
 class TablePiece(NamedTuple):
     """A part of a table: its caption, and its cells, header first; () for the caption alone.
 
-    ``rows`` are the indices of its rows in the table, the header being 0.
+    ``rows`` are the indices of its rows in the table, the header being 0. ``spans`` are its cells over several columns or rows.
     """
 
     caption: str
     cells: Sequence[Sequence[str]]
     rows: range
+    spans: tuple[CellSpan, ...] = ()
 
     @property
     def text(self) -> str:
@@ -130,14 +132,21 @@ class TablePiece(NamedTuple):
         return "\n".join(filter(None, (self.caption, markdown(self.cells) if self.cells else "")))
 
 
-def cut_table(caption: str, rows: Sequence[Sequence[str]], count_tokens: CountTokens, max_tokens: int) -> list[TablePiece]:
+def cut_table(
+    caption: str,
+    rows: Sequence[Sequence[str]],
+    count_tokens: CountTokens,
+    max_tokens: int,
+    spans: Sequence[CellSpan] = (),
+) -> list[TablePiece]:
     """Cut a table at its rows, each piece under caption and header.
 
     A row that is too long continues in the next piece, its short first cell repeated. If caption and header leave no room,
-    a long caption stands alone before the table, and a header that is still too long is split into strips of columns.
-    Repeated cells have no placeholders.
+    a long caption stands alone before the table, and a header that is still too long is split into strips of columns: the
+    first of its rows alone is the header then. Repeated cells have no placeholders.
     """
-    return list(_TableCutter(count_tokens, max_tokens).pieces(caption, [[flat(cell) for cell in row] for row in rows]))
+    whole = [[flat(cell) for cell in row] for row in rows]
+    return list(_TableCutter(count_tokens, max_tokens).pieces(caption, whole, spans))
 
 
 _Row = tuple[int, Sequence[str]]
@@ -149,36 +158,45 @@ class _TableCutter:
         self._max = max_tokens
         self._line_end = joint(count_tokens, "\n")
 
-    def pieces(self, caption: str, rows: Sequence[Sequence[str]]) -> Iterator[TablePiece]:
+    def pieces(self, caption: str, rows: Sequence[Sequence[str]], spans: Sequence[CellSpan] = ()) -> Iterator[TablePiece]:
         width = max(map(len, rows))
-        header, *body = ([*row, *[""] * (width - len(row))] for row in rows)
-        numbered = list(enumerate(body, 1))
-        head = self._count(_head(caption, header))
+        even = [[*row, *[""] * (width - len(row))] for row in rows]
+        heads = head_rows(even, spans)
+        if heads > 1 and 2 * self._count(_head(caption, even[:heads])) > self._max:
+            heads = 1
+        head, numbered = even[:heads], list(enumerate(even))[heads:]
+        tokens = self._count(_head(caption, head))
         longest = max(self._lines([row for _, row in numbered]), default=0)
-        if head + longest <= self._max or 2 * head <= self._max:
-            yield from self._packed(caption, header, numbered)
+        if tokens + longest <= self._max or 2 * tokens <= self._max:
+            yield from self._packed(caption, head, numbered, spans)
             return
         if 8 * self._count(caption) > self._max:
             yield from (TablePiece(piece, (), range(1)) for piece in cut(caption, self._count_all, self._max))
             caption = ""
-        if 2 * self._count(_head(caption, header)) <= self._max:
-            yield from self._packed(caption, header, numbered)
+        if 2 * self._count(_head(caption, head)) <= self._max:
+            yield from self._packed(caption, head, numbered, spans)
         else:
-            yield from self._strips(caption, header, numbered)
+            yield from self._strips(caption, head[0], numbered)
 
-    def _packed(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
-        room = self._max - self._count(_head(caption, header))
+    def _packed(
+        self, caption: str, head: Sequence[Sequence[str]], rows: Sequence[_Row], spans: Sequence[CellSpan] = ()
+    ) -> Iterator[TablePiece]:
+        room = self._max - self._count(_head(caption, head))
         held: list[Sequence[str]] = []
-        numbers = [0]
-        total = 0
+        heads = range(len(head))
+        numbers: list[int] = []
+        begun = total = 0
         for number, row, tokens in self._fitting(rows, room):
             if held and total + tokens > room:
-                yield TablePiece(caption, (header, *held), range(numbers[0], numbers[-1] + 1))
-                caption, header, held, numbers, total = strip(caption), list(map(strip, header)), [], [], 0
+                cells = (*head, *held)
+                yield TablePiece(caption, cells, range(begun, numbers[-1] + 1), spans_in(spans, (*heads, *numbers)))
+                caption, head = strip(caption), [list(map(strip, line)) for line in head]
+                begun, held, numbers, total = number, [], [], 0
             held.append(row)
             numbers.append(number)
             total += tokens
-        yield TablePiece(caption, (header, *held), range(numbers[0], numbers[-1] + 1))
+        last = max((*heads, *numbers[-1:]))
+        yield TablePiece(caption, (*head, *held), range(begun, last + 1), spans_in(spans, (*heads, *numbers)))
 
     def _fitting(self, rows: Sequence[_Row], room: int) -> Iterator[tuple[int, Sequence[str], int]]:
         for (number, row), tokens in zip(rows, self._lines([row for _, row in rows]), strict=True):
@@ -219,7 +237,7 @@ class _TableCutter:
         columns: list[int] = []
         strips = [columns]
         for column in range(len(header)):
-            wider = _head(caption, [name] * (named and len(strips) > 1) + [short[at] for at in (*columns, column)])
+            wider = _head(caption, [[name] * (named and len(strips) > 1) + [short[at] for at in (*columns, column)]])
             if columns and 2 * self._count(wider) > self._max:
                 columns = []
                 strips.append(columns)
@@ -236,7 +254,7 @@ class _TableCutter:
                 names = {at: row[0] for at, row in rows}
                 own = [(at, [self._name(names.get(at, "")), *cells]) for at, cells in own]
                 head = [name, *head]
-            yield from self._packed(caption if number == 0 else strip(caption), head, own)
+            yield from self._packed(caption if number == 0 else strip(caption), [head], own)
 
     def _name(self, cell: str) -> str:
         name = strip(cell)
@@ -249,8 +267,8 @@ class _TableCutter:
         return [count + self._line_end for count in self._count_all([_line(row) for row in rows])]
 
 
-def _head(caption: str, header: Sequence[str]) -> str:
-    return "\n".join(filter(None, (caption, markdown([header]))))
+def _head(caption: str, rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(filter(None, (caption, markdown(rows))))
 
 
 def _line(row: Sequence[str]) -> str:

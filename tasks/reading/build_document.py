@@ -82,6 +82,7 @@ def _blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
                 mentions=tuple(dict.fromkeys(name for name in mentioned if name is not None and name != own)),
                 rows=draft.rows,
                 parts=draft.parts,
+                spans=draft.spans,
             )
         )
     return blocks

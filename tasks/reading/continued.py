@@ -3,12 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from schemas.documents import BlockKind
 from schemas.geometry import BBox
 from schemas.tags import placeholders, strip
 from tasks.reading.draft_blocks import DraftBlock
-from tasks.tables.mark_up import markdown
+from tasks.tables.mark_up import head_rows, markdown
 
 SAME_WIDTH_PT = 6.0
 """Maximum difference of the widths of two parts of one table."""
@@ -73,13 +74,20 @@ def _continues(table: DraftBlock, block: DraftBlock) -> bool:
 
 
 def _joined(table: DraftBlock, block: DraftBlock) -> DraftBlock:
-    # A repeated header with a picture is kept: there is one tag for each placement.
-    again = _same_row(table.rows[0], block.rows[0]) and not any(map(placeholders, block.rows[0]))
-    rows = block.rows[1:] if again else block.rows
+    again = _repeated_rows(table, block)
+    rows = block.rows[again:]
     whole = (*table.rows, *rows)
     part = replace(block.parts[0], rows=len(rows))
     text = "\n".join(filter(None, (table.caption, markdown(whole))))
-    return replace(table, text=text, rows=whole, parts=(*table.parts, part))
+    spans = [replace(span, row=span.row - again + len(table.rows)) for span in block.spans if span.row >= again]
+    return replace(table, text=text, rows=whole, parts=(*table.parts, part), spans=(*table.spans, *spans))
+
+
+def _repeated_rows(table: DraftBlock, block: DraftBlock) -> int:
+    """Return how many of a table's head rows its next part repeats; one with a picture is kept: each placement has a tag."""
+    heads = zip(table.rows[: head_rows(table.rows, table.spans)], block.rows, strict=False)
+    same = takewhile(lambda rows: _same_row(*rows) and not any(map(placeholders, rows[1])), heads)
+    return sum(1 for _ in same)
 
 
 def _caption_box(table: DraftBlock) -> BBox:

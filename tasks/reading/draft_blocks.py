@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schemas.documents import BlockKind, Line, Page, Placement, TablePart, TableRegion
+from schemas.documents import BlockKind, CellSpan, Line, Page, Placement, TablePart, TableRegion
 from schemas.figure_labels import Label
 from schemas.geometry import BBox, union
 from tasks.reading.join import join_lines
@@ -26,6 +26,7 @@ class DraftBlock:
     label: Label | None = None
     rows: tuple[tuple[str, ...], ...] = ()
     parts: tuple[TablePart, ...] = ()
+    spans: tuple[CellSpan, ...] = ()
     level: int | None = None
     step: tuple[Line, ...] = ()
 

@@ -31,7 +31,7 @@ from tasks.reading.title import title_of
 from tasks.tables.fill import filled, lines_of_tables
 from tasks.tables.tabulate import Grid, tabulate
 
-PARSE_VERSION = "21"
+PARSE_VERSION = "22"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which the PDF library's cache is emptied."""

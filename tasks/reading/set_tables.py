@@ -42,7 +42,14 @@ def _with_table(blocks: Sequence[DraftBlock], table: TableRegion, held: frozense
             kept.append(with_lines(block, [line for line in outside if line not in over]))
     part = TablePart(table.page, table.bbox, len(table.rows), table.found_by)
     whole = DraftBlock(
-        BlockKind.TABLE, table.page, table.bbox, tuple(inside), markdown(table.rows), rows=table.rows, parts=(part,)
+        BlockKind.TABLE,
+        table.page,
+        table.bbox,
+        tuple(inside),
+        markdown(table.rows),
+        rows=table.rows,
+        parts=(part,),
+        spans=table.spans,
     )
     kept.insert(_position(kept, table.bbox) if at is None else at, whole)
     return kept

@@ -36,7 +36,7 @@ from tasks.reading.spreads import halves
 from tasks.tables.align import align
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "20"
+STRUCTURE_VERSION = "21"
 
 
 def structure(

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from schemas.documents import FoundBy, Line, TableRegion
+from schemas.documents import CellSpan, FoundBy, Line, TableRegion
 from schemas.geometry import BBox, gap, is_level, union
 
 CELL_GAP_EM = 0.8
@@ -290,16 +290,18 @@ def _table(run: Sequence[_Row], free: Sequence[Line], *, right_to_left: bool) ->
         return None
     head, run = _wrapped_head(run, free, gutters)
     box = union(row.bbox for row in (*head, *run))
-    rows = tuple(_cells(row, gutters) for row in run)
+    columns = _extents(split, gutters)
+    written = [_cells(row, gutters, columns, right_to_left=right_to_left) for row in (*head, *run)]
+    rows = [row for row, _ in written]
     if head:
-        rows = (
-            tuple(" ".join(filter(None, texts)) for texts in zip(*(_cells(row, gutters) for row in head), strict=True)),
-            *rows,
-        )
-    if right_to_left:
-        rows = tuple(row[::-1] for row in rows)
+        rows = [tuple(" ".join(filter(None, texts)) for texts in zip(*rows[: len(head)], strict=True)), *rows[len(head) :]]
+    spans = tuple(
+        CellSpan(number, column, 1, columns)
+        for number, (_, covered) in enumerate(written[len(head) :], 1 if head else 0)
+        for column, columns in covered.items()
+    )
     page = run[0].cells[0].page
-    table = TableRegion(page, box.rounded(), rows, FoundBy.ALIGNED)
+    table = TableRegion(page, box.rounded(), tuple(rows), FoundBy.ALIGNED, spans)
     return Aligned(table, frozenset(cell for row in (*head, *run) for cell in row.cells))
 
 
@@ -346,11 +348,12 @@ def _levels(lines: Sequence[Line]) -> list[list[Line]]:
 
 
 def _extents(rows: Sequence[_Row], gutters: Sequence[float]) -> list[BBox]:
-    """Return the box of each column's cells."""
+    """Return the box of each column's cells, without those that cross a gutter."""
     columns: dict[int, list[BBox]] = {}
     for row in rows:
         for cell in row.cells if row.is_split else ():
-            columns.setdefault(_column_of(cell.bbox, gutters), []).append(cell.bbox)
+            if len(_columns_of(cell.bbox, gutters)) == 1:
+                columns.setdefault(_column_of(cell.bbox, gutters), []).append(cell.bbox)
     return [union(boxes) for _, boxes in sorted(columns.items())]
 
 
@@ -415,9 +418,29 @@ def _column_of(box: BBox, gutters: Sequence[float]) -> int:
     return bisect_left(gutters, (box.x0 + box.x1) / 2)
 
 
-def _cells(row: _Row, gutters: Sequence[float]) -> tuple[str, ...]:
+def _columns_of(box: BBox, gutters: Sequence[float]) -> range:
+    return range(bisect_left(gutters, box.x0), bisect_left(gutters, box.x1) + 1)
+
+
+def _cells(
+    row: _Row, gutters: Sequence[float], extents: Sequence[BBox], *, right_to_left: bool
+) -> tuple[tuple[str, ...], dict[int, int]]:
+    """Return the texts of a row, and how many columns each cell over several covers, by its first.
+
+    A cell covers the columns on both sides of a gutter that it crosses, if no other cell of its row is in any of them, and
+    unless it is above or below the words of one column only.
+    """
     texts = [""] * (len(gutters) + 1)
-    for cell in row.cells:
-        number = _column_of(cell.bbox, gutters)
+    spans: dict[int, int] = {}
+    own = [_column_of(cell.bbox, gutters) for cell in row.cells]
+    for at, cell in enumerate(row.cells):
+        columns = _columns_of(cell.bbox, gutters)
+        others = (*own[:at], *own[at + 1 :])
+        free = not any(column in columns for column in others)
+        wide = len(columns) > 1 and free and _columns_under(cell.bbox, extents) != 1
+        first = own[at] if not wide else columns[-1] if right_to_left else columns[0]
+        number = len(gutters) - first if right_to_left else first
         texts[number] = f"{texts[number]} {cell.text.strip()}".strip()
-    return tuple(texts)
+        if wide:
+            spans[number] = len(columns)
+    return tuple(texts), spans

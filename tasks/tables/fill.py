@@ -46,4 +46,4 @@ def filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegio
         if holder is not None:
             row, column = holder
             row[column] = f"{row[column]} {placeholder(placement.figure_id)}".strip()
-    return TableRegion(page, grid.bbox, tuple(map(tuple, rows)), grid.found_by)
+    return TableRegion(page, grid.bbox, tuple(map(tuple, rows)), grid.found_by, grid.spans)

@@ -3,12 +3,15 @@
 import html
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
-from schemas.documents import Block, Region
+from schemas.documents import Block, CellSpan, Region
 from schemas.tags import restore, strip
 
 Rows = Sequence[Sequence[str]]
 
+MOST_HEAD_ROWS = 4
+"""Maximum rows of a header."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -23,12 +26,50 @@ def flat(cell: str) -> str:
     return " ".join(cell.split())
 
 
-def as_html(rows: Rows, caption: str = "") -> str:
-    """Return a table as HTML with its first row as the header; the document's words are escaped, placeholders are kept."""
-    header, *body = [[escaped(cell).replace("\n", "<br>") for cell in row] for row in _even(rows)]
+def as_html(rows: Rows, caption: str = "", spans: Sequence[CellSpan] = ()) -> str:
+    """Return a table as HTML with its header in ``thead``; the document's words are escaped, placeholders are kept."""
+    heads = head_rows(rows, spans)
+    wide = {(span.row, span.column): span for span in spans}
+    covered = {place for span in spans for place in _places(span)[1:]}
+    lines = [
+        "".join(
+            _cell(escaped(cell).replace("\n", "<br>"), "th" if number < heads else "td", wide.get((number, column)))
+            for column, cell in enumerate(row)
+            if (number, column) not in covered
+        )
+        for number, row in enumerate(_even(rows))
+    ]
     named = f"<caption>{escaped(caption)}</caption>" if caption else ""
-    head = f"<thead>{_row(header, 'th')}</thead>"
-    return f"<table>{named}{head}<tbody>{''.join(_row(row, 'td') for row in body)}</tbody></table>"
+    head, body = ("".join(f"<tr>{line}</tr>" for line in part) for part in (lines[:heads], lines[heads:]))
+    return f"<table>{named}<thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def head_rows(rows: Rows, spans: Sequence[CellSpan]) -> int:
+    """Return how many rows are the header: the first, and one more for each in it with a cell over several columns."""
+    grouped = {span.row for span in spans if span.colspan > 1}
+    most = min(MOST_HEAD_ROWS, len(rows) - 1)
+    return max(1, min(most, 1 + sum(1 for _ in takewhile(grouped.__contains__, range(most)))))
+
+
+def spans_in(spans: Sequence[CellSpan], numbers: Sequence[int]) -> tuple[CellSpan, ...]:
+    """Return the spans of a part of a table, given the number of each of its rows; a row in two pieces has none."""
+    kept: list[CellSpan] = []
+    for span in spans:
+        if numbers.count(span.row) != 1:
+            continue
+        row = numbers.index(span.row)
+        rows = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(numbers[row:], _rows_of(span), strict=False)))
+        if rows > 1 or span.colspan > 1:
+            kept.append(CellSpan(row, span.column, rows, span.colspan))
+    return tuple(kept)
+
+
+def _rows_of(span: CellSpan) -> range:
+    return range(span.row, span.row + span.rowspan)
+
+
+def _places(span: CellSpan) -> list[tuple[int, int]]:
+    return [(row, column) for row in _rows_of(span) for column in range(span.column, span.column + span.colspan)]
 
 
 def caption_of(table: Block) -> str:
@@ -42,11 +83,21 @@ def rows_on(table: Block, page: int) -> list[list[str]]:
 
     The header's pictures are on the page where the table begins.
     """
+    numbers = numbers_on(table, page)
+    again = 0 if page == table.page else head_rows(table.rows, table.spans)
+    return [
+        [strip(cell) for cell in table.rows[number]] if at < again else list(table.rows[number])
+        for at, number in enumerate(numbers)
+    ]
+
+
+def numbers_on(table: Block, page: int) -> list[int]:
+    """Return the numbers of a table's rows on a page, its header's first; [] for none."""
     start = 0
     for part in table.parts:
-        own = [list(row) for row in table.rows[start : start + part.rows]]
         if part.page == page:
-            return [[strip(cell) for cell in table.rows[0]], *own] if start else own
+            heads = range(head_rows(table.rows, table.spans) if start else 0)
+            return [*heads, *range(start, start + part.rows)]
         start += part.rows
     return []
 
@@ -74,8 +125,10 @@ def _even(rows: Rows) -> list[list[str]]:
     return [[*row, *[""] * (width - len(row))] for row in rows]
 
 
-def _row(cells: Sequence[str], element: str) -> str:
-    return f"<tr>{''.join(f'<{element}>{cell}</{element}>' for cell in cells)}</tr>"
+def _cell(content: str, element: str, span: CellSpan | None) -> str:
+    sizes = {} if span is None else {"rowspan": span.rowspan, "colspan": span.colspan}
+    over = "".join(f' {name}="{size}"' for name, size in sizes.items() if size > 1)
+    return f"<{element}{over}>{content}</{element}>"
 
 
 def escaped(text: str) -> str:

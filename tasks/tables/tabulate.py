@@ -8,11 +8,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.documents import FoundBy, Line
+from schemas.documents import CellSpan, FoundBy, Line
 from schemas.drawings import LettersOf, Ruling, Side
 from schemas.geometry import BBox, union
 from tasks.tables.columns import split_columns
 from tasks.tables.rows import Cell, CellLine, split_rows
+from tasks.tables.spans import merged_cells, mirrored
 
 SAME_EDGE_PT = 3.0
 """Tolerated distance of two edges that are one. Of 1,732 ruled tables 73 change at 2.01 (double rules make empty cells), 121 at
@@ -35,6 +36,7 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
     boxes: tuple[tuple[BBox | None, ...], ...]
     found_by: FoundBy
+    spans: tuple[CellSpan, ...] = ()
 
 
 def tabulate(
@@ -67,11 +69,14 @@ def tabulate(
     written = iter(_lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
     ruled = [tuple(None if cell is None else Cell(cell, next(written)) for cell in row) for row in cells]
     table = [row for band in ruled for row in split_rows(band[::-1] if right_to_left else band, rotation)]
+    spans = merged_cells([row[::-1] if right_to_left else row for row in table], rotation)
+    if right_to_left:
+        table, spans = mirrored(table, spans)
     rows = tuple(tuple("" if cell is None else cell.text for cell in row) for row in table)
     boxes = tuple(tuple(None if cell is None else cell.bbox for cell in row) for row in table)
     worded = max(sum(map(bool, row)) for row in rows) >= 2
     pictured = sum(sum(_is_filled(cell, pictures) for cell in row) >= 2 for row in table) >= 2
-    return Grid(box, rows, boxes, ruling.found_by) if worded or pictured else None
+    return Grid(box, rows, boxes, ruling.found_by, spans) if worded or pictured else None
 
 
 def _is_filled(cell: Cell | None, pictures: Sequence[BBox]) -> bool:

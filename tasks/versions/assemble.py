@@ -6,7 +6,7 @@ Memory is bounded by a few documents: facts on all figures are spilled and group
 import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -275,6 +275,7 @@ def _evidence(document: DocumentChunks, tags: Mapping[int, str]) -> Iterator[dic
             "caption": piece.caption,
             "figure_id": piece.figure_id,
             "tagged_rows": tagged_rows,
+            "spans": [asdict(span) for span in piece.spans] or None,
             "date": document.date,
             "language": document.language,
             "page_labels": [document.labels[region.page - 1] for region in piece.regions] if document.labels else None,

@@ -96,6 +96,7 @@ def row(place: int) -> dict[str, object]:
         "caption": "",
         "figure_id": "f" * 64 if place % 4 == 2 else None,
         "tagged_rows": [["Part", "Torque"], [f"M{place}\n<image:00000001.png>", ""]] if place % 4 == 1 else None,
+        "spans": [{"row": 0, "column": 0, "rowspan": 1, "colspan": 2}] if place % 4 == 1 else None,
         "description": "A panel seen from above." if place % 8 == 2 else None,
         "described_by": ["vlm", "context"][place // 4 % 2] if place % 4 == 2 else None,
         "flags": ["not_described"] if place % 8 == 6 else [] if place % 4 == 2 else None,

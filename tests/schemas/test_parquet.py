@@ -2,7 +2,9 @@
 
 import pytest
 
-from schemas.parquet import Rows
+from schemas.documents import FoundBy, TableRegion
+from schemas.geometry import BBox
+from schemas.parquet import Rows, rows_of, table_of
 from schemas.versions import PlannedDocument
 
 
@@ -26,3 +28,11 @@ def test_rows_are_a_sequence_of_what_they_were_made_of() -> None:
 def test_no_rows_are_a_sequence_too() -> None:
     rows = Rows.of(PlannedDocument, [])
     assert (len(rows), list(rows), list(reversed(rows)), list(rows[:3])) == (0, [], [], [])
+
+
+def test_a_field_that_an_earlier_release_did_not_write_has_its_default() -> None:
+    region = TableRegion(1, BBox(0, 0, 10, 10), (("a", "b"),), FoundBy.RULED)
+    old = table_of(TableRegion, [region]).drop_columns(["spans"])
+    assert rows_of(TableRegion, old) == (region,)
+    with pytest.raises(KeyError):
+        rows_of(TableRegion, old.drop_columns(["rows"]))

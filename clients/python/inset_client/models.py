@@ -33,6 +33,17 @@ class AnswerCounts(TypedDict):
     """
 
 
+class CellSpan(TypedDict):
+    """
+    A cell over several columns or rows: the place of its text, counted from 0; the other cells that it covers are "".
+    """
+
+    row: int
+    column: int
+    rowspan: int
+    colspan: int
+
+
 class CitedFigure(TypedDict):
     """
     A figure of a hit at its placement, which may be pages away from the text.
@@ -465,6 +476,10 @@ class RowInfo(TypedDict):
     """
     A table's cells, its header first; [] for what is no table.
     """
+    spans: list[CellSpan]
+    """
+    Cells over several columns or rows: where each has its text in rows, counted from 0.
+    """
     figure_refs: list[str]
     figures: list[CitedFigure]
     figure_id: str | None
@@ -592,6 +607,10 @@ class TableInfo(TypedDict):
     """
     version: str
     rows: list[list[str]]
+    spans: list[CellSpan]
+    """
+    Cells over several columns or rows: where each has its text in rows, counted from 0.
+    """
 
 
 class TablePart(TypedDict):
@@ -1115,6 +1134,10 @@ class BrowsedRow(TypedDict):
     """
     A table's cells, its header first; [] for what is no table.
     """
+    spans: list[CellSpan]
+    """
+    Cells over several columns or rows: where each has its text in rows, counted from 0.
+    """
     figure_refs: list[str]
     figures: list[CitedFigure]
     figure_id: str | None
@@ -1343,6 +1366,10 @@ class Hit(TypedDict):
     tagged_rows: list[list[str]]
     """
     The same cells as tagged_text has them.
+    """
+    spans: list[CellSpan]
+    """
+    Cells over several columns or rows: where each has its text in rows, counted from 0.
     """
     figure_refs: list[str]
     figures: list[CitedFigure]

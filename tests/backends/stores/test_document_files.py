@@ -3,6 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
 from backends.pdf.document import open_document
 from backends.stores.document_files import (
     ParsedDocumentFile,
@@ -14,7 +17,10 @@ from backends.stores.document_files import (
     structured_file,
 )
 from backends.stores.object_store import open_store
+from backends.stores.objects import read_table
 from schemas.corpus.parse import ParseOptions
+from schemas.errors import DamagedError
+from schemas.parquet import to_parquet
 from tasks.reading.contents import grow
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
@@ -48,3 +54,13 @@ def test_a_structured_document_holds_its_evidence_tree(tmp_path: Path) -> None:
         "1 Service of the pump, part 1",
         "2 Service of the pump, part 2",
     ]
+
+
+def test_rows_of_an_earlier_release_lack_no_column_that_may_be_null(tmp_path: Path) -> None:
+    store = open_store(f"{tmp_path / 'store'}")
+    schema = pa.schema([pa.field("name", pa.string(), nullable=False), pa.field("spans", pa.list_(pa.int32()))])
+    store.put("old.parquet", to_parquet(pa.table({"name": ["a"]})))
+    store.put("other.parquet", to_parquet(pa.table({"spans": [[1]]})))
+    assert read_table(store, "old.parquet", schema).to_pylist() == [{"name": "a", "spans": None}]
+    with pytest.raises(DamagedError):
+        read_table(store, "other.parquet", schema)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.documents import CellSpan
 from schemas.tags import placeholder, placeholders, strip
 from tasks.enriching.cut import begin, cut, cut_table
 
@@ -153,3 +154,16 @@ def test_whatever_a_table_holds_its_pieces_fit_and_hold_all_of_it(rows: list[lis
     assert {number for piece in pieces for number in piece.rows} >= {
         at for at, row in enumerate(rows) if any(map(str.split, row))
     }
+
+
+def test_each_piece_of_a_table_has_all_rows_of_its_header_and_its_own_spans() -> None:
+    heads = [("Size", "Torque", ""), ("", "cold", "hot")]
+    body = [(f"M{number}", f"{number} Nm", f"{number + 1} Nm") for number in range(20)]
+    spans = [CellSpan(0, 0, 2, 1), CellSpan(0, 1, 1, 2), CellSpan(9, 1, 1, 2)]
+    pieces = cut_table("Table 1", [*heads, *body], _count, 90, spans)
+    assert len(pieces) > 2
+    assert all([tuple(row) for row in piece.cells[:2]] == heads for piece in pieces)
+    assert all(piece.spans[:2] == tuple(spans[:2]) for piece in pieces)
+    assert [tuple(row) for piece in pieces for row in piece.cells[2:]] == body
+    (own,) = [piece for piece in pieces if len(piece.spans) == 3]
+    assert tuple(own.cells[own.spans[2].row]) == body[7]

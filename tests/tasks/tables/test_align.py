@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schemas.documents import FoundBy, Line
+from schemas.documents import CellSpan, FoundBy, Line
 from schemas.geometry import BBox
 from tasks.tables.align import align
 
@@ -174,3 +174,24 @@ def test_a_note_with_its_mark_under_a_table_is_no_row_of_it() -> None:
         _line(100, 142, "Counted once a year, in the place where they are at home " * 2),
     ]
     assert _rows([*_grid(VALUES, (72, 180, 260)), *note]) == [tuple(VALUES)]
+
+
+def test_a_header_over_several_columns_is_a_span_in_the_first_of_them() -> None:
+    years = [
+        _line(196, 86, "Sales in thousands"),
+        *_grid([("", "2016", "2017"), *[("North", "1,208", "1,431")] * 4], (72, 190, 270)),
+    ]
+    (found,) = align(years)
+    assert found.table.rows[0] == ("", "Sales in thousands", "")
+    assert found.table.spans == (CellSpan(0, 1, 1, 2),)
+    (mirrored,) = align(years, right_to_left=True)
+    assert mirrored.table.rows[0] == ("Sales in thousands", "", "")
+    assert mirrored.table.spans == (CellSpan(0, 0, 1, 2),)
+
+
+def test_a_cell_that_reaches_over_its_gutter_beside_another_is_no_span() -> None:
+    rows = _grid([("Model", "Recall", "Words"), *[("BM25", "0.61", "120")] * 8], (72, 180, 260))
+    long = _grid([("Dense, long name", "", "96")], (72, 180, 260), top=226)
+    (found,) = align([*rows, *long])
+    assert found.table.rows[-1] == ("Dense, long name", "", "96")
+    assert found.table.spans == ()

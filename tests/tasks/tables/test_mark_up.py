@@ -3,10 +3,19 @@
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from schemas.documents import Block, BlockKind, FoundBy, Region, TablePart
+from schemas.documents import Block, BlockKind, CellSpan, FoundBy, Region, TablePart
 from schemas.geometry import BBox
 from schemas.tags import TagTemplate, escape, fill, placeholder, placeholders
-from tasks.tables.mark_up import as_html, caption_of, markdown, regions_of, text_on
+from tasks.tables.mark_up import (
+    MOST_HEAD_ROWS,
+    as_html,
+    caption_of,
+    head_rows,
+    markdown,
+    regions_of,
+    spans_in,
+    text_on,
+)
 
 FIGURE = "cd" * 32
 FIRST, SECOND = BBox(72, 600, 472, 760), BBox(72, 80, 472, 200)
@@ -99,3 +108,35 @@ def test_a_table_without_a_caption_has_none() -> None:
     assert caption_of(TABLE) == "Table 1: Signs"
     assert caption_of(replace(TABLE, text=f"|x| by y\n{markdown(ROWS)}")) == "|x| by y"
     assert caption_of(Block(order=0, page=1, kind=BlockKind.TABLE, bbox=FIRST, text=markdown(ROWS), rows=ROWS)) == ""
+
+
+GROUPED = (("Load", "Torque", ""), ("", "cold", "hot"), ("Cover", "40", "44"), ("", "41", "45"))
+SPANS = (CellSpan(0, 0, 2, 1), CellSpan(0, 1, 1, 2), CellSpan(2, 0, 2, 1))
+
+
+def test_cells_over_several_columns_and_rows_say_so_in_html() -> None:
+    assert as_html(GROUPED, spans=SPANS) == (
+        '<table><thead><tr><th rowspan="2">Load</th><th colspan="2">Torque</th></tr><tr><th>cold</th><th>hot</th></tr></thead>'
+        '<tbody><tr><td rowspan="2">Cover</td><td>40</td><td>44</td></tr><tr><td>41</td><td>45</td></tr></tbody></table>'
+    )
+
+
+def test_the_header_goes_on_below_each_row_with_a_cell_over_several_columns() -> None:
+    assert head_rows(GROUPED, SPANS) == 2
+    assert head_rows(GROUPED, ()) == 1
+    assert head_rows(GROUPED, (CellSpan(2, 0, 2, 1), CellSpan(2, 1, 1, 2))) == 1
+    assert head_rows(GROUPED[:1], SPANS) == 1
+    assert head_rows([["title", ""]] * 9, [CellSpan(row, 0, 1, 2) for row in range(9)]) == MOST_HEAD_ROWS
+
+
+def test_spans_of_a_part_end_where_it_is_cut() -> None:
+    assert spans_in(SPANS, [0, 1, 3]) == SPANS[:2]
+    assert spans_in(SPANS, [0, 1, 2]) == SPANS[:2]
+    assert spans_in((CellSpan(1, 0, 3, 1),), [0, 1, 2]) == (CellSpan(1, 0, 2, 1),)
+    assert spans_in((CellSpan(1, 0, 1, 2),), [0, 1, 1]) == ()
+
+
+def test_a_page_of_a_continued_table_has_all_rows_of_its_header() -> None:
+    parts = (TablePart(1, FIRST, 3, FoundBy.RULED), TablePart(2, SECOND, 1, FoundBy.RULED))
+    table = replace(TABLE, rows=GROUPED, spans=SPANS, parts=parts)
+    assert text_on(table, 2) == markdown([*GROUPED[:2], GROUPED[3]])

@@ -7,7 +7,7 @@ import pymupdf
 import pytest
 
 from backends.pdf.document import MuPdfDocument
-from schemas.documents import FoundBy
+from schemas.documents import CellSpan, FoundBy
 from schemas.drawings import Ruling, Side
 from schemas.geometry import BBox
 from tasks.reading.read import read_page
@@ -304,3 +304,44 @@ def test_lines_that_are_not_level_are_one_row() -> None:
     grid = tabulate(ruling, content.texts, content.letters)
     assert grid is not None
     assert len(grid.rows) == 2
+
+
+def test_a_head_over_columns_and_a_label_over_rows_are_spans() -> None:
+    xs, ys = (72.0, 172.0, 222.0, 272.0), (100.0, 124.0, 148.0, 172.0, 196.0)
+    ruling = Ruling(
+        BBox(72, 100, 272, 196),
+        (Side(72, 100, 196), Side(172, 100, 196), Side(222, 124, 196), Side(272, 100, 196)),
+        (Side(100, 72, 272), Side(124, 172, 272), Side(148, 72, 272), Side(172, 172, 272), Side(196, 72, 272)),
+        FoundBy.RULED,
+    )
+    words = [("Load", 0, 0), ("Torque", 1, 0), ("cold", 1, 1), ("hot", 2, 1), ("Cover", 0, 2)]
+    words += [("40", 1, 2), ("44", 2, 2), ("41", 1, 3), ("45", 2, 3)]
+    grid = _table({(xs[column] + 6, ys[row] + 16): text for text, column, row in words}, ruling)
+    assert grid is not None
+    assert grid.rows == (("Load", "Torque", ""), ("", "cold", "hot"), ("Cover", "40", "44"), ("", "41", "45"))
+    assert grid.spans == (CellSpan(0, 0, 2, 1), CellSpan(0, 1, 1, 2), CellSpan(2, 0, 2, 1))
+
+
+def test_a_head_over_columns_from_right_to_left_is_in_the_first_of_them() -> None:
+    ruling = _ruling([Side(72, 100, 172), Side(172, 124, 172), Side(272, 100, 172)], [Side(y, 72, 272) for y in YS])
+    document = pymupdf.open()
+    page = document.new_page()
+    for (x, y), text in {
+        (78, 116): "Torque",
+        (78, 140): "cold",
+        (178, 140): "hot",
+        (78, 164): "1",
+        (178, 164): "2",
+    }.items():
+        page.insert_text((x, y), text, fontsize=10)
+    content = read_page(MuPdfDocument(document), 1)
+    grid = tabulate(ruling, content.texts, content.letters, right_to_left=True)
+    assert grid is not None
+    assert grid.rows == (("Torque", ""), ("hot", "cold"), ("2", "1"))
+    assert grid.spans == (CellSpan(0, 0, 1, 2),)
+
+
+def test_a_table_of_single_cells_has_no_span() -> None:
+    grid = _table(CELLS)
+    assert grid is not None
+    assert grid.spans == ()

@@ -859,7 +859,15 @@ def captions(
 @app.command()
 def export(
     corpus: CorpusArgument,
-    file: Annotated[Path, typer.Option("--out", metavar="FILE.parquet", help="The file to write.")],
+    file: Annotated[Path | None, typer.Option("--out", metavar="FILE.parquet", help="The file to write.")] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the tables instead, a Parquet file each with typed columns, and tables.parquet, which lists them.",
+        ),
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="With --tables: CSV in place of Parquet.")] = False,
     form: Annotated[
         str,
         typer.Option(
@@ -879,9 +887,15 @@ def export(
     version: VersionOption = None,
     as_json: Json = False,
 ) -> None:
-    """Write the live version's pages and figures to a Parquet file, for other tools."""
+    """Write the live version's pages and figures to a Parquet file, or its tables to a folder, for other tools."""
     from dataclasses import asdict
 
+    if (file is None) == (tables is None):
+        raise UserError("name one of --out FILE.parquet, for pages and figures, and --tables FOLDER")
+    if tables is not None:
+        _export_tables(corpus, tables, version, csv=csv, as_json=as_json)
+        return
+    assert file is not None
     from pipeline.corpus.workspace import open_workspace
     from pipeline.published.export import export_pages
     from schemas.beyond_text import ExportFormat, ImageFilter
@@ -900,6 +914,20 @@ def export(
     say(f"{made.file}: {made.rows} rows of {made.pages} pages with {made.images} images, from {made.version}")
     if made.dropped:
         say(f"{made.drops}: {made.dropped} images left out, with the reasons")
+
+
+def _export_tables(corpus: str, folder: Path, version: str | None, *, csv: bool, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.published.export_tables import export_tables
+
+    with reporting() as report:
+        made = export_tables(open_workspace(corpus), folder, version=version, csv=csv, report=report)
+    if as_json:
+        print_json(asdict(made))
+        return
+    say(f"{made.folder}: {made.tables} tables with {made.rows} rows of {made.documents} documents, from {made.version}")
 
 
 @app.command()

@@ -44,7 +44,7 @@ def export_pages(
     Raises:
         UserError: There is no such version, or the file can't be written.
     """
-    manifest = _manifest(workspace, version)
+    manifest = manifest_of(workspace, version)
     drops_file = file.with_name(f"{file.stem}.drops.parquet")
     partial, partial_drops = (path.with_name(f".{path.name}.partial") for path in (file, drops_file))
     try:
@@ -88,7 +88,8 @@ def _write(
     return count
 
 
-def _manifest(workspace: Workspace, version: str | None) -> Manifest:
+def manifest_of(workspace: Workspace, version: str | None) -> Manifest:
+    """Return the manifest of a version, of the live one by default."""
     name = workspace.corpus.name
     version = resolve_version(workspace.store, name, version or "live")
     manifest = read_manifest(workspace.store, version)

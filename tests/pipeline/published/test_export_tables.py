@@ -1,0 +1,47 @@
+"""A version's tables written out, a file each."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pymupdf
+import pytest
+
+from pipeline.corpus.workspace import open_workspace
+from pipeline.published.export_tables import export_tables
+from pipeline.run import refresh
+from schemas.errors import UserError
+from schemas.tables import TABLES
+from tests.tasks.reading.pages import draw_table
+
+ROWS = [["Torque", "Result"], ["40 Nm", "(1,234)"], ["12.5 Nm", "7"], ["3 Nm", "0.5"]]
+
+
+def test_tables_have_a_file_each_with_typed_columns(corpus_file: Path, tmp_path: Path) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 120), "Table 1: Torques", fontsize=9)
+    draw_table(page, ROWS, 130)
+    document.save(corpus_file.parent.parent / "pdfs" / "torque table.pdf")
+    workspace = open_workspace(str(corpus_file))
+    version = refresh(workspace).version
+    folder = tmp_path / "out" / "tables"
+    made = export_tables(workspace, folder)
+    listed = pq.read_table(folder / "tables.parquet")
+    assert listed.schema.equals(TABLES)
+    assert (made.version, made.tables) == (version, listed.num_rows)
+    assert {path.name for path in folder.iterdir()} == {*listed.column("file").to_pylist(), "tables.parquet"}
+    (row,) = [row for row in listed.to_pylist() if row["sources"] == ["torque table.pdf"]]
+    assert (row["page"], row["caption"], row["rows"], row["columns"]) == (1, "Table 1: Torques", 3, 3)
+    table = pq.read_table(folder / row["file"])
+    assert table.to_pydict() == {
+        "Torque": [40, 12.5, 3],
+        "Torque (unit)": ["Nm", "Nm", "Nm"],
+        "Result": [-1234, 7, 0.5],
+    }
+    assert table.schema.field("Result").type == pa.float64()
+    with pytest.raises(UserError, match="isn't empty"):
+        export_tables(workspace, folder)
+    export_tables(workspace, tmp_path / "csv", csv=True)
+    written = (tmp_path / "csv" / row["file"].replace(".parquet", ".csv")).read_text("utf-8")
+    assert written.splitlines()[:2] == ['"Torque","Torque (unit)","Result"', '40,"Nm",-1234']

@@ -29,7 +29,8 @@ from tasks.reading.date import date_of
 from tasks.reading.read import Content, read_outline, read_page
 from tasks.reading.title import title_of
 from tasks.tables.fill import filled, lines_of_tables
-from tasks.tables.tabulate import Grid, tabulate
+from tasks.tables.rows import rotation_of
+from tasks.tables.tabulate import Grid, holds, tabulate
 
 PARSE_VERSION = "22"
 
@@ -188,9 +189,9 @@ class _Reading:
         for ruling, lines in zip(tables, written, strict=True):
             try:
                 with refusing("a table can't be read", FailureCode.PAGE_UNREADABLE, page.page):
-                    grid = tabulate(
-                        ruling, lines, content.letters, page.rotation, right_to_left=right_to_left, pictures=tagged
-                    )
+                    inner = [line for line in lines if holds(ruling.bbox, line.bbox)]
+                    rotation = rotation_of(inner, page.rotation)
+                    grid = tabulate(ruling, lines, content.letters, rotation, right_to_left=right_to_left, pictures=tagged)
             except BadInputError as error:
                 self._fail(page.page, error)
             else:

@@ -17,6 +17,7 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.figure_labels import caption_label
+from schemas.geometry import turned
 from schemas.tags import placeholders
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left
@@ -34,6 +35,7 @@ from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables
 from tasks.reading.spreads import halves
 from tasks.tables.align import align
+from tasks.tables.rows import WRITTEN, rotation_of, upright
 from tasks.tables.tabulate import holds
 
 STRUCTURE_VERSION = "21"
@@ -101,15 +103,31 @@ def _blocks(content: PageContent, margins: frozenset[Line], headings: Headings) 
     taken = margins.union(*(held for _, held in framed))
     open_ = [line for line in free if line not in taken]
     right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
-    aligned = align(
-        open_,
-        lambda line: caption_label(line.text) is not None or headings.stands_out(line),
-        right_to_left=right_to_left,
-    )
-    framed += [(found.table, found.lines) for found in aligned]
+    framed += _aligned(open_, content.page.rotation, headings, right_to_left=right_to_left)
     made: list[DraftBlock] = []
     whole = with_tables(paragraphs(free, margins, headings), framed)
     for blocks, pictures in halves(whole, alone, content.page, right_to_left=right_to_left):
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
         made += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
     return with_margins_outside(made, content.page)
+
+
+def _aligned(
+    lines: Sequence[Line], rotation: int, headings: Headings, *, right_to_left: bool
+) -> list[tuple[TableRegion, frozenset[Line]]]:
+    """Return the tables that words in columns show, each with its lines, as the reader of the page sees them."""
+    rotation = rotation_of(lines, rotation)
+    across, down = WRITTEN[rotation % 360]
+    seen = [line._replace(bbox=upright(line.bbox, rotation)) for line in lines]
+    own = dict(zip(seen, lines, strict=True))
+
+    def is_stop(line: Line) -> bool:
+        return caption_label(line.text) is not None or headings.stands_out(own[line])
+
+    return [
+        (
+            replace(found.table, bbox=turned(found.table.bbox, (across, -down)).rounded()),
+            frozenset(own[line] for line in found.lines),
+        )
+        for found in align(seen, is_stop, right_to_left=right_to_left)
+    ]

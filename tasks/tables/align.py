@@ -49,6 +49,8 @@ HEAD_LINE_EM = 0.3
 """Maximum gap between two lines of a wrapped header, in ems: that of lines in a paragraph."""
 HEAD_STEP_SHARE = 0.95
 """Maximum distance of a wrapped header's lines, relative to that of the table's rows; lines as far apart are rows."""
+FEWEST_NAMES = 3
+"""Minimum cells of a repeated header that begins in the first column."""
 GUTTER_EM = 0.3
 """Minimum width of a gutter between columns."""
 CROSSED_SHARE = 0.15
@@ -76,6 +78,7 @@ NUMBER_CHARACTERS = 3
 WORDS_SHARE = 0.4
 """Minimum share of the cells with two letters or digits: cells of formulas have fewer."""
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
+_LETTER = re.compile(r"[^\W\d_]")
 _TWO_LETTERS = re.compile(r"\w\W*\w")
 _CURRENCY = re.compile(r"[$€£¥%]|[—–-]+")
 _BULLET = re.compile(r"[^\w\s]|o|\(?\w{1,2}[.)]|\([*†‡§]{1,3}\)|[*†‡§]{2,3}")
@@ -211,12 +214,15 @@ def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
 def _repeats_header(row: _Row, run: Sequence[_Row]) -> bool:
     """Return whether a row repeats the header of the table above it: another table of the same columns begins.
 
-    A header of years or of places is above the columns of values and leaves the first column free.
+    A header of years or of places is above the columns of values and leaves the first column free. One with a cell in the first
+    column has a word in each and three cells or more: fewer may be the values of a row.
     """
     head = next((other for other in run if other.is_split), None) if len(row.cells) > 1 else None
     if head is None or [cell.text.strip() for cell in row.cells] != [cell.text.strip() for cell in head.cells]:
         return False
-    return row.bbox.x0 >= min(other.bbox.x0 for other in run) + FIRST_COLUMN_EM * row.size
+    if row.bbox.x0 >= min(other.bbox.x0 for other in run) + FIRST_COLUMN_EM * row.size:
+        return True
+    return len(row.cells) >= FEWEST_NAMES and all(_LETTER.search(cell.text) for cell in row.cells)
 
 
 def _follows(one: _Row, other: _Row) -> bool:
@@ -428,16 +434,18 @@ def _cells(
     """Return the texts of a row, and how many columns each cell over several covers, by its first.
 
     A cell covers the columns on both sides of a gutter that it crosses, if no other cell of its row is in any of them, and
-    unless it is above or below the words of one column only.
+    unless it is above or below the words of one column only; names of groups side by side may be.
     """
     texts = [""] * (len(gutters) + 1)
     spans: dict[int, int] = {}
     own = [_column_of(cell.bbox, gutters) for cell in row.cells]
-    for at, cell in enumerate(row.cells):
-        columns = _columns_of(cell.bbox, gutters)
-        others = (*own[:at], *own[at + 1 :])
-        free = not any(column in columns for column in others)
-        wide = len(columns) > 1 and free and _columns_under(cell.bbox, extents) != 1
+    reached = [_columns_of(cell.bbox, gutters) for cell in row.cells]
+    over = [
+        len(columns) > 1 and not any(column in columns for column in (*own[:at], *own[at + 1 :]))
+        for at, columns in enumerate(reached)
+    ]
+    for at, (cell, columns) in enumerate(zip(row.cells, reached, strict=True)):
+        wide = over[at] and (sum(over) > 1 or _columns_under(cell.bbox, extents) != 1)
         first = own[at] if not wide else columns[-1] if right_to_left else columns[0]
         number = len(gutters) - first if right_to_left else first
         texts[number] = f"{texts[number]} {cell.text.strip()}".strip()

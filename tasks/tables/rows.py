@@ -8,6 +8,7 @@ from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
 
+from schemas.documents import Line
 from schemas.geometry import BBox, turned, union
 from schemas.tags import escape
 
@@ -18,6 +19,8 @@ APART_LINES = 0.7
 """Minimum distance of two lines of two rows, relative to the height of a line."""
 FEWEST_ROWS = 3
 """Minimum rows between two rules."""
+LONG_CHARACTERS = 4
+"""Minimum length of a line that is higher than wide only if it is written up or down."""
 WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
 """The direction of text by the rotation of its page."""
 
@@ -25,6 +28,21 @@ WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
 def upright(box: BBox, rotation: int) -> BBox:
     """Return a box of an unrotated page as the reader of a page rotated by ``rotation`` degrees sees it."""
     return turned(box, WRITTEN[rotation % 360]) if rotation else box
+
+
+def rotation_of(lines: Sequence[Line], rotation: int) -> int:
+    """Return how lines are rotated for their reader: as their page is, unless most are written in another direction.
+
+    The next line of a row is further along the direction of the text.
+    """
+    long = [line for line in lines if len(line.text.strip()) >= LONG_CHARACTERS]
+    if not long:
+        return rotation
+    if 2 * sum(line.bbox.height > line.bbox.width for line in long) <= len(long):
+        return rotation if rotation % 180 == 0 else 0
+    rows = [(one.bbox, other.bbox) for one, other in pairwise(lines) if abs(one.bbox.x1 - other.bbox.x1) < one.size / 2]
+    up = sum(1 if other.y0 < one.y0 else -1 for one, other in rows)
+    return 90 if up > 0 else 270 if up < 0 else rotation
 
 
 class CellLine(NamedTuple):

@@ -1,0 +1,56 @@
+"""Reading tables that are hard to read, of each style and several seeds."""
+
+import random
+
+import pytest
+
+from backends.pdf.document import open_document
+from schemas.corpus.parse import ParseOptions
+from schemas.documents import StructuredDocument
+from tasks.reading.parse import parse
+from tasks.reading.structure import structure
+from tests.synthetic.hard_tables import STYLES, HardTables, neighbours_f1
+
+SEEDS = range(4)
+LEAST = 0.95
+"""Minimum F1 of neighbouring cells, over all tables of a style."""
+
+
+def _read(made: HardTables) -> StructuredDocument:
+    parsed = parse(open_document(made.pdf), "m", ParseOptions(), keep_figure=lambda _name, _data: None)
+    assert parsed.failures == ()
+    return structure(parsed, {})
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_cells_of_hard_tables_are_kept_and_none_is_made_up(style: str) -> None:
+    scores: list[float] = []
+    for seed in SEEDS:
+        made = STYLES[style](random.Random(seed))
+        document = _read(made)
+        tables = [block for block in document.blocks if block.rows]
+        assert [table.page for table in tables] == [table.page for table in made.tables]
+        assert not document.figures
+        scores += [neighbours_f1(one.rows, true.rows) for one, true in zip(tables, made.tables, strict=True)]
+    assert sum(scores) / len(scores) >= LEAST
+
+
+@pytest.mark.parametrize("style", ["grouped, ruled, labels over rows", "over pages", "rules between rows"])
+def test_spans_are_those_that_rules_draw(style: str) -> None:
+    for seed in SEEDS:
+        made = STYLES[style](random.Random(seed))
+        (table,) = (block for block in _read(made).blocks if block.rows)
+        assert sorted(map(repr, table.spans)) == sorted(map(repr, made.tables[0].spans))
+
+
+def test_names_of_groups_without_rules_are_over_their_columns() -> None:
+    made = STYLES["grouped, rules at head and end"](random.Random(0))
+    (table,) = (block for block in _read(made).blocks if block.rows)
+    assert table.spans == made.tables[0].spans
+
+
+def test_a_sentence_between_two_tables_stays_there() -> None:
+    made = STYLES["stacked"](random.Random(1))
+    words = [" ".join(block.text.split()) for block in _read(made).blocks]
+    first, second = (place for place, block in enumerate(_read(made).blocks) if block.rows)
+    assert words[first + 1 : second] == [made.between]

@@ -37,6 +37,7 @@ from cli.terminal import (
     show_title,
 )
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
+from schemas.models import MULTILINGUAL
 from schemas.stages import Step
 
 if TYPE_CHECKING:
@@ -100,11 +101,15 @@ def init(
 ) -> None:
     """Write a commented corpus file, corpora/NAME.yaml."""
     from pipeline.corpus.corpora import write_corpus_file
+    from pipeline.inspection.source_language import text_model_for
 
-    path = write_corpus_file(name, source)
+    model = text_model_for(source)
+    path = write_corpus_file(name, source, model)
     if as_json:
-        print_json({"corpus": name, "file": str(path)})
+        print_json({"corpus": name, "file": str(path), "text_model": model})
         return
+    if model == MULTILINGUAL:
+        say(f"the PDFs are largely not in English: embeddings.text is {MULTILINGUAL}")
     say(f"wrote {path}; look it over, then run: inset refresh {name}")
 
 

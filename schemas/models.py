@@ -16,7 +16,10 @@ PRECISION, FLOAT32, BFLOAT16 = "precision", "float32", "bfloat16"
 """The setting of a torch model's precision on any device; default float32."""
 
 MINILM = "minilm"
-"""The packaged text embedder."""
+"""The packaged text embedder for English, the default."""
+
+MULTILINGUAL = "multilingual"
+"""The packaged text embedder for other languages."""
 
 DEFAULT_SPACE = "text"
 """The default vector space."""

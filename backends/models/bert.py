@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
 
 Weights = Mapping[str, Vector]
-"""The tensors of ``transformers``' ``BertModel``, by their names there."""
+"""The tensors of ``transformers``' ``BertModel``, by their names there; the words' may be in 16 bits."""
 
 OPSET, IR_VERSION = 23, 11
 """ONNX 1.18: the first with an operator for attention."""
@@ -109,6 +109,8 @@ class _Graph:
 
     def _embedded(self) -> str:
         words = self._node("Gather", self._weight("embeddings.word_embeddings.weight"), "ids")
+        if self.tensors["embeddings.word_embeddings.weight"].dtype == np.float16:
+            words = self._node("Cast", words, to=1)  # TensorProto.FLOAT
         # A text is one segment, the first of the two that the model knows.
         segment = self._weights["embeddings.token_type_embeddings.weight"][0]
         places = self._tensor("places", self._weights["embeddings.position_embeddings.weight"] + segment)
@@ -157,8 +159,9 @@ class _Graph:
 
 def _named(name: str, tensor: Vector) -> "TensorProto":
     """Describe a tensor whose values are elsewhere."""
-    from onnx import TensorProto
+    from onnx import TensorProto, helper
 
-    described = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=tensor.shape, data_location=TensorProto.EXTERNAL)
+    kind = helper.np_dtype_to_tensor_dtype(tensor.dtype)
+    described = TensorProto(name=name, data_type=kind, dims=tensor.shape, data_location=TensorProto.EXTERNAL)
     described.external_data.add(key="location", value="memory")
     return described

@@ -1,5 +1,6 @@
-"""Devices of torch models, and errors of exhausted memory."""
+"""Cores and devices of models, and errors of exhausted memory."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,12 @@ STARVED = re.compile(
     r"bad[ _]?alloc|out of memory|insufficient memory|(failed|can't|unable) to allocate|alloc_failed", re.I
 )
 """Messages of exhausted memory: few engines have an error for it."""
+
+
+def cores() -> int:
+    """Return the cores of this process; Ray sets the variable to an actor's."""
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return int(allowed) if allowed.isdecimal() and int(allowed) else os.cpu_count() or 1
 
 
 def best_device() -> str:

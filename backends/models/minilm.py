@@ -1,12 +1,12 @@
 """The packaged all-MiniLM-L6-v2, in fp32 by onnxruntime (docs/decisions/0009)."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from backends.models.bert import Bert
+from backends.models.devices import cores
 from backends.models.packaged import verify
-from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
+from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
 from backends.models.text_languages import ENGLISH
 from backends.models.tokens import best_cosines, of_unit_length
 from schemas.errors import UserError
@@ -47,7 +47,7 @@ class MiniLM(SentenceEmbedder):
         try:
             from safetensors.numpy import load_file
 
-            bert = Bert(load_file(weights), heads=HEADS, epsilon=EPSILON, threads=threads or _cores())
+            bert = Bert(load_file(weights), heads=HEADS, epsilon=EPSILON, threads=threads or cores())
         except ImportError as error:
             raise UserError(NOT_INSTALLED) from error
         super().__init__(CARD, counter, bert, longest=LONGEST_TOKENS)
@@ -84,10 +84,4 @@ def model(_named: ModelName) -> TextModel:
 
 def _counter(folder: Path) -> TokenCounter:
     verify(folder / "tokenizer.json", TOKENIZER_SHA256, PACKAGE)
-    return TokenCounter(folder / "tokenizer.json")
-
-
-def _cores() -> int:
-    """Return the cores of this process; Ray sets the variable to an actor's."""
-    allowed = os.environ.get("OMP_NUM_THREADS", "")
-    return int(allowed) if allowed.isdecimal() and int(allowed) else os.cpu_count() or 1
+    return TokenCounter(load_tokenizer(folder / "tokenizer.json"))

@@ -16,10 +16,15 @@ def packaged_file(package: str, name: str, sha256: str, wanted_by: str) -> Path:
     """
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        raise UserError(f"{wanted_by} needs the extra: pip install -e '.[models]', or make install")
+        raise UserError(needs_extra(wanted_by))
     file = Path(found.origin).parent / name
     verify(file, sha256, package)
     return file
+
+
+def needs_extra(wanted_by: str) -> str:
+    """Return the message where the packages of a setting are not installed."""
+    return f"{wanted_by} needs the extra: pip install -e '.[models]', or make install"
 
 
 def verify(file: Path, sha256: str, package: str) -> None:

@@ -12,7 +12,7 @@ from schemas.corpus.captions import CaptionerKind, ModelCaptioner
 from schemas.corpus.fields import Section
 from schemas.corpus.models import ModelConfig, ScorerConfig
 from schemas.errors import UserError
-from schemas.models import DIMENSION, MINILM, NONE, Embeds, Model, ModelName, TextModel
+from schemas.models import DIMENSION, MINILM, MULTILINGUAL, NONE, Embeds, Model, ModelName, TextModel
 
 if TYPE_CHECKING:
     from schemas.ports import (
@@ -116,6 +116,7 @@ TEXT_EMBEDDERS: ModelKind[TextModel] = ModelKind(
     key="text",
     modules={
         MINILM: "backends.models.minilm",
+        MULTILINGUAL: "backends.models.multilingual",
     },
     others="backends.models.sentence_transformer",
     served="backends.models.endpoint_embedder",

@@ -21,10 +21,10 @@ No row may depend on the batch, the order or the number of threads.
 
 
 class TokenCounter:
-    """Counts tokens with the model's ``tokenizer.json`` alone."""
+    """Counts tokens with the model's tokenizer alone."""
 
-    def __init__(self, tokenizer_file: Path) -> None:
-        self.tokenizer = load_tokenizer(tokenizer_file)
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        self.tokenizer = tokenizer
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
         """Return how many tokens each text has, special ones left out."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_file, model_json
-from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
+from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
 from backends.models.text_languages import languages_of
 from schemas.errors import ContractError, UserError
 from schemas.models import CODE_REVISION, TRUST, ModelName, TextModel
@@ -87,7 +87,7 @@ def model(named: ModelName) -> TextModel:
     return TextModel(
         card=lambda: sentence_transformer_card(named),
         load=lambda batch: open_sentence_transformer(named, batch=batch),
-        token_counter=lambda: TokenCounter(model_file(named, "tokenizer.json")),
+        token_counter=lambda: TokenCounter(load_tokenizer(model_file(named, "tokenizer.json"))),
         languages=languages_of(named.name),
     )
 
@@ -100,7 +100,7 @@ def open_sentence_transformer(named: ModelName, *, batch: int) -> SentenceEmbedd
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
     card = sentence_transformer_card(named)
-    counter = TokenCounter(model_file(named, "tokenizer.json"))
+    counter = TokenCounter(load_tokenizer(model_file(named, "tokenizer.json")))
 
     import torch
     from sentence_transformers import SentenceTransformer

@@ -16,9 +16,6 @@ _ENGLISH_ONLY = (
 )
 """Prefixes of the names of English models."""
 
-MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
-"""One that knows 50 languages, for messages to name as an example."""
-
 
 def languages_of(name: str) -> frozenset[str] | None:
     """Return the languages of a model by its name on the hub; None if unknown."""

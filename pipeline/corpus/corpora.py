@@ -22,6 +22,7 @@ from schemas.corpus.fields import Section
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import UserError
 from schemas.gates import GATES
+from schemas.models import MINILM
 from schemas.printing import without_secrets
 from tasks.enriching.spaces import SPACES
 
@@ -326,8 +327,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   corrections: captions.csv      # manual descriptions, by figure, page or text
 #   pages: context                 # a row per page with its picture, described by its own text; or by a model
 #   summaries: vlm                 # search a model's summary in place of each text
-# embeddings:
-#   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
+{embeddings}
 #   image: {{model: models/clip, revision: "1"}}      # of open_clip: pictures, searched by text
 #   unified: {{combine: mean, image_weight: 0.5}}     # by that model: a picture and its text in one vector
 #   late: {{model: models/colqwen2, revision: "1"}}   # of transformers: many vectors a picture, late interaction
@@ -363,12 +363,18 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 """
 
 
-def write_corpus_file(name: str, source: str) -> Path:
+_TEXT_MODEL = """\
+embeddings:
+  text: {:<26} # packaged: minilm for English, multilingual for others; or a model's name with its revision"""
+
+
+def write_corpus_file(name: str, source: str, text_model: str = MINILM) -> Path:
     """Write a commented corpus file and, beside it, its JSON Schema for editors.
 
     Args:
         name: The corpus's name.
         source: Its PDFs; a relative path counts from the working folder.
+        text_model: The packaged text model.
 
     Raises:
         UserError: The name is invalid, or the file exists.
@@ -379,6 +385,7 @@ def write_corpus_file(name: str, source: str) -> Path:
         corpus = Corpus(name=name, source=source)
     except ValidationError as error:
         raise UserError(*(_explained(mistake) for mistake in error.errors())) from error
+    embeddings = _TEXT_MODEL.format(text_model)
     text = _TEMPLATE.format(
         schema=SCHEMA_FILE,
         name=name,
@@ -389,7 +396,7 @@ def write_corpus_file(name: str, source: str) -> Path:
         template=corpus.tags.template,
         ocr=corpus.captions.ocr,
         layout=corpus.captions.layout,
-        text_model=corpus.embeddings.text,
+        embeddings=embeddings if text_model != corpus.embeddings.text else _commented(embeddings),
         chunk_tokens=corpus.chunks.tokens,
         passages=corpus.answer.passages,
         gates="\n".join(f"#   {f'{gate.key}: {gate.default:g}':<30} # {gate.means}" for gate in GATES),
@@ -405,3 +412,7 @@ def write_corpus_file(name: str, source: str) -> Path:
     except OSError as error:
         raise UserError(f"can't write {path}: {error.strerror}") from error
     return path
+
+
+def _commented(lines: str) -> str:
+    return "\n".join(f"# {line}" for line in lines.splitlines())

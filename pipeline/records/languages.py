@@ -1,8 +1,8 @@
 """Whether the text model of a corpus knows its languages, and what to set where it doesn't."""
 
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.models.text_languages import MULTILINGUAL
 from pipeline.corpus.workspace import Workspace
+from schemas.models import MULTILINGUAL
 from schemas.versions import Counts
 
 LARGELY = 0.2
@@ -28,5 +28,5 @@ def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
     return (
         f"{total} of {counts.documents} documents are in languages that the text model {model!r} doesn't know: {named}; it knows "
         f"only {', '.join(sorted(known))}; bm25 finds their words, dense and hybrid find less than they could; set "
-        f"embeddings.text to a multilingual model, such as {MULTILINGUAL}, with its revision"
+        f"embeddings.text to {MULTILINGUAL}, which is packaged, or to another multilingual model with its revision"
     )

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from schemas.corpus.fields import GpuShare, Revision, Section, Share, Text, Workers
 from schemas.corpus.models import EndpointOptions, Price
-from schemas.models import DIMENSION, ENDPOINT, MINILM, ModelName, settings
+from schemas.models import DIMENSION, ENDPOINT, MINILM, MULTILINGUAL, ModelName, settings
 
 Prefix = Annotated[str, Field(max_length=10_000)]
 Precision = Annotated[
@@ -14,7 +14,10 @@ Precision = Annotated[
     Field(description="bfloat16: several times as fast on a GPU; other vectors, so changing it embeds anew."),
 ]
 Part = Literal["captions", "descriptions", "descriptions_and_texts", "summaries", "tagged_texts"]
-_TEXT_MODEL = f"'{MINILM}' (packaged), a sentence-transformers model name or folder, or a model's name at endpoint."
+_TEXT_MODEL = (
+    f"'{MINILM}' for English or '{MULTILINGUAL}' (both packaged), a sentence-transformers model name or folder, or a model's "
+    "name at endpoint."
+)
 
 
 class PoolOptions(Section):

@@ -21,11 +21,16 @@ LEAST_SHARE = 0.5
 
 
 def language_of(rows: Sequence[Chunk], detector: LanguageDetector) -> str | None:
-    """Return the language of most of a document, in ISO 639-1, else 639-3; None without a majority.
+    """Return the language of most of a document, in ISO 639-1, else 639-3; None without a majority."""
+    return language_of_texts([row.text for row in rows if row.modality == Modality.TEXT], detector)
+
+
+def language_of_texts(all_texts: Sequence[str], detector: LanguageDetector) -> str | None:
+    """Return the language of most of some texts, in ISO 639-1, else 639-3; None without a majority.
 
     Each passage has one vote, divided by the detector's probabilities.
     """
-    texts = [row.text for row in rows if row.modality == Modality.TEXT and len(row.text) >= LEAST_LETTERS]
+    texts = [text for text in all_texts if len(text) >= LEAST_LETTERS]
     votes: Counter[str] = Counter()
     spread = (text[:PASSAGE_CHARACTERS] for text in texts[:: -(-len(texts) // PASSAGES) or 1])
     chosen = [passage for passage in spread if sum(map(str.isalpha, passage)) >= LEAST_LETTERS]

@@ -66,5 +66,5 @@ def test_a_text_is_near_to_itself(embedder: TextEmbedder) -> None:
 
 
 def test_tokens_are_counted_by_the_tokenizer_alone_and_without_truncation(model: TextModel, embedder: TextEmbedder) -> None:
-    assert embedder.count_tokens(["", "hello world", "word " * 1000]) == [0, 2, 1000]
+    assert embedder.count_tokens(["", "word", "word " * 1000]) == [0, 1, 1000]
     assert model.token_counter()(texts(20)) == embedder.count_tokens(texts(20))

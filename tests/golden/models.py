@@ -21,6 +21,7 @@ from backends.models.language import Py3LangId
 from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX
 from backends.models.local_model import LocalModel
 from backends.models.minilm import MiniLM
+from backends.models.multilingual import MultilingualE5
 from backends.models.perceptual_hash import perceptual_hash
 from backends.models.pictures import fit, open_picture
 from backends.models.rapid_layout_detector import LEAST_SCORE, RapidLayout
@@ -109,6 +110,10 @@ def _vectors(named: dict[str, Any]) -> Near:
 
 def _minilm(_folder: Path) -> Outputs:
     return _embedded(MiniLM(1))
+
+
+def _multilingual(_folder: Path) -> Outputs:
+    return _embedded(MultilingualE5(1))
 
 
 def _embedded(model: TextEmbedder) -> Outputs:
@@ -382,6 +387,7 @@ def _sent(message: dict[str, Any], data: bytes | None) -> object:
 
 MODELS: dict[str, tuple[Callable[[Path], Outputs], str]] = {
     "minilm": (_minilm, "backends.models.minilm:SETTINGS_VERSION"),
+    "multilingual": (_multilingual, "backends.models.multilingual:SETTINGS_VERSION"),
     "rapidocr": (_rapidocr, "backends.models.rapidocr_recogniser:SETTINGS_VERSION"),
     "rapid-layout": (_rapid_layout, "backends.models.rapid_layout_detector:SETTINGS_VERSION"),
     "language detector": (_language, "backends.models.language:DETECTION_VERSION"),

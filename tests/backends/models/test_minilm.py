@@ -9,7 +9,7 @@ import pytest
 
 from backends.models.minilm import CARD, MiniLM, packaged_folder
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.models.sentence_embedder import TokenCounter
+from backends.models.sentence_embedder import load_tokenizer
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import ContractError, UserError
 from schemas.ports import TextEmbedder
@@ -96,7 +96,7 @@ def test_a_folder_without_a_model_is_the_users_mistake(tmp_path: Path) -> None:
             opened()
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(UserError, match="tokenizer"):
-        TokenCounter(tmp_path / "tokenizer.json")
+        load_tokenizer(tmp_path / "tokenizer.json")
 
 
 def test_a_folders_card_is_read_from_its_configuration() -> None:

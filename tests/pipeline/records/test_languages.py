@@ -85,7 +85,7 @@ def test_a_corpus_that_its_text_model_does_not_know_is_pointed_out(workspace: Wo
     found = "in languages that the text model 'minilm' doesn't know: 1 in de, 1 in zh; it knows only en"
     (advice,) = plan(workspace, "plan").summary.advice
     assert found in advice
-    assert "set embeddings.text to a multilingual model" in advice
+    assert "set embeddings.text to multilingual, which is packaged" in advice
     (finding,) = [one for one in diagnose([str(workspace.file)]).findings if one.subject.endswith(" languages")]
     assert found in finding.message
     site = version_file(version, "quality/")
@@ -102,6 +102,7 @@ def test_a_corpus_that_its_text_model_does_not_know_is_pointed_out(workspace: Wo
         ("minilm", {}, False),
         ("all-MiniLM-L6-v2", {"ja": 10}, True),
         ("intfloat/multilingual-e5-small", {"ja": 10}, False),
+        ("multilingual", {"ja": 10}, False),
     ],
 )
 def test_only_what_is_known_is_said(workspace: Workspace, model: str, by_language: dict[str, int], said: bool) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import open_workspace
-from pipeline.records.publication import read_pointer
 from pipeline.records.evidence import evidence_parts
+from pipeline.records.publication import read_pointer
 from schemas.models import MINILM, MULTILINGUAL, ModelName
 
 QUESTIONS = Path(__file__).parent / "questions" / "languages.jsonl"

@@ -122,4 +122,4 @@ def test_a_pool_makes_the_vectors_of_one_process_and_does_without_a_gpu(
 
 
 def test_a_corpus_without_the_space_has_nothing_to_embed(store: str) -> None:
-    assert list(embed(["0"], dict(ROWS), IMAGE, EmbeddingOptions(), store, RayOptions())) == []
+    assert list(embed(["0"], dict(ROWS), IMAGE, EmbeddingOptions(), store, RayOptions(), Usage())) == []

@@ -92,7 +92,8 @@ def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoin
     assert not set(later) & set(kept), "what was embedded before the budget ended is kept"
     calls, tokens = len(endpoint.calls), 10 * len(later)
     spent = manifest.spent["vectors text"]
-    assert (spent.calls, spent.input_tokens, spent.money) == (calls, tokens, pytest.approx(calls * 0.5 + tokens / 1000))
+    assert (spent.calls, spent.input_tokens) == (calls, tokens)
+    assert spent.money == pytest.approx(calls * 0.5 + tokens / 1000)
     assert read_spent(short.store).calls == 4 + calls
     again = plan(corpus(calls=1000), "plan")
     assert (again.outcome, again.summary.captions) == ("unchanged", {})

@@ -15,7 +15,7 @@ RAGAS := .venv-ragas/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup demo check test pin e2e test-all format lock kubeflow ragas clean
+.PHONY: help install setup demo check test pin e2e test-all format lock kubeflow ragas sbom clean
 
 help: ## say what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,11 @@ kubeflow: $(KUBEFLOW) ## compile the Kubeflow pipeline; kfp is in .venv-kubeflow
 	@.venv-kubeflow/bin/python -m infra.kubeflow.pipeline
 
 ragas: $(RAGAS) ## make .venv-ragas, with which infra/ragas/score.py scores answers: 600 MB
+
+sbom: $(INSTALLED) ## list what is installed in build/sbom.json, in the form of CycloneDX
+	@mkdir -p build
+	@$(BIN)/uv tool run --quiet --from 'cyclonedx-bom==7.5.0' cyclonedx-py environment --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o build/sbom.json $(BIN)/python
 
 clean: ## remove caches and what builds leave; .venv and the index in .inset stay
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -82,7 +82,9 @@ def _on_a_version(stage: Stage, about: str) -> Callable[..., dsl.PipelineTask]:
     return dsl.container_component(component)
 
 
-on_a_version = [_on_a_version(stage, about) for stage, about in ON_A_VERSION.items()]
+_TAG = "Write tagged copies of the PDFs, where the corpus file asks for them."
+_stages = {**ON_A_VERSION, Stage.TAG: _TAG}
+on_a_version = [_on_a_version(stage, _stages[stage]) for stage in Stage if stage in _stages]
 publish = _on_a_version(Stage.PUBLISH, "Write the manifest; make the version live if every gate holds.")
 
 

@@ -25,11 +25,11 @@ PLACES = {
 }
 """Where the UI does what a command does, by the command and the option that changes what it does."""
 
-_VERSION = r"(?:VERSION|\d{8}T\d{6}Z-[0-9a-f]+)"
+_NAMED = r"(?:VERSION|\d{8}T\d{6}Z-[0-9a-f]+)"
 _COMMAND = re.compile(
     r"\binset (?P<command>" + "|".join(sorted({place.partition(" ")[0] for place in PLACES})) + r")\b"
     r"(?: (?P<corpus>[A-Za-z][A-Za-z0-9_]*)\b)?"
-    rf"(?P<versions>(?: {_VERSION})*)"
+    rf"(?P<versions>(?: {_NAMED})*)"
     r"(?P<option> --\w+)?(?: \"REASON\")?"
 )
 _DOCTOR_FIRST = re.compile(r"\binset doctor \w+ --deep, then (?=inset refresh )")

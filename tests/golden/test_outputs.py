@@ -529,6 +529,7 @@ OF_NO_STEP = {
     "query_service.requests:VERSION": "how the name of a version is spelled",
     "schemas.ids:FIRST_VERSION": "what other versions begin with",
     "schemas.stages:ON_A_VERSION": "stages",
+    "workers.draw_pages:DRAWING_VERSION": "how a page is drawn; it is in the names of kept pictures",
 }
 """Constants that are called a version and are none of a step's output, each with what it is."""
 

@@ -82,9 +82,7 @@ def _on_a_version(stage: Stage, about: str) -> Callable[..., dsl.PipelineTask]:
     return dsl.container_component(component)
 
 
-_TAG = "Write tagged copies of the PDFs, where the corpus file asks for them."
-_stages = {**ON_A_VERSION, Stage.TAG: _TAG}
-on_a_version = [_on_a_version(stage, _stages[stage]) for stage in Stage if stage in _stages]
+on_a_version = [_on_a_version(stage, about) for stage, about in ON_A_VERSION.items()]
 publish = _on_a_version(Stage.PUBLISH, "Write the manifest; make the version live if every gate holds.")
 
 

@@ -2,18 +2,25 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.job import job_of
+from pipeline.records.notes import read_notes
+from pipeline.run import RefreshRun
 from ray_jobs.cluster import runtime_env
 from ray_jobs.submission import Job, JobServer
 from schemas.corpus.cluster import RayOptions
 from schemas.errors import TransientError
+from schemas.stages import Stage
 from tests import ray_cluster
 from tests.dags.airflow_runs import airflow, states
 from tests.manuals import write_manual
@@ -172,3 +179,55 @@ def test_a_cluster_that_wants_another_token_says_so_in_one_line(
         [sys.executable, "-c", asked.format(cluster)], capture_output=True, text=True, check=False, timeout=120
     )
     assert f"UserError: {by.format(cluster)} wants a token, or another one: set RAY_AUTH_MODE" in done.stderr
+
+
+def _vectors(workspace: Workspace) -> int:
+    """Return how many vectors are stored."""
+    names = [name for name in workspace.store.names("vectors") if name.endswith(".parquet")]
+    return sum(pq.read_metadata(io.BytesIO(workspace.store.get(name))).num_rows for name in names)
+
+
+def test_a_cluster_that_dies_is_an_outside_failure_and_the_next_one_goes_on(
+    tmp_path: Path, airflow_env: dict[str, str]
+) -> None:
+    for number in range(40):
+        write_manual(tmp_path / "pdfs" / f"{number:02}.pdf", f"water pump {number}", seed=number)
+    with ray_cluster.running(2) as first:
+        corpus = write_corpus(tmp_path, f"ray: {{jobs: '{first.jobs}'}}\n")
+        workspace = open_workspace(str(corpus))
+        run = RefreshRun(workspace, "run")
+        version = run.plan().version
+        run.parse(version)
+        work = job_of(str(corpus), "run", version)
+        assert work is not None
+        job, _ = JobServer(work.server).start(work.job)
+        ray_cluster.wait_until(lambda: _vectors(workspace), "the first vectors")
+        first.kill(first.nodes[0])
+        kept, structured = _vectors(workspace), workspace.store.sizes("structured")
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _FOLLOW, work.server, work.store, job],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=airflow_env,
+        )
+        assert done.returncode == 0, done.stderr
+        ((kind, said),) = json.loads(done.stdout.splitlines()[-1]).values()
+        assert kind == "TransientError", "Airflow tries it again"
+        assert f"Ray's job server at {first.jobs}" in said
+
+    with ray_cluster.running(2) as second:
+        corpus = write_corpus(tmp_path, f"ray: {{jobs: '{second.jobs}'}}\n")
+        again = job_of(str(corpus), "run", version)
+        assert again is not None
+        server = JobServer(again.server)
+        job, began = server.start(again.job)
+        assert began
+        ray_cluster.wait_until(lambda: (state := server.state_of(job)) and state.over, "the second job")
+        state = server.state_of(job)
+        assert state is not None
+        assert state.status == "SUCCEEDED", state.message
+    note = read_notes(workspace.store, version)[Stage.ENRICH]
+    assert note.counts["structured"] == 40 - len(structured)
+    assert note.counts["embedded"] == _vectors(workspace) - kept
+    assert kept > 0

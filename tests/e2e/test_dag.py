@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.publication import read_pointer
+from pipeline.records.tagged_copies import tagged_copies
 from tests.dags.airflow_runs import airflow, states
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -18,7 +19,7 @@ def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: d
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
     (tmp_path / "pdfs" / "page.pdf").write_text("<html>moved</html>")
-    corpus = write_corpus(tmp_path, "gates: {max_quarantined: 0.5}\n")
+    corpus = write_corpus(tmp_path, "gates: {max_quarantined: 0.5}\ntags: {pdf: true}\n")
     env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
     migrated = airflow(env, "db", "migrate")
     assert migrated.returncode == 0, migrated.stderr
@@ -30,6 +31,8 @@ def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: d
     workspace = open_workspace(str(corpus))
     live = read_pointer(workspace.store)
     assert live is not None
+    assert {name.partition("/")[0] for name in (tagged_copies(workspace.store, live.version) or {}).values()} == {"tagged"}
+    assert "tag: 2 copies tagged" in first.stdout
     assert "page.pdf" in first.stdout
     assert "not_a_pdf" in first.stdout
     with sqlite3.connect(Path(env["AIRFLOW_HOME"]) / "airflow.db") as database:
@@ -38,7 +41,7 @@ def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: d
 
     airflow(env, "dags", "test", "refresh_manuals")
     found = states(env)
-    assert {found[name] for name in ("parse", "enrich", "build", "publish")} == {"skipped"}
+    assert {found[name] for name in ("parse", "enrich", "tag_shards", "tag", "build", "publish")} == {"skipped"}
     assert found["plan"] == "success"
     again = read_pointer(workspace.store)
     assert again is not None

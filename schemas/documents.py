@@ -199,11 +199,15 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class RecognisedLine:
-    """A line of words read off pixels; ``bbox`` in pixels of the picture."""
+    """A line of words read off pixels; ``bbox`` in pixels of the picture.
+
+    ``turn`` is how its writing is turned in the picture of a page, in degrees clockwise: 0, 90, 180 or 270.
+    """
 
     bbox: BBox
     text: str
     score: float
+    turn: int = 0
 
 
 class RegionKind(StrEnum):

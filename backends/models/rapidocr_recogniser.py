@@ -1,6 +1,7 @@
 """OCR by RapidOCR with the PP-OCRv6 models in its package; nothing is downloaded.
 
-Settings for upright text in screenshots and charts: no orientation classifier, no enlarging, lines recognised one by one.
+Settings for upright text in screenshots and charts: no classifier of lines, no enlarging, lines recognised one by one. A page on
+its side or upside down is turned first.
 0.6 CPU-seconds a figure instead of 1.4 by default, with equal results (docs/decisions/0008). Lines are recognised by int8
 matmuls (docs/decisions/0009).
 """
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX, LineReader
 from backends.models.packaged import packaged_file
+from backends.models.page_orientation import PageOrientation
 from backends.models.pictures import decode, stumbling
 from schemas.documents import RecognisedLine
 from schemas.geometry import BBox
@@ -22,8 +24,8 @@ from schemas.versions import ModelCard
 
 DETECTOR = ("PP-OCRv6_det_small.onnx", "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f")
 READER = ("PP-OCRv6_rec_small.onnx", "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884")
-SETTINGS_VERSION = "3"
-"""Part of the revision: raise it with any change below that may change results."""
+SETTINGS_VERSION = "4"
+"""Part of the revision: raise it with any change below, or in ``page_orientation.py``, that may change results."""
 
 CARD = ModelCard(name="rapidocr", revision=f"{DETECTOR[1][:8]}-{READER[1][:8]}-{SETTINGS_VERSION}")
 
@@ -62,6 +64,7 @@ class RapidOcr:
         self.name = CARD.name
         self.revision = CARD.revision
         wanted_by = "captions.ocr: 'rapidocr'"
+        self._orientation = PageOrientation(threads, wanted_by)
         detector, reader = (packaged_file("rapidocr", f"models/{name}", pin, wanted_by) for name, pin in (DETECTOR, READER))
 
         import cv2
@@ -85,6 +88,8 @@ class RapidOcr:
     def recognise(self, picture: bytes) -> list[RecognisedLine]:
         """Return the lines of an encoded picture, top to bottom, then left to right, in pixels of the given picture.
 
+        A page that is turned is read as if it were upright; boxes are in the picture as given.
+
         A picture larger than ``LARGEST_SIDE_PX`` is scaled down; one with a side below ``LEAST_SIDE_PX`` has no legible
         words.
 
@@ -95,12 +100,15 @@ class RapidOcr:
         if min(pixels.shape[:2]) * scale < LEAST_SIDE_PX:
             return []
         with stumbling("RapidOCR"):
-            found = self._engine(pixels)
+            turn = self._orientation.turn(pixels)
+            found = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
         if found.boxes is None or found.txts is None:
             return []
         lines = zip(found.boxes, found.txts, found.scores, strict=True)
         return [
-            RecognisedLine(_around(box, scale), text.strip(), float(score)) for box, text, score in lines if _says(text)
+            RecognisedLine(_around(_as_given(box, turn, pixels.shape), scale), text.strip(), float(score), turn)
+            for box, text, score in lines
+            if _says(text)
         ]
 
 
@@ -118,6 +126,20 @@ class _Stage:
 
         texts, scores = zip(*self._reader.read(wanted.img), strict=True)
         return TextRecOutput(imgs=wanted.img, txts=texts, scores=scores, word_results=(None,) * len(texts), elapse=0.0)
+
+
+def _as_given(corners: NDArray[np.float32], turn: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return corners in an upright page as they are in the given picture, which is turned clockwise by ``turn``."""
+    height, width = shape[:2]
+    x, y = corners[:, 0], corners[:, 1]
+    match turn:
+        case 90:
+            x, y = width - y, x
+        case 180:
+            x, y = width - x, height - y
+        case 270:
+            x, y = y, height - x
+    return np.stack([x, y], axis=1)
 
 
 def _around(corners: NDArray[np.float32], scale: float) -> BBox:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from schemas.documents import Figure, Kind, Line, Page, ParsedDocument, Placement, RecognisedLine, Role
 from schemas.geometry import BBox, gap, unrotated
 from schemas.tags import escape
+from tasks.tables.rows import upright
 from tasks.tables.tabulate import holds
 
 BLOCK_GAP_LINES = 0.8
@@ -51,6 +52,23 @@ def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[Recog
     return replace(document, lines=(*document.lines, *read)) if read else document
 
 
+def as_read(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> tuple[Page, ...]:
+    """Return the pages of a document, scans that lie on their side or upside down rotated as their words are read."""
+    turns = {
+        place.page: turn
+        for place in document.placements
+        if place.role is Role.PAGE_SCAN and (turn := _turn(recognised.get(place.figure_id or "", ())))
+    }
+    return tuple(
+        replace(page, rotation=(page.rotation - turns[page.page]) % 360) if page.page in turns else page
+        for page in document.pages
+    )
+
+
+def _turn(lines: Sequence[RecognisedLine]) -> int:
+    return lines[0].turn if lines else 0
+
+
 def _lines(
     place: Placement, figure: Figure, read: Sequence[RecognisedLine], page: Page, held: Sequence[Line]
 ) -> Iterator[Line]:
@@ -61,8 +79,9 @@ def _lines(
         box = unrotated(line.bbox, (figure.width, figure.height), place.bbox, page.rotation).rounded()
         if any(holds(known.bbox, box) for known in held):
             continue
-        apart = previous is None or gap(previous.y0, previous.y1, box.y0, box.y1) > BLOCK_GAP_LINES * box.height
-        beside = previous is not None and gap(previous.x0, previous.x1, box.x0, box.x1) > 0
+        level = upright(box, page.rotation - line.turn)
+        apart = previous is None or gap(previous.y0, previous.y1, level.y0, level.y1) > BLOCK_GAP_LINES * level.height
+        beside = previous is not None and gap(previous.x0, previous.x1, level.x0, level.x1) > 0
         block += apart or beside
-        yield Line(page.page, block, box, escape(line.text), round(SIZE_SHARE * box.height), bold=False)
-        previous = box
+        yield Line(page.page, block, box, escape(line.text), round(SIZE_SHARE * level.height), bold=False)
+        previous = level

@@ -30,7 +30,7 @@ from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings
 from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import paragraphs
-from tasks.reading.recognise import with_words
+from tasks.reading.recognise import as_read, with_words
 from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables
 from tasks.reading.spreads import halves
@@ -38,7 +38,7 @@ from tasks.tables.align import align
 from tasks.tables.rows import WRITTEN, rotation_of, upright
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "21"
+STRUCTURE_VERSION = "22"
 
 
 def structure(
@@ -56,7 +56,8 @@ def structure(
         recognised: OCR lines of figures and scanned pages, by figure id; boxes in pixels.
         segments: Figures cut out of pages that are a picture, by the picture's id.
     """
-    parsed = with_segments(with_words(parsed, recognised), segments)
+    displayed = parsed.pages
+    parsed = replace(with_segments(with_words(parsed, recognised), segments), pages=as_read(parsed, recognised))
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)
@@ -66,7 +67,8 @@ def structure(
         for content in contents
         for block in _blocks(content, margins, headings)
     ]
-    return build_document(replace(parsed, lines=lines), join_continued(blocks), headings, recognised)
+    document = build_document(replace(parsed, lines=lines), join_continued(blocks), headings, recognised)
+    return replace(document, pages=displayed)
 
 
 def _contents(parsed: ParsedDocument) -> Iterator[PageContent]:

@@ -68,3 +68,34 @@ def test_reads_every_mode_of_picture(recogniser: RapidOcr, mode: str) -> None:
 @pytest.mark.parametrize("size", [(300, 200), (11, 400), (400, 11), (1, 1), (12, 12), (2500, 14), (14, 2500), (9000, 13)])
 def test_pictures_without_words_give_no_lines(recogniser: RapidOcr, size: tuple[int, int]) -> None:
     assert recogniser.recognise(encoded(Image.new("RGB", size, "white"))) == []
+
+
+@pytest.fixture(scope="module")
+def page() -> Image.Image:
+    image = Image.new("RGB", (850, 1100), "white")
+    font = ImageFont.load_default(24)
+    for number in range(20):
+        text = f"Line {number + 1} of the manual: close the valve and wait."
+        ImageDraw.Draw(image).text((80, 60 + 50 * number), text, fill="black", font=font)
+    return image
+
+
+@pytest.mark.parametrize("turn", [0, 90, 180, 270])
+def test_a_turned_page_is_read_and_its_boxes_are_where_the_words_stand(
+    recogniser: RapidOcr, page: Image.Image, turn: int
+) -> None:
+    given = page.rotate(-turn, expand=True)
+    lines = recogniser.recognise(encoded(given))
+    assert [line.text[:7].strip() for line in lines[:9]] == [f"Line {number}" for number in range(1, 10)]
+    assert {line.turn for line in lines} == {turn}
+    for line in lines:
+        left, top, right, bottom = map(int, line.bbox)
+        cut = given.crop((left - 4, top - 4, right + 4, bottom + 4)).convert("L")
+        inked = sum(cut.histogram()[:128])
+        assert inked > 0.02 * cut.width * cut.height
+        assert (line.bbox.width > line.bbox.height) == (turn in (0, 180))
+
+
+def test_a_figure_is_never_turned(recogniser: RapidOcr) -> None:
+    lines = recogniser.recognise(encoded(dialog().rotate(180)))
+    assert {line.turn for line in lines} <= {0}

@@ -37,3 +37,26 @@ def test_words_read_off_a_figure_are_its_inner_text_and_not_the_pages() -> None:
     found = structure(scanned(role=Role.CONTENT), {SCAN: [RecognisedLine(BBox(0, 0, 100, 30), "Inlet", 0.9)]})
     assert one_figure(found).inner_text == "Inlet"
     assert [block.text for block in found.blocks] == [placeholder(SCAN)]
+
+
+@pytest.mark.parametrize("turn", [90, 180, 270])
+def test_a_scan_on_its_side_or_upside_down_is_read_in_the_order_of_its_lines(turn: int) -> None:
+    words = [
+        "The pump is stopped before the valve",
+        "is opened, and the filter is taken",
+        "out last of all by the operator.",
+    ]
+    sideways = turn in (90, 270)
+    level = [BBox(100, 200 + 35 * at, 500, 230 + 35 * at) for at in range(3)]
+    width, height = 800, 1200
+    boxes = {
+        90: [BBox(width - box.y1, box.x0, width - box.y0, box.x1) for box in level],
+        180: [BBox(width - box.x1, height - box.y1, width - box.x0, height - box.y0) for box in level],
+        270: [BBox(box.y0, height - box.x1, box.y1, height - box.x0) for box in level],
+    }[turn]
+    lines = [RecognisedLine(box, text, 0.9, turn) for box, text in zip(boxes, words, strict=True)]
+    found = structure(scanned(), {SCAN: lines})
+    (block,) = found.blocks
+    assert block.text == " ".join(words)
+    assert (block.bbox.width < block.bbox.height) == sideways
+    assert found.pages[0].rotation == 0, "the page is shown as its PDF has it"

@@ -41,3 +41,5 @@ extras=$(printf -- '--extra %s ' "$@")
 # shellcheck disable=SC2086  # a word each
 .venv/bin/uv pip install --quiet --require-hashes -r pyproject.toml $extras -c infra/requirements.lock
 .venv/bin/uv pip install --quiet --no-deps --editable .
+# What the build leaves here describes Inset a second time to whoever has this folder on PYTHONPATH: Airflow would find the plugin twice.
+rm -rf inset.egg-info

@@ -15,8 +15,8 @@ from schemas.errors import GateError, MissingError
 REPOSITORY = Path(__file__).parents[2]
 VERSION = "20261126T043749Z-0a1b2c3d"
 SEEN_IN_THE_UI = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks", "workers")
-NO_PLACE = {"init", "parse", "presets", "serve"}
-"""Commands on files and services of a person with a shell; no remedy of a refresh is among them."""
+NO_PLACE = {"forget", "init", "parse", "presets", "serve"}
+"""Commands that only a person with a shell can run: the UI has nothing that does the same."""
 
 
 def _commands(file: Path) -> set[str]:

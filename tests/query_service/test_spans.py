@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -95,7 +96,7 @@ def test_each_step_of_an_answer_is_a_span_below_the_request(corpus: PublishedCor
 
 
 def test_each_step_is_a_metric_by_its_name(corpus: PublishedCorpus) -> None:
-    client = client_of(create_app({"manuals": corpus}))
+    client = TestClient(create_app({"manuals": corpus}), base_url="http://localhost", client=("127.0.0.1", 50_000))
     steps = {"rewrite": {"model": "llm"}, "retrieve": [{"by": "bm25"}, {"by": "dense", "space": "text"}]}
     client.post("/v1/corpora/manuals/search", json={"query": QUESTION, "steps": steps}).raise_for_status()
     client.post("/v1/corpora/manuals/search", json={"query": QUESTION, "preset": "bm25"}).raise_for_status()

@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,7 +68,7 @@ class Load:
 
 def at_scale(folder: Path, seconds: float) -> list[Row]:
     """Measure; a corpus that an earlier run has made in ``folder`` is used again."""
-    os.environ.setdefault("LANCE_LOG", "error")  # it warns of each search that names its columns
+    os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of each search that names its columns
     if not (folder / "manuals.yaml").exists():
         folder.mkdir(parents=True, exist_ok=True)
         publish_made_up(folder, DOCUMENTS, PAGES)
@@ -192,37 +192,29 @@ def _in_a_process(make: Callable[[], Any], clients: int, seconds: float, server:
 
 
 def _load(make: Callable[[], Any], clients: int, seconds: float, server: int | None) -> Load:
-    """Ask without pause in so many threads, after one round of each; ``server`` answers, or this process itself."""
-    answering = psutil.Process(server)
-    connect, questions = make(), itertools.cycle(_questions())
-    done, taking = itertools.count(), threading.Lock()
-    started = threading.Barrier(clients + 1)
-    until = [0.0]
+    """Ask without pause in so many threads, after one question of each; ``server`` answers, or this process itself."""
+    answering, connect = psutil.Process(server), make()
+    questions, taking = itertools.cycle(_questions()), threading.Lock()
 
-    def client() -> None:
-        ask = connect()
-        for _ in range(2):
-            with taking:
-                words = next(questions)
-            ask(words)
-        started.wait()
-        started.wait()
-        while time.monotonic() < until[0]:
-            with taking:
-                words = next(questions)
-            ask(words)
-            next(done)
+    def words() -> str:
+        with taking:
+            return next(questions)
 
-    threads = [threading.Thread(target=client) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    started.wait()
+    asks = [connect() for _ in range(clients)]
+    for ask in asks:
+        ask(words())
     before, own, began = _cpu_s(answering), time.process_time(), time.monotonic()
-    until[0] = began + seconds
-    started.wait()
-    for thread in threads:
-        thread.join()
-    return Load(next(done), time.monotonic() - began, time.process_time() - own, _cpu_s(answering) - before)
+
+    def client(ask: Ask) -> int:
+        done = 0
+        while time.monotonic() < began + seconds:
+            ask(words())
+            done += 1
+        return done
+
+    with ThreadPoolExecutor(clients) as threads:
+        done = sum(threads.map(client, asks))
+    return Load(done, time.monotonic() - began, time.process_time() - own, _cpu_s(answering) - before)
 
 
 def _cpu_s(process: psutil.Process) -> float:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from backends.pdf.opening import open_pdf, refusing
@@ -165,6 +166,14 @@ class PageDrawer:
         else:
             future.set_exception(cached)
         return future
+
+    def remove_older(self, moment: datetime) -> None:
+        """Remove the pictures that were kept before a moment, since documents were deleted then."""
+        with self._lock:
+            self._pictures.clear()
+            self._pictures_bytes = 0
+        if self._files is not None:
+            self._files.remove_older(moment)
 
     def close(self) -> None:
         """End the children; waiting callers get a ``TransientError``."""

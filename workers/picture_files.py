@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 from schemas.ids import sha256
@@ -68,6 +69,14 @@ class PictureFiles:
                 Path(name).unlink(missing_ok=True)
                 raise
             self._bound(len(picture))
+
+    def remove_older(self, moment: datetime) -> None:
+        """Remove the pictures that were last used before a moment."""
+        with self._failing():
+            for file in self._folder.glob(f"??/*{_SUFFIX}"):
+                with contextlib.suppress(FileNotFoundError):  # another process has removed it
+                    if file.stat().st_mtime < moment.timestamp():
+                        file.unlink()
 
     def _bound(self, written: int) -> None:
         with self._lock:

@@ -57,8 +57,8 @@ class PublishedCorpus:
         self, workspace: Workspace, drawer: PageDrawer | None = None, *, versions_open: int = VERSIONS_OPEN
     ) -> None:
         self._workspace = workspace
-        self._versions = OpenVersions(workspace, versions_open)
         self._drawer = drawer or PageDrawer()
+        self._versions = OpenVersions(workspace, versions_open, self._drawer.remove_older)
         self._owns_drawer = drawer is None
         self._looks = PictureHashes(workspace.store)
         self.files = PublishedFiles(workspace, self._versions, self._drawer)

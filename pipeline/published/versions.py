@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import pyarrow as pa
@@ -29,9 +29,14 @@ VERSIONS_OPEN = 4
 
 
 class OpenVersions:
-    """The open versions of one corpus, at most ``most``, least recently used closed first. Thread-safe."""
+    """The open versions of one corpus, at most ``most``, least recently used closed first. Thread-safe.
 
-    def __init__(self, workspace: Workspace, most: int = VERSIONS_OPEN) -> None:
+    ``remove_older`` is called with the moment at which documents were last deleted from them, when that is first seen.
+    """
+
+    def __init__(
+        self, workspace: Workspace, most: int = VERSIONS_OPEN, remove_older: Callable[[datetime], None] = lambda _: None
+    ) -> None:
         self._workspace = workspace
         self._most = most
         self._name = workspace.corpus.name
@@ -39,6 +44,7 @@ class OpenVersions:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._was_live = False
+        self._remove_older = remove_older
         self.rewritten: datetime | None = None
 
     def __len__(self) -> int:
@@ -122,6 +128,8 @@ class OpenVersions:
         with self._lock:
             if rewritten != self.rewritten:
                 self._open.clear()
+                if rewritten is not None:
+                    self._remove_older(rewritten)
                 self.rewritten = rewritten
 
     def _open_once(self, version: str) -> OpenVersion:

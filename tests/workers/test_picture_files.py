@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,17 @@ def test_another_process_has_what_one_keeps(tmp_path: Path) -> None:
     assert PictureFiles(tmp_path / "pages").get(KEYS[0]) == b"a picture"
     assert PictureFiles(tmp_path / "pages").get(KEYS[1]) is None
     assert (tmp_path / "pages").stat().st_mode & 0o077 == 0
+
+
+def test_what_was_last_used_before_a_moment_is_removed(tmp_path: Path) -> None:
+    files = PictureFiles(tmp_path)
+    files.put(KEYS[0], b"old")
+    (file,) = _files(tmp_path)
+    os.utime(file, (1_000, 1_000))
+    files.put(KEYS[1], b"new")
+    files.remove_older(datetime.fromtimestamp(2_000, UTC))
+    assert (files.get(KEYS[0]), files.get(KEYS[1])) == (None, b"new")
+    PictureFiles(tmp_path / "none").remove_older(datetime.now(UTC))
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from pipeline.upkeep import forget as forgetting
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.forget import forget, readmit
 from pipeline.upkeep.prune import prune
-from schemas.errors import TransientError, UserError
+from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.generation import Description
 from schemas.ids import document_file, sha256
 from schemas.parquet import table_of
@@ -34,6 +34,8 @@ from schemas.retrieval import Query
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
+from workers.draw_pages import PageDrawer
+from workers.picture_files import PictureFiles
 
 SUBJECT = "steel winch"
 
@@ -161,15 +163,21 @@ def test_the_source_that_still_holds_it_is_not_taken_in_unless_asked(published: 
         readmit(published, "winch.pdf")
 
 
-def test_a_running_service_lets_go_of_it(published: Workspace) -> None:
-    service = PublishedCorpus(published)
+def test_a_running_service_lets_go_of_it(published: Workspace, tmp_path: Path) -> None:
+    service = PublishedCorpus(published, drawer=PageDrawer(files=PictureFiles(tmp_path / "pages")))
     query = Query(f"{SUBJECT} screws", k=50)
     version = service.search(query).version
     assert "winch.pdf" in {hit.source for hit in service.search(query).hits}
     assert len(service.contents.documents().items) == 2
+    (hit, *_) = (hit for hit in service.search(query).hits if hit.source == "winch.pdf")
+    assert service.files.page_image(hit.doc_id, 1, dpi=36).result()
+    assert [file for file in (tmp_path / "pages").rglob("*") if file.is_file()]
     forget(published, "winch.pdf", dry_run=False)
     assert {hit.source for hit in service.search(query).hits} == {"pump.pdf"}
     assert [item.sources for item in service.contents.documents(version=version).items] == [["pump.pdf"]]
+    assert not [file for file in (tmp_path / "pages").rglob("*") if file.is_file()], "nor is a page of it kept"
+    with pytest.raises(NotFoundError):
+        service.files.page_image(hit.doc_id, 1, dpi=36)
     service.close()
 
 

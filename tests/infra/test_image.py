@@ -108,7 +108,7 @@ def test_the_image_for_the_cpu_refreshes_serves_and_is_small(tmp_path: Path) -> 
     assert run("inset", "--version") == f"inset {RELEASE}\n"
     run("inset", "refresh", "small")
     assert "pump.pdf" in run("inset", "search", "small", "screws of the water pump", "--json")
-    assert "inset_small" in run("airflow", "dags", "list", "--local", "--output", "json") or run("airflow", "version")
+    run("airflow", "version")
     run("ray", "--version")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

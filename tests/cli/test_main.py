@@ -319,7 +319,7 @@ def test_parse_shows_a_table_once_with_all_its_rows_and_each_page_its_own(folder
     first, second = shown["pages"]
     (table,) = first["tables"]
     assert second["tables"] == []
-    assert set(table) == {"bbox", "caption", "header", "rows", "markdown", "html", "regions"}
+    assert set(table) == {"bbox", "caption", "header", "rows", "markdown", "html", "regions", "spans"}
     assert (table["caption"], table["header"]) == ("Table 1: Torques", ["Part", "Torque", "Sign"])
     assert [row[0] for row in table["rows"]] == ["Part", *(f"Screw {number}" for number in range(8))]
     assert [(region["page"], region["found_by"]) for region in table["regions"]] == [(1, "ruled"), (2, "ruled")]

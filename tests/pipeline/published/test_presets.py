@@ -48,7 +48,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Ite
         "unified": {"combine": "mean"},
         "late": {"model": str(write_colqwen2(models / "late")), "revision": "1", "batch": 2},
         "tables": {"model": "minilm"},
-        "parts": ["captions", "descriptions", "descriptions_and_texts"],
+        "parts": ["captions", "descriptions", "descriptions_and_texts", "tagged_texts"],
     }
     options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": llm.url, "retries": 0}}
     scorers = {

@@ -15,7 +15,7 @@ RAGAS := .venv-ragas/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup demo check test pin e2e test-all format lock kubeflow ragas sbom clean
+.PHONY: help install setup demo platform check test pin e2e test-all format lock kubeflow ragas sbom clean
 
 help: ## say what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ setup: $(DEVELOPED) ## install all: what tests need too, and torch, for models t
 
 demo: $(INSTALLED) ## Airflow refreshes the example corpus, then search it; Ctrl-C ends everything
 	@$(BIN)/python infra/demo.py
+
+platform: $(DEVELOPED) ## all parts of a platform as processes of this machine, with the example corpus; Ctrl-C ends everything
+	@$(BIN)/python -m tests.platform
 
 check: $(DEVELOPED) ## lint, format, types, layers
 	$(BIN)/ruff check .

@@ -37,11 +37,12 @@ class Airflow:
     processes: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
     _tokens: dict[str, str] = field(default_factory=dict)
 
-    def start(self, part: str) -> None:
-        """Start a part: the API server, or one of ``EVERY_PART``."""
+    def start(self, part: str, *arguments: str) -> None:
+        """Start a part: the API server, one of ``EVERY_PART``, or what the arguments of ``airflow`` start, under a name."""
+        command = [_COMMAND, *(arguments or [part])]
         with (self.folder / "log").open("ab") as log:
             self.processes[part] = subprocess.Popen(
-                [_COMMAND, part], env=self.environment, stdout=log, stderr=log, start_new_session=True, cwd=self.folder
+                command, env=self.environment, stdout=log, stderr=log, start_new_session=True, cwd=self.folder
             )
 
     def end(self, part: str, by: signal.Signals = signal.SIGTERM) -> None:
@@ -117,14 +118,17 @@ def fetch(address: str, data: bytes | None = None, *, method: str | None = None,
 
 
 @contextlib.contextmanager
-def running(folder: Path, *, parts: Sequence[str] = (), prefix: str = "") -> Iterator[Airflow]:
+def running(
+    folder: Path, *, parts: Sequence[str] = (), prefix: str = "", environment: Mapping[str, str] | None = None
+) -> Iterator[Airflow]:
     """Run Airflow with this checkout's DAGs and plugin, and the corpora of ``folder/corpora``.
 
-    Users are ada, who may do everything, and vera, who only reads. ``parts`` are among ``EVERY_PART``.
+    Users are ada, who may do everything, and vera, who only reads. ``parts`` are among ``EVERY_PART``; ``environment`` is added
+    to that of every part.
     """
     with contextlib.ExitStack() as held:
         database = held.enter_context(Postgres()) if Postgres.installed() else None
-        airflow = _migrated(folder, prefix, database)
+        airflow = _migrated(folder, prefix, database, environment or {})
         held.callback(_end, airflow.processes)
         for part in ("api-server", *parts):
             airflow.start(part)
@@ -132,7 +136,7 @@ def running(folder: Path, *, parts: Sequence[str] = (), prefix: str = "") -> Ite
         yield airflow
 
 
-def _migrated(folder: Path, prefix: str, database: Postgres | None) -> Airflow:
+def _migrated(folder: Path, prefix: str, database: Postgres | None, more: Mapping[str, str]) -> Airflow:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -161,6 +165,7 @@ def _migrated(folder: Path, prefix: str, database: Postgres | None) -> Airflow:
             "INSET_CORPORA": str(folder / "corpora"),
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH")])),
         }
+        | dict(more)
     )
     for arguments in (["db", "migrate"], ["dags", "reserialize"]):
         done = subprocess.run([_COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False)

@@ -26,7 +26,7 @@ import psutil
 
 from backends.pdf.opening import LIBRARY
 from schemas.corpus.parse import ParseOptions
-from schemas.errors import BadInputError, FailureCode, InsetError
+from schemas.errors import BadInputError, FailureCode, InsetError, UserError
 from schemas.printing import line
 from workers.garbage import infrequent_gc
 
@@ -118,7 +118,15 @@ def run_all(
 
 
 def start(work: Work[Task, Result], task: Task, limits: ParseOptions) -> RunningTask[Task]:
-    """Run a task in a child process; ``poll`` returns its result."""
+    """Run a task in a child process; ``poll`` returns its result.
+
+    Raises:
+        UserError: This process is daemonic, as those of Celery's default pool are.
+    """
+    if multiprocessing.current_process().daemon:
+        raise UserError(
+            "PDFs are read in child processes, which a daemonic process may not have; on Celery workers, set [celery] pool = solo"
+        )
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -24,6 +26,18 @@ def test_a_child_sees_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) ->
     assert seen() == [None]
     monkeypatch.setenv("INSET_TEST_CREDENTIAL", "set since")
     assert seen() == ["set since"]
+
+
+def test_a_process_of_celerys_default_pool_says_which_pool_to_use() -> None:
+    code = (
+        "import billiard; from schemas.corpus.parse import ParseOptions; from workers.child_processes import run_all\n"
+        "from tests.workers.test_child_processes import _variable\n"
+        "def work(): list(run_all(_variable, ['HOME'], ParseOptions(workers=1)))\n"
+        "process = billiard.Process(target=work, daemon=True); process.start(); process.join()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "UserError: PDFs are read in child processes" in done.stderr
+    assert done.stderr.endswith("set [celery] pool = solo\n")
 
 
 class _Client:

@@ -21,6 +21,7 @@ from tests.postgres_server import Postgres
 ROOT = Path(__file__).parent.parent
 _COMMAND = str(Path(sys.executable).parent / "airflow")
 RUN_WITHIN_S = 1_200.0
+_ENDS_WITHIN_S = 20.0
 EVERY_PART = ("scheduler", "dag-processor", "triggerer")
 
 Found = TypeVar("Found")
@@ -178,7 +179,11 @@ def _end(processes: "Mapping[str, subprocess.Popen[bytes]]") -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
     for process in processes.values():
-        process.wait()
+        try:
+            process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:  # a worker whose task waits for a part that has ended
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def wait_for(condition: Callable[[], Found], *, within_s: float = 300.0) -> Found:

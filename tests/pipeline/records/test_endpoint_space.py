@@ -20,6 +20,7 @@ from schemas.retrieval import Query
 from schemas.versions import Spent, in_words
 from tests import endpoint_server
 from tests.endpoint_server import EndpointServer, by_words, status
+from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
 
@@ -36,10 +37,6 @@ def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoi
     loaded.cache_clear()
     folder = corpus_file.parent.parent
     workspace = open_workspace(_write(folder, endpoint))
-    endpoint.script(status(503))
-    with pytest.raises(TransientError, match=r"^embeddings: http://.*: it answered 503"):
-        refresh(workspace)
-    endpoint.calls.clear()
     made = refresh(workspace)
     assert made.published
     evidence = read_evidence(workspace.store, str(made.version))
@@ -61,6 +58,12 @@ def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoi
         with closing(PublishedCorpus(moved)) as published:
             assert published.search(Query(QUESTION, preset="dense", k=1000)).hits == hits
         assert [call.texts for call in other.calls] == [[QUESTION]]
+
+    write_manual(folder / "pdfs" / "pump.pdf", "gear pump", seed=3)
+    endpoint.script(status(503))
+    with pytest.raises(TransientError, match=r"^embeddings: http://.*: it answered 503"):
+        refresh(workspace)
+    assert refresh(workspace).published
 
 
 def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoint: EndpointServer) -> None:

@@ -103,6 +103,7 @@ def _winches(workspace: Workspace) -> set[str]:
     return {row.doc_id for row in rows if row.source == "winch.pdf"}
 
 
+@pytest.mark.slow
 def test_nothing_of_a_forgotten_document_is_left(three_versions: Workspace) -> None:
     workspace, store = three_versions, three_versions.store
     versions, doc_ids = _names(workspace), _winches(workspace)

@@ -145,11 +145,11 @@ def test_commands_of_inset_airflow_and_ray_have_the_options_that_they_are_given(
 def test_airflow_reads_its_secrets_by_commands(tmp_path: Path) -> None:
     environment = SERVICES["airflow-scheduler"]["environment"]
     asked = [name.removeprefix("AIRFLOW__").removesuffix("_CMD") for name in environment if name.endswith("_CMD")]
-    (tmp_path / "secret").write_text("sqlite:///made-up", encoding="utf-8")
+    (tmp_path / "secret").write_text("postgresql+psycopg://made:up@localhost/up", encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     env |= {"AIRFLOW_HOME": str(tmp_path)}
     env |= {f"AIRFLOW__{name}_CMD": f"cat {tmp_path / 'secret'}" for name in asked}
     named = [tuple(name.lower().split("__")) for name in asked]
     code = f"from airflow.configuration import conf; print([conf.get(*name) for name in {named!r}])"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == str(["sqlite:///made-up"] * len(asked))
+    assert done.stdout.splitlines()[-1] == str(["postgresql+psycopg://made:up@localhost/up"] * len(asked))

@@ -178,9 +178,7 @@ def embed(
             try:
                 made = actor.run(batch)
             finally:
-                now = actor.usage
-                tokens = now.input_tokens - before.input_tokens
-                usage.add(Usage(calls=now.calls - before.calls, input_tokens=tokens))
+                usage.add(actor.usage.since(before))
             yield made
         return
     with connected(ray) as cpus:

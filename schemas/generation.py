@@ -21,6 +21,12 @@ class Usage:
         self.input_tokens += more.input_tokens
         self.output_tokens += more.output_tokens
 
+    def since(self, before: "Usage") -> "Usage":
+        """Return the usage since an earlier copy of it."""
+        return Usage(
+            self.calls - before.calls, self.input_tokens - before.input_tokens, self.output_tokens - before.output_tokens
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

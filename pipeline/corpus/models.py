@@ -18,7 +18,7 @@ from schemas.ports import LanguageModel, PassageScorer
 from schemas.spans import side_span
 from schemas.versions import ModelCard, Spent, VectorSpace
 from tasks.enriching.spaces import DEFAULT, SPACES, Space
-from tasks.enriching.spending import cost
+from tasks.enriching.spending import cost_of
 
 AT_ONCE = 32
 """Texts embedded at once."""
@@ -147,11 +147,7 @@ class Metered:
                 with closing(self._model.stream(request, stopped=self._stopped)) as replies:
                     yield from replies
             finally:
-                now = self._model.usage
-                counts = [getattr(now, name) - getattr(before, name) for name in ("calls", "input_tokens", "output_tokens")]
-                used = Spent(
-                    calls=counts[0], input_tokens=counts[1], output_tokens=counts[2], money=cost(self._price, *counts)
-                )
+                used = cost_of(self._price, self._model.usage.since(before))
                 self.spent += used
                 measured.set_attributes(
                     {"gen_ai.usage.input_tokens": used.input_tokens, "gen_ai.usage.output_tokens": used.output_tokens}

@@ -19,7 +19,7 @@ from schemas.ids import key, sha256
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import LanguageModel, ObjectStore
 from schemas.versions import Spent
-from tasks.enriching.spending import Budget, cost, most_of
+from tasks.enriching.spending import Budget, cost, cost_of, most_of
 
 _WRITTEN_EVERY_S = 0.5
 """Replies of so long have to be paid for again after a kill."""
@@ -185,7 +185,7 @@ class _Recorded:
             self._replies.fail("the budget is spent")
             yield TransientError("the budget of the experiment, or budget.corpus of the corpus file, is spent")
             return
-        started, before, spent = time.monotonic(), replace(self._model.usage), Spent()
+        started, before = time.monotonic(), replace(self._model.usage)
         try:
             with closing(self._model.stream(request, stopped=stopped)) as items:
                 for item in items:
@@ -208,19 +208,9 @@ class _Recorded:
                         self._replies.fail(item.message)
                     yield item
         finally:
-            now = self._model.usage
-            used = Usage(
-                now.calls - before.calls, now.input_tokens - before.input_tokens, now.output_tokens - before.output_tokens
-            )
+            used = self._model.usage.since(before)
             self.usage.add(used)
-            numbers = used.calls, used.input_tokens, used.output_tokens
-            spent = Spent(
-                calls=used.calls,
-                input_tokens=used.input_tokens,
-                output_tokens=used.output_tokens,
-                money=cost(self._options.price, *numbers),
-            )
-            self._replies.settle(reserved, spent)
+            self._replies.settle(reserved, cost_of(self._options.price, used))
 
 
 def _spent(reply: StoredReply) -> Spent:

@@ -91,11 +91,8 @@ def expected_embeddings(
         # Calls of a whole group of texts; concurrency may make them smaller than a batch.
         batch = space.pool(corpus.embeddings).batch
         group = batch * BATCHES_A_CALL
-        characters, calls = (
-            group * corpus.chunks.tokens * TOKEN_CHARACTERS,
-            -(-group // endpoint.texts_a_call(group, batch)),
-        )
-        each, groups = most_embedded(endpoint.price, characters, calls), -(-items // group)
+        characters = group * corpus.chunks.tokens * TOKEN_CHARACTERS
+        each, groups = most_embedded(endpoint.price, characters, endpoint.calls(group, batch)), -(-items // group)
         found[vectors_of(space)] = ExpectedCalls(
             subject="text",
             work="embed",

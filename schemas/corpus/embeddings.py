@@ -39,6 +39,10 @@ class EmbeddingEndpoint(EndpointOptions):
         """Return how many texts one call has, so that ``concurrency`` calls run at once; ``batch`` at most."""
         return min(batch, -(-texts // self.concurrency))
 
+    def calls(self, texts: int, batch: int) -> int:
+        """Return how many calls texts take."""
+        return -(-texts // self.texts_a_call(texts, batch))
+
 
 class PromptOptions(PoolOptions):
     """Revision and prompts of a text embedder, and where it runs."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schemas.corpus.budget import Spend
 from schemas.corpus.captions import ModelCaptioner
 from schemas.corpus.models import ModelConfig, Price
-from schemas.generation import Description, Subject
+from schemas.generation import Description, Subject, Usage
 from schemas.versions import Spent
 
 TOKEN_CHARACTERS = 3
@@ -23,6 +23,12 @@ def cost(price: Price, calls: int, input_tokens: int, output_tokens: int) -> flo
     return calls * price.call + (input_tokens * price.input + output_tokens * price.output) / 1e6
 
 
+def cost_of(price: Price, usage: Usage) -> Spent:
+    """Return what calls have cost."""
+    numbers = usage.calls, usage.input_tokens, usage.output_tokens
+    return Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=cost(price, *numbers))
+
+
 def most(options: ModelCaptioner, prompt: str, subject: Subject = "figure") -> Spent:
     """Return the maximum cost of one call: prompt, largest picture (none for a text), longest reply."""
     return most_of(options, len(prompt), pictures=int(options.kind.sees and subject != "text"))
@@ -31,18 +37,12 @@ def most(options: ModelCaptioner, prompt: str, subject: Subject = "figure") -> S
 def most_of(options: ModelCaptioner | ModelConfig, characters: int, pictures: int) -> Spent:
     """Return the maximum cost of one call by characters of its prompt and number of pictures."""
     read = math.ceil(characters / TOKEN_CHARACTERS) + pictures * math.ceil(options.max_side_px / PATCH_PX) ** 2
-    return Spent(
-        calls=1,
-        input_tokens=read,
-        output_tokens=options.max_tokens,
-        money=cost(options.price, 1, read, options.max_tokens),
-    )
+    return cost_of(options.price, Usage(1, read, options.max_tokens))
 
 
 def most_embedded(price: Price, characters: int, calls: int) -> Spent:
     """Return the maximum cost of embedding texts of so many characters."""
-    read = math.ceil(characters / TOKEN_CHARACTERS)
-    return Spent(calls=calls, input_tokens=read, money=cost(price, calls, read, 0))
+    return cost_of(price, Usage(calls, math.ceil(characters / TOKEN_CHARACTERS)))
 
 
 def spent_on(made: Sequence[Description]) -> Spent:

@@ -21,7 +21,7 @@ from schemas.parquet import table_of
 from schemas.progress import Report
 from schemas.stages import Step
 from schemas.versions import Spent
-from tasks.enriching.spending import Budget, cost, most, spent_on
+from tasks.enriching.spending import Budget, cost, cost_of, most, spent_on
 
 DOCUMENTS_AT_ONCE = 64
 """Documents that are looked up together."""
@@ -181,9 +181,7 @@ def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Ca
             total += spent_on(made)
             report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total))
     if calls.usage.calls > total.calls:  # failed calls cost money too
-        numbers = calls.usage.calls, calls.usage.input_tokens, calls.usage.output_tokens
-        money = cost(used.options.price, *numbers)
-        more = Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=money) - total
+        more = cost_of(used.options.price, calls.usage) - total
         add_spent(workspace.store, more)
         total += more
     return total

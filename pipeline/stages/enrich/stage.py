@@ -46,7 +46,7 @@ from schemas.stages import Stage, Step
 from schemas.versions import Spent
 from tasks.enriching.embed import Content
 from tasks.enriching.spaces import RowText, Space
-from tasks.enriching.spending import Budget, cost, most_embedded
+from tasks.enriching.spending import Budget, cost_of, most_embedded
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.recognise import pictures_to_recognise
 
@@ -311,7 +311,7 @@ def _vectors(
     batch, done = space.pool(corpus.embeddings).batch, 0
     for some in batched(missing, batch * BATCHES_A_CALL):
         characters = sum(len(contents[name].text or "") for name in some)
-        most = most_embedded(endpoint.price, characters, -(-len(some) // endpoint.texts_a_call(len(some), batch)))
+        most = most_embedded(endpoint.price, characters, endpoint.calls(len(some), batch))
         if not budget.reserve(most):
             raise UserError(
                 f"budget: it doesn't hold the calls of {space.option}: {len(missing) - done} rows have no vector {space.name} "
@@ -321,8 +321,7 @@ def _vectors(
         try:
             yield from embed(some, contents, space, corpus.embeddings, store.root, corpus.ray, usage)
         finally:
-            money = cost(endpoint.price, usage.calls, usage.input_tokens, 0)
-            spent = Spent(calls=usage.calls, input_tokens=usage.input_tokens, money=money)
+            spent = cost_of(endpoint.price, usage)
             budget.settle(most, spent)
             paid.append(spent)
             add_spent(store, spent)

@@ -95,9 +95,8 @@ def price(plan: Steps, *, hits: int = 0, filters: Filters | None = None, sentenc
     return total
 
 
-def waits_for_model(corpus: PublishedCorpus, query: Query) -> bool:
+def _waits_for_model(plan: Steps) -> bool:
     """Return whether a search calls a generative model."""
-    plan = corpus.plan(query)
     steps = (plan.describe, plan.rewrite, plan.documents and plan.documents.reranked_by)
     return any(step is not None for step in steps) or any(isinstance(step, Judged | Seen) for step in plan.rerank)
 
@@ -122,8 +121,10 @@ class Admission:
         """Requests that wait for capacity."""
         return len(self._waiting)
 
-    def price_of_search(self, corpus: PublishedCorpus, query: Query, before: float = 0.0) -> float:
-        """Return the price of a search; ``before`` is that of the searches before it in one request.
+    def price_of_search(self, corpus: PublishedCorpus, query: Query, before: float = 0.0) -> tuple[float, bool]:
+        """Return the price of a search, and whether it waits for a generative model.
+
+        ``before`` is the price of the searches before it in one request.
 
         Raises:
             HTTPException: 422, it is too high, and higher than that of the preset as the operator has it; or too high with those
@@ -133,30 +134,32 @@ class Admission:
         plan, own = corpus.plan(query), corpus.plan(replace(query, steps={}))
         hits, sentences = query.k or plan.select.k or DEFAULT_K, bool(query.highlight and query.text)
         asked = price(plan, hits=hits, filters=query.filters, sentences=sentences)
-        self._checked(asked, price(own, hits=DEFAULT_K))
+        self._check(asked, price(own, hits=DEFAULT_K))
         if before and before + asked > self._most:
             raise HTTPException(
                 422,
                 f"the searches of this request are too expensive together: about {(before + asked) / 1000:.0f} s of one core, of "
                 f"{self._most / 1000:g} at most; send this one in another request",
             )
-        return asked
+        return asked, _waits_for_model(plan)
 
-    def price_of_answer(self, corpus: PublishedCorpus, query: AnswerQuery) -> float:
-        """Return the price of an answer; errors as for ``price_of_search``."""
+    def price_of_answer(self, corpus: PublishedCorpus, query: AnswerQuery) -> tuple[float, bool]:
+        """Return what ``price_of_search`` does, of an answer; errors as there."""
         plan, own = corpus.plan(query), corpus.plan(replace(query, steps={}))
         rounds = query.settings.get("rounds", 1)
-        written = MODEL_CALL if corpus.is_written(query) else EXTRACTION
-        return self._checked(written + rounds * price(plan, filters=query.filters), written + price(own))
+        is_written = corpus.is_written(query)
+        written = MODEL_CALL if is_written else EXTRACTION
+        asked = written + rounds * price(plan, filters=query.filters)
+        self._check(asked, written + price(own))
+        return asked, is_written
 
-    def _checked(self, asked: float, unchanged: float) -> float:
+    def _check(self, asked: float, unchanged: float) -> None:
         if asked > max(self._most, unchanged):
             raise HTTPException(
                 422,
                 f"this request is too expensive: about {asked / 1000:.0f} s of one core, of {self._most / 1000:g} at most; ask "
                 "for fewer hits, smaller pools of rerankers, or no highlight",
             )
-        return asked
 
     async def run(self, asked: float, work: Callable[[], Reply], *, waits: bool = False) -> Reply:
         """Run work in a thread once there is capacity for its price, which is free again when the thread has ended.

@@ -61,7 +61,6 @@ from query_service.admission import (
     RETRIEVER,
     Admission,
     late,
-    waits_for_model,
 )
 from query_service.conditional import file_response
 from query_service.errors import one_line
@@ -227,8 +226,7 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
     """
     query, admission = await run_in_threadpool(within, request, corpus, body.as_query()), admission_of(request)
     describe(request, question=query.text, preset=query.preset, k=query.k)
-    asked = await run_in_threadpool(admission.price_of_search, corpus, query)
-    waits = await run_in_threadpool(waits_for_model, corpus, query)
+    asked, waits = await run_in_threadpool(admission.price_of_search, corpus, query)
     found = await admission.reply(request, asked, lambda stopped: as_json(corpus.search(query, stopped)), waits=waits)
     headers = None if body.mode is None else DEPRECATED
     return Response(status_code=CLIENT_GONE) if found is None else Response(found, 200, headers, "application/json")
@@ -251,13 +249,12 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     query, admission = body.as_query(), admission_of(request)
     describe(request, question=body.question, preset=body.preset, answer=body.answer)
     check_k(request, query.steps.get("select", {}).get("k"))
-    asked = await run_in_threadpool(admission.price_of_answer, corpus, query)
-    written = await run_in_threadpool(corpus.is_written, query)
+    asked, waits = await run_in_threadpool(admission.price_of_answer, corpus, query)
     deadline_s = admission.deadline_s * ANSWER_DEADLINES
     events = events_of(
         request,
         lambda stopped: corpus.answer_events(query, stopped),
-        lambda work: admission.run(asked, work, waits=written),
+        lambda work: admission.run(asked, work, waits=waits),
         lambda: late(deadline_s),
         deadline_s,
     )

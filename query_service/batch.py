@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from query_service.access import within
-from query_service.admission import waits_for_model
 from query_service.errors import Problem, problem_of
 from query_service.requests import QuestionRoute, SearchRequest
 from query_service.routes import CLIENT_GONE, QUESTION_ERRORS, Corpus, admission_of
@@ -60,9 +59,8 @@ async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> R
         try:
             query = await run_in_threadpool(within, request, corpus, asked.as_query())
             admission = admission_of(request)
-            price = await run_in_threadpool(admission.price_of_search, corpus, query, spent)
+            price, waits = await run_in_threadpool(admission.price_of_search, corpus, query, spent)
             spent += price
-            waits = await run_in_threadpool(waits_for_model, corpus, query)
             found = await admission.reply(request, price, partial(corpus.search, query), waits=waits)
         except (InsetError, HTTPException) as error:
             results.append(SearchReply(problem=problem_of(error)))

@@ -69,11 +69,19 @@ def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], 
     }
     # A document without tags is its own copy.
     made = {doc_id: document_file(doc_id) for doc_id in sources}
-    missing = {job.doc_id for job in missing_copies(store, version, sources)}
-    failures = [failure for doc_id, failure in failed.items() if doc_id in missing]
-    jobs = _jobs(placement_parts(store, version), sources)
-    todo = (job for job in jobs if job.doc_id not in missing or job.doc_id not in failed)
-    for outcome in write_copies(workspace, todo, run_id):
+    failures: list[Failure] = []
+    stored = set(store.names("tagged"))
+
+    def todo() -> Iterator[TagJob]:
+        for job in _jobs(placement_parts(store, version), sources):
+            if job.name in stored:
+                made[job.doc_id] = job.name
+            elif job.doc_id in failed:
+                failures.append(failed[job.doc_id])
+            else:
+                yield job
+
+    for outcome in write_copies(workspace, todo(), run_id):
         if outcome.failure is None:
             made[outcome.job.doc_id] = outcome.job.name
         else:

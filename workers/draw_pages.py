@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import copy
+import functools
 import importlib.metadata
 import multiprocessing.connection
 import os
@@ -337,8 +338,12 @@ def _may_be_kept(drawing: Drawing) -> bool:
 
 def _key(drawing: Drawing) -> str:
     """Return the name of a picture's file: a digest of all that decides its pixels."""
-    drawn_by = f"{DRAWING_VERSION} {importlib.metadata.version('pymupdf')}"
-    return sha256(f"{drawn_by} {drawing}".encode())
+    return sha256(f"{DRAWING_VERSION} {_library_version()} {drawing}".encode())
+
+
+@functools.cache
+def _library_version() -> str:
+    return importlib.metadata.version("pymupdf")  # it reads a file
 
 
 def _attempt(drawing: Drawing) -> _Attempt:

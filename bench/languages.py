@@ -5,13 +5,13 @@ CORPUS is published, of ``maint-guide.LANGUAGE.pdf`` from Debian's packages ``ma
 tables of their own document, by vectors alone; one is answered if a page of its gold pages is among the first five.
 """
 
-import argparse
 import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from backends.models.registry import TEXT_EMBEDDERS
+from bench.table import parser_of
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.publication import read_pointer
@@ -23,7 +23,7 @@ FIRST = 5
 
 def main() -> None:
     """Print recall@5 of both models by language, as each is done."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of("languages", __doc__)
     parser.add_argument("corpus")
     workspace = open_workspace(parser.parse_args().corpus)
     live = read_pointer(workspace.store)

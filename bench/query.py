@@ -61,6 +61,8 @@ P50, P99 = "ratio at most 1.1", "ratio at most 1.3"
 
 Call = Callable[[str, Vector], Sequence[str]]
 """Takes a question in words and its vector; returns ids, best first."""
+BareSearch = Callable[[str, Vector | None, Sequence[str]], Any]
+"""Takes words, a vector (none for bm25) and columns; returns a query of LanceDB."""
 
 
 def main() -> None:
@@ -149,27 +151,32 @@ class _Embedded:
 
 def _bare_lancedb(uri: str) -> dict[str, Call]:
     import lancedb
+
+    searches = bare_searches(lancedb.connect(uri).open_table(COLLECTION))
+
+    def call(search: BareSearch) -> Call:
+        return lambda words, vector: [row["evidence_id"] for row in search(words, vector, ["evidence_id"]).to_list()]
+
+    return {name: call(search) for name, search in searches.items()}
+
+
+def bare_searches(table: Any) -> dict[str, BareSearch]:
+    """Return searches of LanceDB's own client, as its documentation has them, for the best ten rows."""
     from lancedb.query import MatchQuery
 
-    table = lancedb.connect(uri).open_table(COLLECTION)
+    def bm25(words: str, _: Vector | None, columns: Sequence[str]) -> Any:
+        return table.search(MatchQuery(words, TERMS)).select([*columns, "_score"]).limit(K)
 
-    def ids(search: Any) -> list[str]:
-        return [row["evidence_id"] for row in search.limit(K).to_list()]
-
-    def dense(vector: Vector) -> Any:
+    def dense(_: str, vector: Vector | None, columns: Sequence[str]) -> Any:
         search = table.search(vector, vector_column_name="vector_text").distance_type("cosine").refine_factor(5)
-        return search.select(["evidence_id", "_distance"])
+        return search.select([*columns, "_distance"]).limit(K)
 
-    def hybrid(words: str, vector: Vector) -> Any:
+    def hybrid(words: str, vector: Vector | None, columns: Sequence[str]) -> Any:
         search = table.search(query_type="hybrid", vector_column_name="vector_text", fts_columns=TERMS)
         search = search.vector(vector).text(words).distance_type("cosine").refine_factor(5)
-        return search.select(["evidence_id"])
+        return search.select(list(columns)).limit(K)
 
-    return {
-        "bm25": lambda words, _: ids(table.search(MatchQuery(words, TERMS)).select(["evidence_id", "_score"])),
-        "dense": lambda _, vector: ids(dense(vector)),
-        "hybrid": lambda words, vector: ids(hybrid(words, vector)),
-    }
+    return {"bm25": bm25, "dense": dense, "hybrid": hybrid}
 
 
 def _bare_weaviate(client: Any) -> dict[str, Call]:

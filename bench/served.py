@@ -2,13 +2,14 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+
+from tests.free_port import free_port
 
 
 @contextlib.contextmanager
@@ -19,8 +20,7 @@ def serving(log: Path, *arguments: str) -> Iterator[tuple[str, psutil.Process]]:
         log: Receives what it prints.
         arguments: Corpora and options.
     """
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "cli.main", "serve", *arguments, "--port", str(port)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
     with (

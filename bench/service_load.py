@@ -26,8 +26,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import psutil
 
-from backends.engines.index_rows import terms_column
 from backends.models.minilm import MiniLM
+from bench.query import bare_searches
 from bench.scale import WORDS, publish_made_up, vocabulary
 from bench.served import serving
 from bench.table import Row
@@ -38,7 +38,7 @@ from schemas.evidence import EVIDENCE
 DOCUMENTS, PAGES = 1_000, 25
 """Documents of the corpus and pages of each, of four rows."""
 QUESTIONS, WORDS_A_QUESTION = 300, 6
-WARM_UP, CLIENTS, K = 20, 16, 10
+WARM_UP, CLIENTS = 20, 16
 PRESETS = ("bm25", "dense", "hybrid")
 P50, P99 = "ratio at most 1.3", "ratio at most 1.5"
 
@@ -156,29 +156,18 @@ def _service(address: str, preset: str = "hybrid") -> Callable[[], Ask]:
 def _engine(file: Path, preset: str) -> Callable[[], Ask]:
     """Return what makes a client of the bare engine: one table and one model for all of them."""
     import lancedb
-    from lancedb.query import MatchQuery
 
     workspace = open_workspace(str(file))
     pointer = read_pointer(workspace.store)
     assert pointer is not None
     (place,) = Path(workspace.store.root).glob(f"versions/{pointer.version}/lance/*.lance")
     table, model = lancedb.connect(str(place.parent)).open_table(place.stem), MiniLM()
-    terms, columns = terms_column("search_text"), [name for name in EVIDENCE.names if name in table.schema.names]
+    search, columns = bare_searches(table)[preset], [name for name in EVIDENCE.names if name in table.schema.names]
 
-    def bm25(words: str) -> Any:
-        return table.search(MatchQuery(words, terms))
+    def ask(words: str) -> Any:
+        return search(words, None if preset == "bm25" else model.embed_query(words), columns).to_list()
 
-    def dense(words: str) -> Any:
-        search = table.search(model.embed_query(words), vector_column_name="vector_text")
-        return search.distance_type("cosine").refine_factor(5)
-
-    def hybrid(words: str) -> Any:
-        search = table.search(query_type="hybrid", vector_column_name="vector_text", fts_columns=terms)
-        return search.vector(model.embed_query(words)).text(words).distance_type("cosine").refine_factor(5)
-
-    ask = {"bm25": bm25, "dense": dense, "hybrid": hybrid}[preset]
-    scores = {"bm25": ["_score"], "dense": ["_distance"], "hybrid": []}[preset]
-    return lambda: lambda words: ask(words).select([*columns, *scores]).limit(K).to_list()
+    return lambda: ask
 
 
 def _questions() -> list[str]:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.browser import Browser
+from tests.free_port import free_port
 from tests.postgres_server import Postgres
 
 ROOT = Path(__file__).parent.parent
@@ -138,9 +138,7 @@ def running(
 
 
 def _migrated(folder: Path, prefix: str, database: Postgres | None, more: Mapping[str, str]) -> Airflow:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     address = f"http://127.0.0.1:{port}{prefix}"
     driver = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database.url} if database else {}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "INSET"))}

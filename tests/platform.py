@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from backends.stores.object_store import s3_client
 from tests import airflow_server, ray_cluster, redis_server, s3_server, weaviate_server
 from tests.airflow_server import EVERY_PART, ROOT, Airflow, fetch, wait_for
+from tests.free_port import free_port
 from tests.postgres_server import Postgres
 from tests.ray_cluster import RayCluster
 
@@ -106,11 +106,11 @@ class Platform:
 
     def start_services(self, corpus: str) -> None:
         """Start two query services of a corpus with a live version, the proxy before them, and Prometheus."""
-        self._ports = [_free_port(), _free_port()]
+        self._ports = [free_port(), free_port()]
         self.held.callback(self._end_services)
         for service in SERVICES:
             self.start_service(service, corpus)
-        port = _free_port()
+        port = free_port()
         self.address = f"http://127.0.0.1:{port}"
         file = self.folder / "nginx.conf"
         file.write_text(_NGINX.format(folder=self.folder, ports=self._ports, port=port))
@@ -140,7 +140,7 @@ class Platform:
             service.wait()
 
     def _start_prometheus(self) -> None:
-        port = _free_port()
+        port = free_port()
         targets = [f"127.0.0.1:{port}" for port in self._ports]
         config = {
             "global": {"scrape_interval": "1s"},
@@ -257,11 +257,6 @@ def _answers(address: str) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 if __name__ == "__main__":

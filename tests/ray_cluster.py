@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+
+from tests.free_port import free_port
 
 _HOST = "127.0.0.1"
 _STORE_BYTES = 100_000_000
@@ -39,15 +40,15 @@ class RayCluster:
         """Start a node, and wait until it is one; ``port`` is that of a head that is started again."""
         where = ["--address", self.address]
         if head:
-            port, dashboard = port or _free_port(), _free_port()
+            port, dashboard = port or free_port(), free_port()
             self.address, self.jobs = f"{_HOST}:{port}", f"http://{_HOST}:{dashboard}"
             where = ["--head", "--port", str(port), "--include-dashboard", "true", "--dashboard-port", str(dashboard)]
-            where += ["--ray-client-server-port", str(_free_port()), "--temp-dir", str(self.folder / "r")]
+            where += ["--ray-client-server-port", str(free_port()), "--temp-dir", str(self.folder / "r")]
         number = len(self.nodes)
         command = [
             *(str(self.folder / "venv" / "bin" / "python"), "-m", "ray.scripts.scripts", "start", "--block", *where),
             *("--node-ip-address", _HOST, "--num-cpus", str(cpus), "--object-store-memory", str(_STORE_BYTES)),
-            *("--dashboard-agent-listen-port", str(_free_port()), "--min-worker-port", "0", "--max-worker-port", "0"),
+            *("--dashboard-agent-listen-port", str(free_port()), "--min-worker-port", "0", "--max-worker-port", "0"),
         ]
         log = self.folder / f"node-{number}.log"
         with log.open("wb") as out:
@@ -108,10 +109,3 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind((_HOST, 0))
-        port: int = free.getsockname()[1]
-        return port

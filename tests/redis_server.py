@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.free_port import free_port
+
 STARTS_WITHIN_S = 30
 
 
@@ -19,8 +21,7 @@ def running(folder: Path) -> Iterator[str]:
     binary = shutil.which("redis-server")
     if binary is None:
         pytest.skip("NO REDIS: no 'redis-server' on PATH, so limits of several workers go untested here")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:

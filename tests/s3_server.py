@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
+from tests.free_port import free_port
+
 Fault = Literal["whole", "busy", "denied", "cut", "flipped", "lost", "tokenless"]
 """What happens to a reply: nothing; 503, or 403, instead of the request being passed on; it breaks off in the middle of its
 body; a bit of its body is turned; it never arrives, though the server has done what it was asked; it is a page of a listing
@@ -26,9 +28,7 @@ _DENIED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access
 @contextlib.contextmanager
 def running() -> Iterator[str]:
     """Lend a server until the block ends; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ))
     try:

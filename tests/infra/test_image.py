@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from schemas.release import RELEASE
+from tests.free_port import free_port
 from tests.manuals import write_manual
 
 ROOT = Path(__file__).parents[2]
@@ -110,9 +110,7 @@ def test_the_image_for_the_cpu_refreshes_serves_and_is_small(tmp_path: Path) -> 
     assert "pump.pdf" in run("inset", "search", "small", "screws of the water pump", "--json")
     run("airflow", "version")
     run("ray", "--version")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     (check,) = [rest for name, rest in _stage(-1) if name == "HEALTHCHECK"]
     probe = re.findall(r'"([^"]*)"', check.partition("CMD")[2])
     probe[-1] = probe[-1].replace("8750", port)

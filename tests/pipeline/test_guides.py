@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+
+from tests.free_port import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
@@ -98,10 +99,8 @@ def test_a_guide_does_what_it_says(guide: Path, refreshed_once: Path, tmp_path: 
     for name in CODE:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
     with ExitStack() as running:
-        _follow(blocks(guide, port), tmp_path, running)
+        _follow(blocks(guide, str(free_port())), tmp_path, running)
 
 
 def _follow(guide: list[Block], folder: Path, running: ExitStack) -> None:

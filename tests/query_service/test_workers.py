@@ -14,6 +14,7 @@ import pytest
 
 from query_service.access import digest
 from tests import redis_server
+from tests.free_port import free_port
 
 KEY = "inset_" + "aB3-_" * 8
 WITHIN_S = 300
@@ -27,8 +28,7 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]
     """Run two workers over a corpus without a version; yield address and supervisor."""
     (folder / "pumps.yaml").write_text("name: pumps\nsource: pdfs\nstore: store\n")
     (folder / "keys").write_text(f'{{"name": "team", "sha256": "{digest(KEY)}", "corpora": ["*"], "per_minute": 10}}\n')
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "cli.main", "serve", str(folder / "pumps.yaml"), "--port", str(port)]
     command += ["--workers", "2", "--keys", str(folder / "keys"), *options]
     with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:

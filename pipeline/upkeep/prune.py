@@ -57,12 +57,9 @@ def _prune(
     spare = dict(SharedObjects(tables, store).spare(needs.objects()))
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
     stand_ins = [near_duplicate_cache(workspace, used) for used in workspace.captioners.values()]
-    paid = (
-        {open_descriptions(store, used.captions.key).folder for used in workspace.captioners.values()}
-        if keep_paid
-        else set()
-    )
+    paid: set[str] = set()
     if keep_paid:
+        paid |= {open_descriptions(store, used.captions.key).folder for used in workspace.captioners.values()}
         paid |= {f"replies/{name}" for name in store.folders("replies")}
     of_pictures = {cache.folder: cache for cache in (*stand_ins, hash_cache(store))}
     # In needed caches, single records may be unneeded.

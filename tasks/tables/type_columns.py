@@ -66,11 +66,13 @@ def type_columns(
     heads = head_rows(rows, spans)
     for span in spans:
         # A group's name is that of each of its columns, a label that of each of its rows.
-        across = range(span.colspan if span.row < heads else 1)
-        for row in range(span.row, min(len(cells), span.row + span.rowspan)):
-            for column in across:
-                if span.row >= heads or row == span.row:
-                    cells[row][span.column + column] = cells[span.row][span.column]
+        text = cells[span.row][span.column]
+        if span.row < heads:
+            for column in range(span.column, span.column + span.colspan):
+                cells[span.row][column] = text
+        else:
+            for row in cells[span.row : span.row + span.rowspan]:
+                row[span.column] = text
     body = cells[heads:]
     within = decimal_mark(cell for row in body for cell in row) or mark
     columns: dict[str, pa.Array[Any]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.operations.health import CorpusHealth, State
+from pipeline.records.evaluations import REPORT, Compared, stored_name
 from pipeline.records.notes import StageNote
 from schemas.errors import OF_THE_SOURCE, Failure
 from schemas.printing import line
@@ -15,7 +16,6 @@ from schemas.versions import LedgerRow, MirrorResult, Outcome, Plan, PruneResult
 
 if TYPE_CHECKING:
     from evaluation.results import Results
-    from pipeline.experiments.changes import Change
 
 _logger = logging.getLogger(__name__)
 
@@ -80,18 +80,20 @@ def counts_in_words(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
 
 
-def log_evaluated(results: "Results", before: str | None, changed: "Sequence[Change]") -> None:
-    """Log the report's name in the store, systems that didn't run, and what changed since an older version."""
-    from pipeline.experiments.changes import stored_name  # loads what other tasks don't need
-
-    _logger.info("report: %s", stored_name(results.version, results.name, "report.html"))
+def log_evaluated(results: "Results", compared: Compared | None) -> None:
+    """Log the report's name in the store, systems that didn't run, and what changed since earlier reports."""
+    _logger.info("report: %s", stored_name(results.version, results.name, REPORT))
     for one in results.systems:
         if one.note:
             _logger.warning("%s didn't run: %s", one.system.id, line(one.note))
-    for change in changed:
-        _logger.warning("since %s: %s", before, change)
-    if before and not changed:
-        _logger.info("no metric surely changed since %s", before)
+    if compared is None:
+        return
+    for said in compared.worse:
+        _logger.warning("worse %s", said)
+    for said in compared.better:
+        _logger.info("better %s", said)
+    if not compared.worse and not compared.better:
+        _logger.info("no metric surely changed since the report before")
 
 
 def log_pruned(result: PruneResult) -> None:

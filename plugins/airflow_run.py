@@ -1,7 +1,7 @@
 """Map a refresh to Airflow: its run, its parameters, results of the task ``plan``, and which errors are retried."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -99,6 +99,19 @@ def person() -> str:
     """Return who started the current run; ``airflow`` where its schedule did."""
     run: Any = get_current_context()["dag_run"]
     return run.triggering_user_name or "airflow"
+
+
+def has_moved(started: Sequence[Any], known: Iterable[Any]) -> bool:
+    """Return whether the live version is another one than before the events of its asset that started the run.
+
+    Args:
+        started: These events.
+        known: All events of the asset.
+    """
+    first = min(event.timestamp for event in started)
+    before = max((event for event in known if event.timestamp < first), key=lambda event: event.timestamp, default=None)
+    version = max(started, key=lambda event: event.timestamp).extra.get("version")
+    return version is None or before is None or (before.extra or {}).get("version") != version
 
 
 def parse_groups(plan: "Plan") -> list[list[int]]:

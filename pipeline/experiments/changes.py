@@ -1,4 +1,4 @@
-"""What changed between an experiment's runs on two versions."""
+"""What changed between two runs of an experiment."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evaluation.metrics import METRICS
 from evaluation.results import COMPARED
 from evaluation.statistics import Difference, Scores, adjusted, differences
-from schemas.ids import version_file
+from pipeline.records.evaluations import stored_name
 from schemas.ports import ObjectStore
 
 SCORES = "scores.parquet"
@@ -18,20 +19,20 @@ SURE_P = 0.05
 
 
 class Change(NamedTuple):
-    """A metric of a system that changed; the difference is the newer version's mean less the older one's."""
+    """A metric of a system that changed; the difference is the newer run's mean less the older one's."""
 
     system: str
     metric: str
     difference: Difference
 
+    @property
+    def worse(self) -> bool:
+        """Whether it changed for the worse."""
+        return (self.difference.mean < 0) is (METRICS[self.metric].better == "more")
+
     def __str__(self) -> str:
         one = self.difference
         return f"{self.system}: {self.metric} {one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f}, n {one.n})"
-
-
-def stored_name(version: str, experiment: str, file: str) -> str:
-    """Return the store name of a file of an experiment's last run on a version."""
-    return version_file(version, f"evaluation/{experiment}/{file}")
 
 
 def evaluated_before(store: ObjectStore, version: str, experiment: str) -> str | None:
@@ -40,9 +41,14 @@ def evaluated_before(store: ObjectStore, version: str, experiment: str) -> str |
     return next((one for one in older if store.exists(stored_name(one, experiment, SCORES))), None)
 
 
-def changes(store: ObjectStore, experiment: str, before: str, after: str) -> list[Change]:
-    """Return the compared metrics that surely changed on the questions of both runs, what fell most first."""
-    old, new = (_scores(store, version, experiment) for version in (before, after))
+def changes(before: bytes, after: bytes) -> list[Change]:
+    """Return the compared metrics that surely changed on the questions of both runs, what fell most first.
+
+    Args:
+        before: ``scores.parquet`` of the older run.
+        after: The same of the newer one.
+    """
+    old, new = _scores(before), _scores(after)
     found: list[Change] = []
     for system in sorted(old.keys() & new.keys()):
         ids = sorted(old[system].keys() & new[system].keys())
@@ -56,9 +62,15 @@ def changes(store: ObjectStore, experiment: str, before: str, after: str) -> lis
     return sorted(sure, key=lambda one: one.difference.mean)
 
 
-def _scores(store: ObjectStore, version: str, experiment: str) -> dict[str, dict[str, Scores]]:
+def systems_of(scores: bytes) -> set[str]:
+    """Return the systems that ran, by the run's ``scores.parquet``."""
+    table = pq.read_table(pa.BufferReader(scores), columns=["system"])
+    return {str(system) for system in table["system"].unique().to_pylist()}
+
+
+def _scores(data: bytes) -> dict[str, dict[str, Scores]]:
     """Return the compared scores by system and question, the mean of repetitions; NaN where one is undefined."""
-    table = pq.read_table(pa.BufferReader(store.get(stored_name(version, experiment, SCORES))))
+    table = pq.read_table(pa.BufferReader(data))
     known = [name for name in COMPARED if name in table.column_names]  # an older release had fewer
     means = table.group_by(["system", "question_id"]).aggregate([(name, "mean") for name in known])
     found: dict[str, dict[str, Scores]] = {}

@@ -7,8 +7,8 @@ from evaluation.metrics import METRICS
 from evaluation.results import SystemResult
 from pipeline.corpus.experiments import NamedExperiment, find_experiment
 from pipeline.corpus.workspace import Workspace
-from pipeline.experiments.changes import stored_name
 from pipeline.experiments.run import run_experiment
+from pipeline.records.evaluations import stored_name
 from schemas.corpus.gates import MetricGate
 from schemas.errors import UserError
 from schemas.progress import Report

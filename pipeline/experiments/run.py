@@ -25,23 +25,25 @@ from evaluation.results import Results, ScoreTable, SystemResult, Tested, baseli
 from pipeline.corpus.experiments import NamedExperiment
 from pipeline.corpus.workspace import Workspace
 from pipeline.experiments.ask import NO_GOLD, Prepared, ask, prepare
-from pipeline.experiments.changes import SCORES, Change, changes, evaluated_before, stored_name
+from pipeline.experiments.changes import SCORES, changes, evaluated_before, systems_of
 from pipeline.experiments.judge import Judges
 from pipeline.experiments.replies import Replies
 from pipeline.published.gold import gold_evidence
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.cache import RecordCache
+from pipeline.records.evaluations import COMPARED, REPORT, Compared, stored_name
 from pipeline.records.publication import read_manifest
 from pipeline.records.version_names import resolve_version
 from schemas.batches import batched
 from schemas.errors import InsetError, UserError
 from schemas.ids import key, version_file
 from schemas.parquet import schema_of, table_of
+from schemas.printing import line
 from schemas.progress import Report, silent
 from schemas.versions import Spent
 
 WORKERS = 2
-STORED = ("results.json", "report.html", SCORES)
+STORED = ("results.json", REPORT, SCORES)
 _WRITTEN_TOGETHER = 32
 """Outcomes that are written together; a killed run makes as many again."""
 
@@ -90,7 +92,7 @@ def run_experiment(
                 out.mkdir(parents=True, exist_ok=True)
                 results = run.results(named.name, notes, judges, Comparison(labels), out, report)
                 (out / "results.json").write_text(results.model_dump_json(indent=1), encoding="utf-8")
-                write_report(results, out / "report.html")
+                write_report(results, out / REPORT)
                 for name in STORED:
                     workspace.store.replace(stored_name(chosen, named.name, name), (out / name).read_bytes())
             except OSError as error:
@@ -101,21 +103,42 @@ def run_experiment(
 
 
 def evaluate_version(
-    workspace: Workspace, named: NamedExperiment, version: str, report: Report = silent
-) -> tuple[Results, str | None, list[Change]]:
-    """Run an experiment on a version of a corpus, and store its results and report with the version.
+    workspace: Workspace, named: NamedExperiment, version: str, report: Report = silent, *, again: bool = False
+) -> tuple[Results, Compared | None]:
+    """Run an experiment on a version of a corpus, and store its results and report with the version, and what changed.
+
+    It is compared with its last run on this version, and with that on the newest older one; with ``again`` with the first of
+    them that there is.
 
     Returns:
-        The results, the newest older version that it ran on (None without one), and what changed since.
+        The results, and what surely changed; None where it is the first run.
 
     Raises:
         UserError: There are no questions.
         NotFoundError: There is no such version.
     """
+    store, chosen = workspace.store, resolve_version(workspace.store, workspace.corpus.name, version)
+    before = {}
+    if store.exists(own := stored_name(chosen, named.name, SCORES)):
+        before["its last report"] = store.get(own)
+    if not (again and before) and (older := evaluated_before(store, chosen, named.name)):
+        before[older] = store.get(stored_name(older, named.name, SCORES))
     with TemporaryDirectory() as folder:
-        results = run_experiment(workspace, named, Path(folder), version=version, report=report)
-    before = evaluated_before(workspace.store, results.version, named.name)
-    return results, before, changes(workspace.store, named.name, before, results.version) if before else []
+        results = run_experiment(workspace, named, Path(folder), version=chosen, report=report)
+    if not before:
+        return results, None
+    worse: list[str] = []
+    better: list[str] = []
+    for since, scores in before.items():
+        ran = systems_of(scores)
+        lost = [one for one in results.systems if one.note and one.system.id in ran]
+        worse += [line(f"since {since}: {one.system.id} doesn't run any more: {one.note}") for one in lost]
+        for change in changes(scores, store.get(own)):
+            (worse if change.worse else better).append(f"since {since}: {change}")
+    compared = Compared(worse=worse, better=better)
+    if worse or better or not again:  # a quiet night keeps what an earlier run found
+        store.replace(stored_name(chosen, named.name, COMPARED), compared.model_dump_json().encode())
+    return results, compared
 
 
 def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:

@@ -13,6 +13,7 @@ from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import TREND, GateMargin
 from pipeline.operations.history import VersionEntry, history
 from pipeline.records.differences import JUDGED
+from pipeline.records.evaluations import REPORT, Compared, read_compared, stored_name
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
 from pipeline.records.publication import readable_manifest
@@ -141,7 +142,8 @@ class RunReport(Frozen):
         gates: The verdicts that have a bound, and those that refuse, these first.
         questions: What changed for golden questions; None without a parent to compare with.
         note: The release note, as Markdown; "" where there is none yet.
-        experiments: The experiments that ran on the version, whose reports are stored with it.
+        experiments: The experiments that ran on the version, whose reports are stored with it, each with what changed since an
+            earlier report; None where it wasn't compared.
     """
 
     version: VersionEntry
@@ -155,7 +157,7 @@ class RunReport(Frozen):
     gates: list[GateTrend]
     questions: ChangedRanks | None
     note: str
-    experiments: list[str] = Field([])
+    experiments: dict[str, Compared | None] = Field({})
 
     @property
     def seconds(self) -> float:
@@ -266,7 +268,7 @@ def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunRepo
         gates=_gates(store, entry),
         questions=_changed_ranks(one, store, version, made.parent, judged),
         note=_note(store, version),
-        experiments=_experiments(store, version),
+        experiments={name: _compared(store, version, name) for name in _experiments(store, version)},
     )
 
 
@@ -278,16 +280,19 @@ def experiment_report(store: ObjectStore, version: str, experiment: str) -> byte
     """
     if experiment not in _experiments(store, version):
         raise NotFoundError(f"no experiment {experiment} ran on version {version}; start one with the DAG inset_evaluate")
-    return store.get(_report_of(version, experiment))
+    return store.get(stored_name(version, experiment, REPORT))
 
 
 def _experiments(store: ObjectStore, version: str) -> list[str]:
     found = store.folders(version_file(version, "evaluation"))
-    return [name for name in found if store.exists(_report_of(version, name))]
+    return [name for name in found if store.exists(stored_name(version, name, REPORT))]
 
 
-def _report_of(version: str, experiment: str) -> str:
-    return version_file(version, f"evaluation/{experiment}/report.html")
+def _compared(store: ObjectStore, version: str, experiment: str) -> Compared | None:
+    try:
+        return read_compared(store, version, experiment)
+    except DamagedError:
+        return None
 
 
 def _readable_plan(store: ObjectStore, version: str) -> Plan | None:

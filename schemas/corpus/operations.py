@@ -26,6 +26,13 @@ class OperationOptions(Section):
     stale_h: Hours | None = Field(
         None, description="Hours without a successful refresh after which the corpus is reported as stale; null: never."
     )
+    nightly_h: int | None = Field(
+        3,
+        ge=0,
+        le=23,
+        description="Hour of the day in UTC at which inset_evaluate runs the corpus's experiment on the live version again, if "
+        "there are questions, and fails where it surely became worse than its last report; null: never.",
+    )
     notify: dict[Text, dict[Text, JsonValue]] = Field(
         {},
         description="Airflow notifiers called when a task fails, by class, with their arguments, such as "

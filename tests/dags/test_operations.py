@@ -1,15 +1,18 @@
 """The DAGs that operators start, and the watch, on a real Airflow."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.experiments.changes import stored_name
 from pipeline.records.audit import read_events
+from pipeline.records.evaluations import stored_name
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
+from plugins.airflow_run import has_moved
 from tests.dags.airflow_runs import airflow, events, states
 from tests.dags.test_refresh import described
 from tests.manuals import write_manual
@@ -35,6 +38,50 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
         *("inset_evaluate", "inset_mirror", "inset_prune", "inset_publish", "inset_replay", "inset_roll_back")
     ]
     assert {tuple(dag["corpora"]) for dag in dags.values()} == {("pumps", "winches")}
+
+
+_SCHEDULE = """
+import json
+from dags import operations
+dag = operations.inset_evaluate
+made = dag.timetable
+print(json.dumps({
+    "cron": getattr(getattr(made, "timetable", None), "expression", None),
+    "assets": sorted(asset.uri for asset in made.asset_condition.objects),
+    "start": str(dag.start_date),
+}))
+"""
+
+
+def test_evaluations_start_when_a_version_goes_live_and_at_the_hours_of_the_corpora(
+    tmp_path: Path, airflow_env: dict[str, str]
+) -> None:
+    (tmp_path / "pumps.yaml").write_text("name: pumps\nsource: x\n")
+    (tmp_path / "winches.yaml").write_text("name: winches\nsource: x\noperations: {nightly_h: 22}\n")
+    made = described(tmp_path, airflow_env, _SCHEDULE)
+    assert made["assets"] == ["inset://pumps/", "inset://winches/"]
+    assert (made["cron"], made["start"]) == ("0 3,22 * * *", "None")
+    for name in ("pumps", "winches"):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nsource: x\noperations: {{nightly_h: null}}\n")
+    off = described(tmp_path, airflow_env, _SCHEDULE)
+    assert (off["cron"], off["assets"]) == (None, made["assets"])
+
+
+def test_a_version_that_is_confirmed_after_it_went_live_has_not_moved() -> None:
+    def event(minute: int, version: str | None) -> SimpleNamespace:
+        extra = {} if version is None else {"version": version}
+        return SimpleNamespace(timestamp=datetime(2026, 1, 1, 0, minute, tzinfo=UTC), extra=extra)
+
+    first, published, confirmed, back = event(0, "a"), event(1, "b"), event(2, "b"), event(3, "a")
+    known = [first, published, confirmed, back]
+    assert has_moved([first], known)
+    assert has_moved([published], known)
+    assert has_moved([confirmed, published], known), "both started one run"
+    assert not has_moved([confirmed], known)
+    assert has_moved([back], known)
+    by_hand = event(4, None)
+    assert has_moved([by_hand], [*known, by_hand])
+    assert has_moved([event(5, "a")], [*known, by_hand])
 
 
 @pytest.mark.slow

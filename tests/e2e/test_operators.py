@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.experiments.changes import stored_name
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.audit import read_events
+from pipeline.records.evaluations import stored_name
 from pipeline.records.lease import LEASE
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
@@ -33,12 +34,13 @@ FRAME = "document.querySelector('iframe').contentDocument"
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    """A corpus of two manuals that is refreshed once it is unpaused."""
+    """A corpus of two manuals that is refreshed once it is unpaused, and evaluated again in half a day."""
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
     question = {"id": "1", "question": "Which screws hold the steel winch?", "doc": "winch.pdf", "pages": [1]}
     (tmp_path / "questions.jsonl").write_text(json.dumps(question))
-    return open_workspace(str(write_corpus(tmp_path, 'schedule: "@once"\nquestions: ../questions.jsonl\n')))
+    operations = f"operations: {{nightly_h: {(datetime.now(UTC).hour + 12) % 24}}}"
+    return open_workspace(str(write_corpus(tmp_path, f'schedule: "@once"\nquestions: ../questions.jsonl\n{operations}\n')))
 
 
 @pytest.fixture

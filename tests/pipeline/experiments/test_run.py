@@ -14,10 +14,12 @@ import pytest
 
 from evaluation.experiment import read_experiment
 from evaluation.results import Results
+from evaluation.statistics import Difference
 from pipeline.corpus.experiments import find_experiment
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.experiments.changes import changes, evaluated_before
+from pipeline.experiments.changes import Change, evaluated_before
 from pipeline.experiments.run import evaluate_version, run_experiment
+from pipeline.records.evaluations import Compared, read_compared
 from pipeline.run import refresh
 from schemas.errors import UserError
 from tests import endpoint_server
@@ -162,17 +164,55 @@ def test_what_changed_since_the_version_before_is_named(workspace: Workspace) ->
     folder = workspace.file.parent.parent
     asked = [{"id": str(n), "question": f"How many bar does the steel winch take? {n}", **WINCH} for n in range(12)]
     write_questions(folder, asked)
-    first, before, changed = evaluate_version(workspace, find_experiment("presets", "manuals")[0], "live")
-    assert (before, changed) == (None, [])
+    presets = find_experiment("presets", "manuals")[0]
+    first, compared = evaluate_version(workspace, presets, "live")
+    assert compared is None
     (folder / "pdfs" / "winch.pdf").unlink()
     write_manual(folder / "pdfs" / "crane.pdf", "iron crane", seed=7)
     refresh(workspace)
-    results, before, changed = evaluate_version(workspace, find_experiment("presets", "manuals")[0], "latest")
-    assert before == evaluated_before(workspace.store, results.version, "presets") == first.version
-    assert ("bm25", "page_recall@10") in {(one.system, one.metric) for one in changed}
-    assert str(changed[0]).startswith(f"{changed[0].system}: {changed[0].metric} -")
-    assert changes(workspace.store, "presets", results.version, results.version) == []
-    assert results.warnings == ["the version has no document winch.pdf, which questions ask for"]
+    second, compared = evaluate_version(workspace, presets, "latest")
+    assert evaluated_before(workspace.store, second.version, "presets") == first.version
+    assert compared is not None
+    assert any(one.startswith(f"since {first.version}: bm25: page_recall@10 -") for one in compared.worse)
+    assert read_compared(workspace.store, second.version, "presets") == compared
+    assert second.warnings == ["the version has no document winch.pdf, which questions ask for"]
+
+    _, night = evaluate_version(workspace, presets, "latest", again=True)
+    assert night == Compared(worse=[], better=[])
+    assert read_compared(workspace.store, second.version, "presets") == compared, "what the version changed is still told"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("night", [True, False])
+def test_another_run_on_a_version_names_what_became_worse_and_what_doesnt_run_any_more(
+    workspace: Workspace, night: bool
+) -> None:
+    folder = workspace.file.parent.parent
+    asked = {str(n): f"How many bar does the steel winch take? {n}" for n in range(12)}
+    write_questions(folder, [{"id": name, "question": text, **WINCH} for name, text in asked.items()])
+    words = find_experiment(str(folder / "words.yaml"), "manuals")[0]
+    first, compared = evaluate_version(workspace, words, "live", again=night)
+    assert compared is None
+
+    write_questions(folder, [{"id": name, "question": "Which opera?", **WINCH, "pages": [9]} for name in asked])
+    without = open_workspace(str(write_corpus(folder, "questions: ../questions.jsonl\n")))
+    second, compared = evaluate_version(without, words, "live", again=night)
+    assert second.version == first.version
+    assert compared is not None
+    assert read_compared(without.store, second.version, "words") == compared
+    lost = [one for one in compared.worse if "doesn't run any more: " in one]
+    assert [one.partition(" doesn't")[0] for one in lost] == [
+        "since its last report: answer ilt passages=2",
+        "since its last report: answer ilt passages=4",
+    ]
+    assert any(one.startswith("since its last report: pages: page_recall@10 -1.000") for one in compared.worse)
+    assert [one.partition(" -")[0] for one in compared.better] == ["since its last report: answer extractive: false_figure"]
+
+
+def test_more_of_what_should_be_less_is_worse() -> None:
+    more, less = (Difference(mean=mean, low=mean, high=mean, n=12, p=0.01) for mean in (0.5, -0.5))
+    assert [Change("ilt", "false_figure", one).worse for one in (more, less)] == [True, False]
+    assert [Change("ilt", "page_recall@10", one).worse for one in (more, less)] == [False, True]
 
 
 def test_results_are_given_by_the_type_of_the_documents(workspace: Workspace) -> None:

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs
 import pytest
 from fastapi.testclient import TestClient
 
-from pipeline.experiments.changes import stored_name
 from pipeline.records import lease
+from pipeline.records.evaluations import Compared, stored_name
 from pipeline.records.ledger import write_ledger
 from pipeline.records.notes import StageNote, read_plan_summary, write_note
 from plugins.airflow_run import plan_summary
@@ -153,7 +153,11 @@ def test_the_summary_of_a_plan_that_airflow_keeps_names_few_sources(folder: Path
 def test_reports_of_experiments_on_a_version_are_linked_and_shown_without_scripts(client: TestClient, folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=2)
     store.replace(stored_name(version_name(1), "winch words", "report.html"), b"<title>winch words</title>")
+    compared = Compared(worse=["since 1: bm25: mrr@10 -0.5"], better=["since 1: ilt: answered +0.2"])
+    store.replace(stored_name(version_name(1), "winch words", "changes.json"), compared.model_dump_json().encode())
     page = client.get(f"{DAG}/versions/{version_name(1)}").text
+    assert "worse since 1: bm25: mrr@10 -0.5" in page
+    assert "better since 1: ilt: answered +0.2" in page
     (address,) = re.findall(r'href="../../../([^"]*/experiments/[^"]*)"', page)
     reply = client.get(f"/inset/{address}")
     assert reply.text == "<title>winch words</title>"

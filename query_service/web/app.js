@@ -16,12 +16,12 @@ const MIB = 1024 ** 2;
 const PICTURE_MIB = 8; // what the service takes
 const PREVIEW_PX = 144;
 
-const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], languages: [], figures: "", since: "", until: "" };
+const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], languages: [], types: [], figures: "", since: "", until: "" };
 const BROWSED = { browse: "", doc: "", contains: "", sort: "" };
 const state = { ...BROWSED, corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, compare: "", ...NARROWED, version: "", k: FEW };
 // Names of the filters in the address.
 const NAMED = {
-  documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", languages: "language",
+  documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", languages: "language", types: "type",
   figures: "figures", since: "since", until: "until",
 };
 // An address can't hold a picture: the history holds its number, and pictures last as long as the page.
@@ -110,6 +110,7 @@ const filters = (modality) => ({
   sections: state.sections,
   phrases: state.phrases,
   languages: state.languages,
+  doc_types: state.types,
   ...(state.figures ? { has_figure: state.figures === "with" } : {}),
   ...(state.since ? { since: state.since } : {}),
   ...(state.until ? { until: state.until } : {}),
@@ -297,6 +298,7 @@ function drawScope() {
     ...listed("pages", (pages) => (/-/.test(pages) ? `Pages ${pages}` : `Page ${pages}`)),
     ...listed("phrases", (phrase) => `“${phrase}”`),
     ...listed("languages", languageName),
+    ...listed("types", (type) => `Only ${type}`),
     ...(state.figures ? [chip(`${state.figures === "with" ? "With a figure" : "Without figures"}`, "", { figures: "" })] : []),
     ...(state.since ? [chip(`From ${state.since}`, "", { since: "" })] : []),
     ...(state.until ? [chip(`To ${state.until}`, "", { until: "" })] : []),
@@ -305,16 +307,24 @@ function drawScope() {
       type: "button", class: "link", title: "Leave out what doesn’t have these words, one behind the other",
       onclick: () => change({ phrases: [...state.phrases, phrase] }),
     }, `Only with “${phrase}”`)));
-  const spoken = Object.entries(overviews.get(state.corpus).languages ?? {});
-  $("language-filter").hidden = spoken.length < 2;
-  $("language").replaceChildren(el("option", { value: "" }, "Any"), ...spoken
-    .filter(([code]) => !state.languages.includes(code))
-    .map(([code, documents]) => [languageName(code), code, documents])
-    .sort(([one], [other]) => one.localeCompare(other, "en"))
-    .map(([name, code, documents]) => el("option", { value: code }, `${name} (${documents})`)));
+  const { languages = {}, doc_types: types = {} } = overviews.get(state.corpus);
+  $("language-filter").hidden = Object.keys(languages).length < 2;
+  drawChoices("language", languages, state.languages, languageName);
+  // Documents may have no type, so that one type narrows too.
+  $("type-filter").hidden = !Object.keys(types).length;
+  drawChoices("type", types, state.types, (type) => type);
   $("figures").value = state.figures;
   $("since").value = state.since;
   $("until").value = state.until;
+}
+
+// What a filter may still add, each with its number of documents.
+function drawChoices(box, documents, chosen, named) {
+  $(box).replaceChildren(el("option", { value: "" }, "Any"), ...Object.entries(documents)
+    .filter(([value]) => !chosen.includes(value))
+    .map(([value, count]) => [named(value), value, count])
+    .sort(([one], [other]) => one.localeCompare(other, "en"))
+    .map(([name, value, count]) => el("option", { value }, `${name} (${count})`)));
 }
 
 function drawSwitches() {
@@ -781,7 +791,9 @@ for (const [box, filter] of [["section", "sections"], ["pages", "pages"], ["phra
     add();
   });
 }
-$("language").addEventListener("change", () => change({ languages: [...state.languages, $("language").value] }));
+for (const [box, filter] of [["language", "languages"], ["type", "types"]]) {
+  $(box).addEventListener("change", () => change({ [filter]: [...state[filter], $(box).value] }));
+}
 for (const box of ["figures", "since", "until"]) $(box).addEventListener("change", () => change({ [box]: $(box).value }));
 for (const [box, read] of [["group", () => ({ group: $("group").value })], ["sentences", () => ({ sentences: $("sentences").checked })]]) {
   $(box).addEventListener("change", () => {

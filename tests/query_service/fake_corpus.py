@@ -220,6 +220,7 @@ class FakeCorpus(PublishedCorpus):
         self.answer_queries: list[AnswerQuery] = []
         self.similar_calls: list[dict[str, object]] = []
         self.languages: dict[str, int] = {}
+        self.doc_types: dict[str, int] = {}
         self.search_presets: list[SearchPreset] = []
         self.streams: dict[str, Callable[[Callable[[], bool]], Iterator[AnswerEvent]]] = {}
         self.lacking: list[str] = []
@@ -345,6 +346,7 @@ class FakeCorpus(PublishedCorpus):
             since=datetime(2026, 3, 1, tzinfo=UTC),
             documents=self.documents,
             languages=self.languages,
+            doc_types=self.doc_types,
             presets=self.search_presets,
         )
 

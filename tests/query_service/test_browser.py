@@ -303,6 +303,27 @@ def test_languages_are_a_filter_by_name_where_a_version_has_several(browser: Bro
     assert '<label id="language-filter" hidden="">' in page_after(browser, corpus)
 
 
+def test_types_of_documents_are_a_filter_where_the_corpus_has_any(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    corpus.doc_types = {"data sheet": 3, "manual": 7, "survey": 1}
+    with opened(browser, corpus, "q=valve&type=survey"):
+        browser.settled()
+        browser.click("#filter")
+        choose = "document.getElementById('type')"
+        browser.run(f"{choose}.value = 'manual'; {choose}.dispatchEvent(new Event('change'))")
+        browser.settled()
+        html, address = browser.html, browser.run("location.search")
+    assert corpus.queries[0].filters == Filters(doc_types=["survey"])
+    assert _filters(corpus) == [Filters(doc_types=["survey", "manual"])] * 2
+    assert "type=survey&type=manual" in address
+    assert re.findall(r'<span class="chip"><span[^>]*>(.*?)</span>', html) == ["Only survey", "Only manual"]
+    choices = re.findall(r'<select id="type">(.*?)</select>', html)[0]
+    assert re.findall(r">([^<]+)</option>", choices) == ["Any", "data sheet (3)"]
+    assert '<label id="type-filter">' in html
+    corpus.doc_types = {}
+    assert '<label id="type-filter" hidden="">' in page_after(browser, corpus)
+
+
 def test_pages_are_named_as_they_are_printed_and_opened_as_the_pdf_counts_them(browser: Browser) -> None:
     corpus = FakeCorpus("pumps", labels=["iv", None])
     html = page_after(browser, corpus, [".source", "#viewer[open] #next"])

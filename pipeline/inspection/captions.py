@@ -2,12 +2,13 @@
 
 import base64
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ from backends.models.pictures import fit
 from pipeline.corpus.captioners import label
 from pipeline.corpus.workspace import Workspace
 from pipeline.inspection.render import render
+from pipeline.published.version import open_version
 from pipeline.records.descriptions import match, open_descriptions
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.publication import named_manifest
@@ -27,14 +29,18 @@ from schemas.evidence import Modality
 from schemas.flags import REFUSING
 from schemas.generation import Description, Subject
 from schemas.ids import figure_file
-from schemas.inspection import CaptionSheet
+from schemas.inspection import CaptionPair, CaptionSheet
+from schemas.models import DEFAULT_SPACE
 from schemas.parquet import rows_of
 from schemas.progress import Report, silent
-from schemas.tags import TagTemplate
+from schemas.tags import TagTemplate, restore
 from schemas.versions import Manifest, Spent
 from tasks.enriching.caption import described_of
 from tasks.enriching.corrections import Correction
 from tasks.enriching.spending import spent_on
+
+if TYPE_CHECKING:
+    from schemas.ports import TextEmbedder
 
 SHEET_CARDS = 10_000
 """Maximum cards on a sheet, flagged ones first: a browser opens as many in some seconds."""
@@ -69,6 +75,8 @@ class Card:
         places: Occurrences.
         model: Captioner that wrote ``made``.
         made: What a model wrote, in use or not.
+        doc_type: Of the document.
+        pair: The comparison of caption and description.
     """
 
     id: str
@@ -84,11 +92,18 @@ class Card:
     places: int = 1
     model: str = ""
     made: Description | None = None
+    doc_type: str | None = None
+    pair: CaptionPair | None = None
 
     @property
     def is_refused(self) -> bool:
         """Whether the model's answer is not in use."""
         return not REFUSING.isdisjoint(self.flags)
+
+    @property
+    def has_both(self) -> bool:
+        """Whether a figure has a caption in the document, and a model's description."""
+        return self.subject == "figure" and bool(self.caption and self.description and self.model and not self.is_refused)
 
 
 @dataclass
@@ -118,13 +133,16 @@ class SheetFacts:
     unmatched: tuple[Correction, ...] = ()
 
 
-def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, report: Report = silent) -> CaptionSheet:
+def write_captions(
+    workspace: Workspace, out: Path, *, flagged: bool = False, compare: bool = False, report: Report = silent
+) -> CaptionSheet:
     """Write the sheet of the live version.
 
     Args:
         workspace: The corpus.
         out: The HTML file.
         flagged: Show only flagged descriptions.
+        compare: Show only figures that have a caption and a model's description, least alike first.
         report: Called with the cards drawn.
 
     Raises:
@@ -134,6 +152,8 @@ def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, re
     live = resolve_version(workspace.store, workspace.corpus.name, "live")
     manifest = named_manifest(workspace.store, workspace.corpus.name, live)
     facts, cards = _look_up(workspace, manifest, flagged=flagged)
+    if compare:
+        cards = _compared(workspace, live, [card for card in cards if card.has_both])
     pictures = _Pictures(workspace)
 
     def show(figure_id: str) -> str | None:
@@ -158,7 +178,42 @@ def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, re
         flags=dict(facts.flags),
         spent=facts.spent,
         unmatched=[f"line {entry.line}: {entry.figure}" for entry in facts.unmatched],
+        compared=[card.pair for card in cards if card.pair],
     )
+
+
+def _compared(workspace: Workspace, version: str, cards: Sequence[Card]) -> list[Card]:
+    """Return cards with their comparisons, least alike first; texts are compared by the corpus's embedder.
+
+    Source:
+        Bag et al., "RAG Beyond Text", Table I, shows such pairs to readers.
+    """
+    if not cards:
+        return []
+    embedder = cast("TextEmbedder", open_version(workspace, version).embedders[DEFAULT_SPACE])
+    texts = [(restore(card.caption), restore(card.description)) for card in cards]
+    captions, descriptions = (embedder.embed_documents(each) for each in zip(*texts, strict=True))
+    similarities = (captions * descriptions).sum(axis=1).tolist()
+    found = []
+    for card, (caption, description), similarity in zip(cards, texts, similarities, strict=True):
+        words = _words(caption)
+        card.pair = CaptionPair(
+            figure_id=card.id,
+            source=card.source,
+            page=card.page,
+            doc_type=card.doc_type,
+            caption=caption,
+            description=description,
+            described_by=card.described_by,
+            similarity=similarity,
+            words=len(words & _words(description)) / len(words) if words else 0.0,
+        )
+        found.append((similarity, card))
+    return [card for _, card in sorted(found, key=lambda pair: pair[0])]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
 
 
 def _look_up(workspace: Workspace, manifest: Manifest, *, flagged: bool) -> tuple[SheetFacts, list[Card]]:
@@ -241,7 +296,7 @@ def _is_shown(card: Card, row: Mapping[str, Any]) -> bool:
 
 _COLUMNS = [
     *("modality", "figure_id", "text", "tagged_text", "sources", "page", "section_path", "caption"),
-    *("description", "described_by", "flags"),
+    *("description", "described_by", "flags", "doc_type"),
 ]
 
 
@@ -259,6 +314,7 @@ def _card(row: Mapping[str, Any], template: TagTemplate) -> Card:
         description=row["description"] or "",
         described_by=label(row["described_by"] or CONTEXT, subject),
         flags=tuple(row["flags"] or ()),
+        doc_type=row["doc_type"],
     )
 
 

@@ -116,7 +116,12 @@ def described(published: Workspace, endpoint: EndpointServer) -> Workspace:
         return f"A photograph on a bench, lit from the left, beside a sign that reads {len(call.prompt)} < 9."
 
     endpoint.replies = reply
-    file = yaml.safe_load(published.file.read_text())
+    return _described(published, endpoint)
+
+
+def _described(published: Workspace, endpoint: EndpointServer, more: str = "") -> Workspace:
+    """Refresh the corpus with a model that describes its figures."""
+    file = yaml.safe_load(published.file.read_text() + more)
     server = {"url": endpoint.url, "retries": 0}
     model = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": server, "price": {"input": 2.0}}
     file["captions"] = {"ocr": "none", "captioner": "vlm", "models": {"vlm": model}}
@@ -141,6 +146,39 @@ def test_the_sheet_of_a_version(described: Workspace, tmp_path: Path) -> None:
     only = write_captions(described, out, flagged=True)
     assert (only.figures, only.shown) == (4, 1)
     assert 'data-flags="failed"' in _articles(out.read_text(encoding="utf-8"))[0]
+
+
+def test_descriptions_are_compared_with_the_captions_of_the_documents(
+    published: Workspace, endpoint: EndpointServer, tmp_path: Path
+) -> None:
+    echoed = "Figure 1: The water pump"
+
+    def reply(call: Call) -> str:
+        said = re.search(rf"{echoed}[^\n]*", call.prompt)
+        return said[0] if said else "Two old friends drink coffee beside the sea."
+
+    endpoint.replies = reply
+    workspace = _described(published, endpoint, "doc_types: {'pump*': manual}\n")
+    out = tmp_path / "sheet.html"
+    made = write_captions(workspace, out, compare=True)
+    assert made.figures == made.shown == len(made.compared) == 4
+    alike = [pair.similarity for pair in made.compared]
+    assert alike == sorted(alike)
+    *others, same = made.compared
+    assert same.similarity == pytest.approx(1.0, abs=1e-3)
+    assert same.words == 1.0
+    assert same.caption.startswith(echoed)
+    assert (same.source, same.doc_type) == ("pump.pdf", "manual")
+    assert all(pair.similarity < 0.5 and pair.words < 0.5 for pair in others)
+    assert "similarity to the caption 1.00, 100 % of its words" in _articles(out.read_text(encoding="utf-8"))[-1]
+
+    done = CliRunner().invoke(app, ["captions", str(workspace.file), "--compare", "--out", str(out)])
+    assert re.search(r"vlm: similarity 0\.\d\d to the captions of 4 figures, \d+% of their words", done.output), done.output
+    assert "vlm, documents of type manual: " in done.output
+
+
+def test_figures_without_a_models_description_are_not_compared(published: Workspace, tmp_path: Path) -> None:
+    assert write_captions(published, tmp_path / "sheet.html", compare=True).compared == []
 
 
 def test_a_sheet_has_its_bounds_and_a_lost_picture_costs_only_itself(

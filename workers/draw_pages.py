@@ -24,6 +24,7 @@ from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from schemas.ids import sha256
 from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start
+from workers.isolation import isolate
 from workers.picture_files import PictureFiles
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
@@ -388,9 +389,10 @@ def draw_in_child(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
 
 @contextlib.contextmanager
 def open_in_child(drawing: Drawing) -> Iterator[Any]:
-    """Open a page's document; call it in a child process with limits. Errors name the page."""
+    """Open a page's document in this child process, and isolate the process. Errors name the page."""
     os.nice(_NICE)
     data = _stored(drawing) if drawing.digest is None else _in_source(drawing, drawing.digest)
+    isolate()
     what = f"page {drawing.page} can't be drawn"
     with open_pdf(data, drawing.passwords) as pdf, refusing(what, FailureCode.PAGE_UNREADABLE, drawing.page):
         yield pdf

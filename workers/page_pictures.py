@@ -12,6 +12,7 @@ from schemas.ids import document_file, figure_file, key
 from tasks.figures.render import encode, is_blank, scaled
 from workers.child_processes import Refused, run_all
 from workers.draw_pages import Drawing, open_in_child, refusal
+from workers.isolation import writing
 
 PICTURES_VERSION = "1"
 
@@ -53,10 +54,11 @@ def keep_pictures(
 
 def _keep(drawing: Drawing, _opened: Callable[[int], None]) -> str | None:
     """Store the picture of a page, and return its figure id; None where the page is blank."""
-    with open_in_child(drawing) as pdf:
-        pixels = page_pixels(pdf, drawing.page, dpi=drawing.dpi)
-    if is_blank(pixels):
-        return None
-    figure, data = encode(scaled(pixels, MAX_PIXELS))
-    open_store(drawing.store_address).put(figure_file(figure.figure_id), data)
-    return figure.figure_id
+    with writing(open_store(drawing.store_address), "figures/") as put:
+        with open_in_child(drawing) as pdf:
+            pixels = page_pixels(pdf, drawing.page, dpi=drawing.dpi)
+        if is_blank(pixels):
+            return None
+        figure, data = encode(scaled(pixels, MAX_PIXELS))
+        put(figure_file(figure.figure_id), data)
+        return figure.figure_id

@@ -16,6 +16,7 @@ from schemas.ports import DocumentSource
 from schemas.stages import Stage
 from tasks.reading.parse import PARSE_VERSION, parse
 from workers.child_processes import Done, Refused, run_all
+from workers.isolation import isolate, writing
 
 
 @dataclass(frozen=True)
@@ -118,13 +119,15 @@ def _parse(task: _Task, opened: Callable[[int], None]) -> int:
         raise BadInputError(message, FailureCode.SOURCE_CHANGED) from error
     if sha256(data) != job.doc_id:
         raise BadInputError("it changed while the refresh ran; the next refresh takes it up", FailureCode.SOURCE_CHANGED)
-    document = parse(
-        open_document(data, task.passwords),
-        job.doc_id,
-        task.options,
-        keep_figure=lambda name, picture: store.put(f"figures/{name}", picture),
-        opened=opened,
-    )
-    store.put(document_file(job.doc_id), data)
-    store.put(file, pack_parsed(document))
+    with writing(store, "figures/", document_file(job.doc_id), file) as put:
+        isolate()
+        document = parse(
+            open_document(data, task.passwords),
+            job.doc_id,
+            task.options,
+            keep_figure=lambda name, picture: put(f"figures/{name}", picture),
+            opened=opened,
+        )
+        put(document_file(job.doc_id), data)
+        put(file, pack_parsed(document))
     return len(document.pages)

@@ -8,6 +8,7 @@ from backends.pdf.document import open_document
 from backends.stores.sources import open_source
 from schemas.corpus.parse import ParseOptions
 from workers.child_processes import Done, run_all
+from workers.isolation import isolate
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ def read_samples(address: str, names: Sequence[str], limits: ParseOptions, *, pa
 
 
 def _texts(task: _Task, _opened: Callable[[int], None]) -> list[str]:
-    document = open_document(open_source(task.address).read(task.name))
+    data = open_source(task.address).read(task.name)
+    isolate()
+    document = open_document(data)
     step = -(-document.page_count // task.pages) or 1
     read = (document.read_page(number) for number in range(1, document.page_count + 1, step))
     return [" ".join(line.line.text for line in page.lines) for page in read]

@@ -9,6 +9,7 @@ from backends.stores.object_store import open_store
 from schemas.corpus.parse import ParseOptions
 from schemas.ids import document_file
 from workers.child_processes import Done, run_all
+from workers.isolation import isolate
 
 
 @dataclass(frozen=True)
@@ -29,4 +30,5 @@ def read_subjects(
 
 def _subject(task: _Task, _opened: Callable[[int], None]) -> str:
     data = open_store(task.store_address).get(document_file(task.doc_id))
+    isolate()
     return " ".join(open_document(data, task.passwords).subject.split())

@@ -12,6 +12,7 @@ from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key
 from schemas.stages import Step
 from workers.child_processes import Refused, run_all
+from workers.isolation import isolate, writing
 
 
 @dataclass(frozen=True)
@@ -88,4 +89,6 @@ def _tag(task: _Task, opened: Callable[[int], None]) -> None:
         data = store.get(document_file(job.doc_id))
     except FileNotFoundError as error:
         raise BadInputError("the original is not in the store", FailureCode.TAGGING_FAILED) from error
-    store.put(job.name, inscribe(data, job.inscriptions, passwords=task.passwords, opened=opened))
+    with writing(store, job.name) as put:
+        isolate()
+        put(job.name, inscribe(data, job.inscriptions, passwords=task.passwords, opened=opened))

@@ -31,6 +31,7 @@ from pipeline.upkeep.repair import Damages, find_damage
 from schemas.errors import DamagedError, InsetError
 from schemas.inspection import Diagnosis, Finding
 from schemas.progress import Report, silent
+from workers.isolation import missing_isolation
 
 _EXTRAS = {
     "ray": ("ray", "captions and vectors are made by Ray actors"),
@@ -69,6 +70,10 @@ def _installation() -> Iterator[Finding]:
             yield Finding(
                 subject=f"extra {extra}", ok=extra in _OPTIONAL, message=f"not installed; {purpose}", remedy=remedy
             )
+    missing = missing_isolation()
+    message = f"they keep {'; '.join(missing)}" if missing else "they have no network, and may write nothing"
+    remedy = "use Linux 5.13 or newer, and let containers call seccomp and Landlock"
+    yield Finding(subject="parsers of PDFs", ok=True, warning=bool(missing), message=message, remedy=remedy)
 
 
 def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[Finding]:

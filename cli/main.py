@@ -471,6 +471,9 @@ def search(
         list[str] | None,
         typer.Option("--pages", "--page", help="Only these pages, as the PDF counts them: 3, 3-9 or 12-."),
     ] = None,
+    page_label: Annotated[
+        list[str] | None, typer.Option(help="Only the page on which this is printed, or that the PDF calls so: iv, A-12.")
+    ] = None,
     section: Annotated[
         list[str] | None, typer.Option(help="Only this section: its title, or its path such as 'Service > Filters'.")
     ] = None,
@@ -524,6 +527,7 @@ def search(
         documents=document or [],
         sources=source or [],
         page_ranges=[_page_range(written) for written in pages or []],
+        page_labels=page_label or [],
         sections=section or [],
         modalities=[Modality(name) for name in modality or []],
         has_figure=has_figure,
@@ -740,6 +744,9 @@ def ask(
         list[str] | None, typer.Option(help="Answer from this document: its id, source or file name.")
     ] = None,
     pages: Annotated[list[str] | None, typer.Option(help="Answer from these pages, such as 3 or 3-9.")] = None,
+    page_label: Annotated[
+        list[str] | None, typer.Option(help="Answer from the page on which this is printed, such as iv or A-12.")
+    ] = None,
     image: Annotated[Path | None, typer.Option(help="A picture that goes with the question.")] = None,
     version: VersionOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Show the rest of each passage too.")] = False,
@@ -764,7 +771,11 @@ def ask(
         preset=preset,
         steps=changes,
         picture=None if image is None else _read(image),
-        filters=_filters(documents=document or [], page_ranges=[_page_range(written) for written in pages or []]),
+        filters=_filters(
+            documents=document or [],
+            page_ranges=[_page_range(written) for written in pages or []],
+            page_labels=page_label or [],
+        ),
         version=version,
         trace=trace,
     )

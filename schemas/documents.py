@@ -180,7 +180,7 @@ class PageFailure:
 class ParsedDocument:
     """The content of a PDF before any model has run.
 
-    ``date`` is the document's own, such as 2024-03-31; ``labels`` are its page labels, such as iv; () if they are the
+    ``date`` is the document's own, such as 2024-03-31; ``labels`` are the PDF's page labels, such as iv; () if they are the
     numbers.
     """
 
@@ -334,7 +334,8 @@ class PlacedFigure:
 class StructuredDocument:
     """A document as a reader takes it in: blocks in reading order, and its tagged figures.
 
-    ``placements`` are all of the document's, tagged or not; ``pictures`` their figures.
+    ``placements`` are all of the document's, tagged or not; ``pictures`` their figures. ``labels`` are the PDF's page labels, or
+    else those printed on the pages; () if they are the numbers.
     """
 
     doc_id: str

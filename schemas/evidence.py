@@ -57,14 +57,14 @@ EVIDENCE = pa.schema(
 )
 """A row of the index without its vectors.
 
-``page`` and ``bbox`` are those of the first of
-``regions``, ``page_labels`` are null if a PDF labels pages by number. ``figure_id`` is the picture of a figure's or page's
-row. ``tagged_rows`` are a table's cells, header first, ``spans`` those over several columns or rows; null for none.
-``description`` is a model's or person's description of a figure or page, or a model's summary, searched in place of ``text``;
-``described_by`` is its author, or ``context``, ``flags`` its doubts. ``date`` is the document's modification or creation date,
-such as 2024-03-31; ``language`` is ISO 639-1, else 639-3. ``doc_type`` is what ``doc_types`` of the corpus file calls the
-document. ``node_id`` is the row's first leaf in the document's evidence tree (the section, for a row of headings alone),
-``parent_id`` the section around it; a page has neither.
+``page`` and ``bbox`` are those of the first of ``regions``, ``page_labels`` are null if a document's pages are labelled by
+number. ``figure_id`` is the picture of a figure's or page's row. ``tagged_rows`` are a table's cells, header first,
+``spans`` those over several columns or rows; null for none. ``description`` is a model's or person's description of a
+figure or page, or a model's summary, searched in place of ``text``; ``described_by`` is its author, or ``context``,
+``flags`` its doubts. ``date`` is the document's modification or creation date, such as 2024-03-31; ``language`` is ISO
+639-1, else 639-3. ``doc_type`` is what ``doc_types`` of the corpus file calls the document. ``node_id`` is the row's first
+leaf in the document's evidence tree (the section, for a row of headings alone), ``parent_id`` the section around it; a page
+has neither.
 """
 
 
@@ -184,6 +184,7 @@ _Name = Annotated[str, AfterValidator(str)]
 SourceName = Annotated[_Name, Field(max_length=1024)]
 Glob = Annotated[_Name, Field(max_length=256)]
 SectionName = Annotated[_Name, Field(max_length=500)]
+PageLabel = Annotated[_Name, Field(max_length=100)]
 DocumentType = Annotated[_Name, Field(max_length=500)]
 LanguageCode = Annotated[_Name, Field(max_length=35)]
 Phrase = Annotated[_Name, Field(max_length=500)]
@@ -210,6 +211,12 @@ class Filters(Frozen):
         description="Pages of those documents, counted from 1, whatever is printed on them.",
     )
     page_ranges: list[PageRange] = Field([], max_length=MOST_WORDED, description="More pages of those documents.")
+    page_labels: list[PageLabel] = Field(
+        [],
+        max_length=MOST_WORDED,
+        description="Pages by what is printed on them, such as iv or A-12, in any case; a page without a label by its number. "
+        "Combined with pages by AND.",
+    )
     sections: list[SectionName] = Field(
         [],
         max_length=MOST_WORDED,
@@ -260,7 +267,7 @@ class CitedRegion(Frozen):
     page: int
     bbox: tuple[float, float, float, float]
     label: str | None = Field(
-        None, description="What the PDF calls the page, as it is printed there: iv; null where that is its number."
+        None, description="What is printed on the page, or what the PDF calls it: iv; null where that is its number."
     )
 
     @property

@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from backends.engines import index_rows
 from backends.engines.analyser import query_terms
 from backends.engines.index_rows import (
     FIGURES,
+    LABELS,
     NAMES,
     PAGES,
     SECTIONS,
@@ -187,7 +189,7 @@ class MemoryIndex:
         return score
 
     def _top(self, score: Callable[[str], float | None], k: int, filters: Filters) -> Ranked:
-        check_filters(filters)
+        check_filters(filters, lambda: [column.name for column in index_rows.FILTERED])
         scored = (
             (name, found)
             for name, row in self._rows.items()
@@ -207,6 +209,7 @@ def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
     return (
         _shares(filters.documents, compared[NAMES])
         and _shares(filters.pages, compared[PAGES])
+        and _shares(filters.page_labels, compared[LABELS])
         and _shares([folded(name) for name in filters.sections], compared[SECTIONS])
         and _shares(filters.modalities, [row["modality"]])
         and _shares(filters.languages, [row["language"]])

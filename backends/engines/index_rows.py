@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from backends.engines.analyser import terms
-from schemas.errors import ContractError
+from schemas.errors import ContractError, RequestError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.words import section_names
 
@@ -24,29 +24,34 @@ SPARE = 3
 """Extra rows of an exact ranking, to see whether a tie decides; with fewer, many queries have to be repeated."""
 
 NAMES, PAGES, SECTIONS, FIGURES = "filter_names", "filter_pages", "filter_sections", "filter_figures"
+LABELS = "filter_labels"
 FILTERED = (
     pa.field(NAMES, pa.list_(pa.string())),
     pa.field(PAGES, pa.list_(pa.int32())),
     pa.field(SECTIONS, pa.list_(pa.string())),
     pa.field(FIGURES, pa.bool_()),
+    pa.field(LABELS, pa.list_(pa.string())),
 )
-"""Columns that engines add for filters: names of the document, pages, sections, and whether the row has figures."""
+"""Columns that engines add for filters: names of the document, pages, sections, whether the row has figures, page labels."""
 
 
 def filtered(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the filter columns of a row.
 
-    A document's names are its id, its sources, their file names, and their folders with a trailing slash.
+    A document's names are its id, its sources, their file names, and their folders with a trailing slash. The label of a page
+    is its number if the document has no labels.
     """
     names = {row["doc_id"]}
     for source in row["sources"]:
         parts = source.split("/")
         names |= {source, parts[-1], *("/".join(parts[:depth]) + "/" for depth in range(1, len(parts)))}
+    pages = sorted({row["page"], *(region["page"] for region in row["regions"])})
     return {
         NAMES: sorted(names),
-        PAGES: sorted({row["page"], *(region["page"] for region in row["regions"])}),
+        PAGES: pages,
         SECTIONS: section_names(row["section_path"]),
         FIGURES: bool(row["figure_refs"] or row["figure_id"]),
+        LABELS: sorted({label.casefold() for label in row["page_labels"] or map(str, pages) if label}),
     }
 
 
@@ -71,7 +76,7 @@ def kept_columns(schema: pa.Schema, fields: Sequence[str]) -> list["pa.Field[Any
 
 def added_columns(batch: pa.RecordBatch, fields: Sequence[str]) -> dict[str, list[Any]]:
     """Return the columns that an engine adds to rows."""
-    inputs = ["doc_id", "sources", "page", "regions", "section_path", "figure_refs", "figure_id"]
+    inputs = ["doc_id", "sources", "page", "regions", "section_path", "figure_refs", "figure_id", "page_labels"]
     rows = [filtered(row) for row in batch.select(inputs).to_pylist()]
     languages = batch.column("language").to_pylist()
     added: dict[str, list[Any]] = {column.name: [row[column.name] for row in rows] for column in FILTERED}
@@ -89,14 +94,19 @@ def lacked(columns: Collection[str]) -> dict[str, None]:
     return {column.name: None for column in EVIDENCE if column.nullable and column.name not in columns}
 
 
-def check_filters(filters: Filters) -> None:
-    """Raise where filters are not resolved.
+def check_filters(filters: Filters, columns: Callable[[], Collection[str]]) -> None:
+    """Raise where a collection with these columns can't apply filters.
 
     Raises:
         ContractError: There are globs, page ranges or phrases, which engines don't support.
+        RequestError: There are page labels, and the collection is of an earlier release, without a column for them.
     """
     if filters.sources or filters.page_ranges or filters.phrases:
         raise ContractError("globs, page ranges and phrases must be resolved before a search in an engine")
+    if filters.page_labels and LABELS not in columns():
+        raise RequestError(
+            "the index of this version is of an earlier release, without page labels; refresh the corpus, or filter by pages"
+        )
 
 
 def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str]) -> None:

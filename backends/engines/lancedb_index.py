@@ -19,6 +19,7 @@ import pyarrow as pa
 from backends.engines.analyser import ANALYSIS_VERSION, query_terms
 from backends.engines.index_rows import (
     FIGURES,
+    LABELS,
     NAMES,
     PAGES,
     SECTIONS,
@@ -285,8 +286,9 @@ class LanceIndex:
 
     def _narrowed(self, filters: Filters) -> tuple[LanceTable, str]:
         """Return the table, and the filters as SQL ("" for none)."""
-        check_filters(filters)
-        return self._reader(), _predicate(filters)
+        table = self._reader()
+        check_filters(filters, lambda: table.schema.names)
+        return table, _predicate(filters)
 
     def _fields(self) -> list[str]:
         schema = self._reader().schema if self._opened is None else self._opened.schema
@@ -432,6 +434,8 @@ def _predicate(filters: Filters) -> str:
     if filters.pages:
         numbers = ", ".join(f"CAST({int(page)} AS INT)" for page in filters.pages)
         parts.append(f"array_has_any({PAGES}, make_array({numbers}))")
+    if filters.page_labels:
+        parts.append(f"array_has_any({LABELS}, make_array({listed(filters.page_labels)}))")
     if filters.modalities:
         parts.append(f"modality IN ({listed(filters.modalities)})")
     if filters.languages:

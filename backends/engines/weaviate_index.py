@@ -19,6 +19,7 @@ import pyarrow as pa
 from backends.engines.analyser import query_terms
 from backends.engines.index_rows import (
     FIGURES,
+    LABELS,
     NAMES,
     PAGES,
     SECTIONS,
@@ -52,7 +53,7 @@ On 23,000 real vectors recall@10 is .907 with 100, .949 with 200, .961 with 256,
 MOST = 10_000
 """Most rows of one answer: the server's ``QUERY_MAXIMUM_RESULTS``."""
 
-_FILTERABLE = (NAMES, PAGES, SECTIONS, FIGURES, "modality", "doc_id", "page", "date", "language", "doc_type")
+_FILTERABLE = (NAMES, PAGES, SECTIONS, FIGURES, LABELS, "modality", "doc_id", "page", "date", "language", "doc_type")
 _IDS_A_QUERY = 500
 _TRUSTED_S = 1.0
 """Seconds after an answer without another check of the port, which costs a tenth of a search."""
@@ -242,7 +243,7 @@ class WeaviateIndex:
         """Return filters in the server's form; None for none."""
         if filters == NO_FILTERS:
             return None
-        check_filters(filters)
+        check_filters(filters, self._columns)
         return _predicate(filters)
 
     def _columns(self) -> frozenset[str]:
@@ -412,6 +413,7 @@ def _predicate(filters: Filters) -> Any:
     wanted: list[tuple[str, Sequence[Any]]] = [
         (NAMES, [encodable(name) for name in filters.documents]),
         (PAGES, filters.pages),
+        (LABELS, [encodable(label) for label in filters.page_labels]),
         ("modality", [modality.value for modality in filters.modalities]),
         ("language", [encodable(language) for language in filters.languages]),
         ("doc_type", [encodable(doc_type) for doc_type in filters.doc_types]),

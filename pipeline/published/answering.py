@@ -226,10 +226,12 @@ class _Generated:
     def _given(self) -> list[Hit]:
         """Return the rows that the request's filters name, in reading order."""
         filters = self._plan.filters
-        if not (filters.evidence_ids or (filters.documents and (filters.pages or filters.page_ranges))):
+        if not (
+            filters.evidence_ids or (filters.documents and (filters.pages or filters.page_ranges or filters.page_labels))
+        ):
             raise RequestError(
                 f"answer preset {self._preset.name} takes its context from the request: give filters.evidence_ids, or "
-                "filters.documents with filters.pages"
+                "filters.documents with filters.pages or filters.page_labels"
             )
         found = self._opened.named_rows(filters, self._preset.modalities)
         return self._opened.hits([(name, 1.0) for name in found[: self._preset.passages]])

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.engines.analyser import query_terms, spans
+from backends.engines.index_rows import LABELS, PAGES, filtered
 from pipeline.corpus.models import Embedders, QueryModels, Record
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import DocumentRows, pictured_rows, read_placements
@@ -277,8 +278,12 @@ class OpenVersion:
             known = {name: doc_id for doc_id, sources in self.sources.items() for name in names_of(doc_id, sources)}
             doc_ids = dict.fromkeys(known[name] for name in narrowed.documents if name in known)
             rows = [row for doc_id in doc_ids for row in self.document_rows.of(doc_id).to_pylist()]
-            pages = set(narrowed.pages)
-            rows = [row for row in rows if pages & {region["page"] for region in row["regions"]}]
+            pages, labels = set(narrowed.pages), set(narrowed.page_labels)
+            rows = [
+                row
+                for row, there in ((row, filtered(row)) for row in rows)
+                if (not pages or pages.intersection(there[PAGES])) and (not labels or labels.intersection(there[LABELS]))
+            ]
         wanted = modalities or [modality for modality in Modality if modality is not Modality.PAGE]
         return [str(row["evidence_id"]) for row in rows if Modality(row["modality"]) in wanted]
 

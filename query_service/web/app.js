@@ -16,12 +16,20 @@ const MIB = 1024 ** 2;
 const PICTURE_MIB = 8; // what the service takes
 const PREVIEW_PX = 144;
 
+<<<<<<< HEAD
 const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], languages: [], types: [], figures: "", since: "", until: "" };
+=======
+const NARROWED = { documents: [], sources: [], sections: [], pages: [], labels: [], phrases: [], languages: [], figures: "", since: "", until: "" };
+>>>>>>> 0961ba6a (Label pages by what is printed on them, and filter by labels)
 const BROWSED = { browse: "", doc: "", contains: "", sort: "" };
 const state = { ...BROWSED, corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, compare: "", ...NARROWED, version: "", k: FEW };
 // Names of the filters in the address.
 const NAMED = {
+<<<<<<< HEAD
   documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", languages: "language", types: "type",
+=======
+  documents: "document", sources: "source", sections: "section", pages: "pages", labels: "label", phrases: "phrase", languages: "language",
+>>>>>>> 0961ba6a (Label pages by what is printed on them, and filter by labels)
   figures: "figures", since: "since", until: "until",
 };
 // An address can't hold a picture: the history holds its number, and pictures last as long as the page.
@@ -107,6 +115,7 @@ const filters = (modality) => ({
   documents: state.documents,
   sources: state.sources,
   page_ranges: state.pages.map(range),
+  page_labels: state.labels,
   sections: state.sections,
   phrases: state.phrases,
   languages: state.languages,
@@ -296,6 +305,7 @@ function drawScope() {
     ...listed("sources", (glob) => `Only ${glob}`),
     ...listed("sections", (section) => `Section ${section}`),
     ...listed("pages", (pages) => (/-/.test(pages) ? `Pages ${pages}` : `Page ${pages}`)),
+    ...listed("labels", (label) => `Printed page ${label}`),
     ...listed("phrases", (phrase) => `“${phrase}”`),
     ...listed("languages", languageName),
     ...listed("types", (type) => `Only ${type}`),
@@ -771,7 +781,7 @@ $("filter").addEventListener("click", () => {
   $("filter").setAttribute("aria-expanded", String(open));
   if (open) $("section").focus();
 });
-for (const [box, filter] of [["section", "sections"], ["pages", "pages"], ["phrase", "phrases"]]) {
+for (const [box, filter] of [["section", "sections"], ["pages", "pages"], ["label", "labels"], ["phrase", "phrases"]]) {
   const add = () => {
     const value = $(box).value.trim();
     if (!value || !$(box).reportValidity()) return;

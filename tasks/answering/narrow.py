@@ -34,6 +34,7 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
         "phrases": list(dict.fromkeys(phrase for phrase in filters.phrases if folded(phrase))),
         "documents": list(dict.fromkeys(filters.documents)),
         "languages": [language.lower() for language in filters.languages],
+        "page_labels": list(dict.fromkeys(label.casefold() for label in filters.page_labels)),
     }
     there = [page for page in dict.fromkeys(filters.pages) if page <= longest]
     if filters.pages and not (there or filters.page_ranges):

@@ -30,6 +30,7 @@ from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings
 from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import paragraphs
+from tasks.reading.printed_labels import printed_labels
 from tasks.reading.recognise import as_read, with_words
 from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables
@@ -38,7 +39,7 @@ from tasks.tables.align import align
 from tasks.tables.rows import WRITTEN, rotation_of, upright
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "22"
+STRUCTURE_VERSION = "23"
 
 
 def structure(
@@ -68,7 +69,8 @@ def structure(
         for block in _blocks(content, margins, headings)
     ]
     document = build_document(replace(parsed, lines=lines), join_continued(blocks), headings, recognised)
-    return replace(document, pages=displayed)
+    labels = parsed.labels or printed_labels(margins, len(displayed))
+    return replace(document, pages=displayed, labels=labels)
 
 
 def _contents(parsed: ParsedDocument) -> Iterator[PageContent]:

@@ -197,6 +197,8 @@ def _narrowed(inset: Inset) -> None:
         "w*.pdf",
         "--pages",
         "2-",
+        "--page-label",
+        "2",
         "--section",
         "service of the steel winch, part 2",
         "--phrase",

@@ -22,12 +22,12 @@ import pyarrow as pa
 import pytest
 
 from backends.engines.analyser import terms
-from backends.engines.index_rows import FILTERED
+from backends.engines.index_rows import FILTERED, LABELS
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.stores.object_store import s3_client
-from schemas.errors import ContractError, DamagedError, TransientError, UserError
+from schemas.errors import ContractError, DamagedError, RequestError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector
 from tasks.answering.phrases import holding
@@ -641,6 +641,9 @@ class TestFilters:
             (Filters(doc_types=["o'manual"]), range(40, 60)),
             (Filters(doc_types=["paper", "o'manual", "\ud800"]), range(20, 60)),
             (Filters(doc_types=["Paper"]), []),
+            (Filters(page_labels=["iv"]), range(20, 40)),
+            (Filters(page_labels=["1"]), [0, 1, *range(40, 60)]),  # the first document's pages have only numbers
+            (Filters(page_labels=["IV", "o'", ""]), []),
             (Filters(evidence_ids=[evidence_id(7), evidence_id(41)], has_figure=True, sections=["Straße"]), [7, 41]),
         ],
     )
@@ -664,6 +667,17 @@ class TestFilters:
         index = engine(tmp_path)
         fill(index, ROWS[:3], VECTORS[:3], pa.schema([column for column in SCHEMA if column.name not in later]))
         assert index.fetch([evidence_id(place) for place in range(3)]) == [row | dict.fromkeys(later) for row in ROWS[:3]]
+        index.drop()
+
+    def test_a_collection_of_an_earlier_release_says_that_it_has_no_page_labels(
+        self, engine: Factory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("backends.engines.index_rows.FILTERED", [one for one in FILTERED if one.name != LABELS])
+        index = engine(tmp_path)
+        fill(index, ROWS[:3], VECTORS[:3])
+        assert places(index.bm25("about", 60, Filters(pages=[1]))) == {0, 1}
+        with pytest.raises(RequestError, match="refresh the corpus, or filter by pages"):
+            index.bm25("about", 60, Filters(page_labels=["iv"]))
         index.drop()
 
     def test_narrow_before_ranking(self, index: SearchIndex) -> None:

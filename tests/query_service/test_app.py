@@ -84,6 +84,7 @@ class TestQuestions:
         filters = {
             "sources": ["phones/**"],
             "page_ranges": [{"first": 3, "last": 9}, {"first": 12}],
+            "page_labels": ["iv"],
             "sections": ["Service > Filters"],
             "has_figure": True,
             "since": "2024-01-31",

@@ -171,13 +171,14 @@ def _filters(corpus: FakeCorpus) -> list[object]:
 
 def test_filters_of_the_address_narrow_the_answer_and_the_evidence_and_are_shown(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    given = "document=pump.pdf&source=phones/**&section=Service&pages=3-9&pages=12-&pages=x&pages=9-3&phrase=oil+filter"
+    given = "document=pump.pdf&source=phones/**&section=Service&pages=3-9&pages=12-&pages=x&pages=9-3&label=iv&phrase=oil+filter"
     html = page_after(browser, corpus, [], f"q=valve&{given}&figures=with&since=2024-01-31&until=soon")
     expected = Filters(
         documents=["pump.pdf"],
         sources=["phones/**"],
         sections=["Service"],
         page_ranges=[PageRange(first=3, last=9), PageRange(first=12)],
+        page_labels=["iv"],
         phrases=["oil filter"],
         has_figure=True,
         since=date(2024, 1, 31),
@@ -185,7 +186,8 @@ def test_filters_of_the_address_narrow_the_answer_and_the_evidence_and_are_shown
     assert _filters(corpus) == [expected, expected]
     chips = re.findall(r'<span class="chip"><span[^>]*>(.*?)</span>', html)
     assert chips == [
-        *("Only pump.pdf", "Only phones/**", "Section Service", "Pages 3-9", "Pages 12-", "“oil filter”"),
+        *("Only pump.pdf", "Only phones/**", "Section Service", "Pages 3-9", "Pages 12-", "Printed page iv"),
+        "“oil filter”",
         *("With a figure", "From 2024-01-31"),
     ]
 

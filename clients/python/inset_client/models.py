@@ -68,7 +68,7 @@ class CitedRegion(TypedDict):
     bbox: tuple[float, float, float, float]
     label: str | None
     """
-    What the PDF calls the page, as it is printed there: iv; null where that is its number.
+    What is printed on the page, or what the PDF calls it: iv; null where that is its number.
     """
 
 
@@ -1294,6 +1294,10 @@ class Filters(TypedDict):
     page_ranges: NotRequired[list[PageRange]]
     """
     More pages of those documents.
+    """
+    page_labels: NotRequired[list[str]]
+    """
+    Pages by what is printed on them, such as iv or A-12, in any case; a page without a label by its number. Combined with pages by AND.
     """
     sections: NotRequired[list[str]]
     """

@@ -37,6 +37,11 @@ def test_a_citation_names_the_page_as_it_is_printed_and_as_the_pdf_counts_it(tmp
             Query("pump", filters=Filters(documents=["labelled.pdf"], page_ranges=[PageRange(first=3, last=3)]))
         )
         assert {hit.regions[0].page_name for hit in narrowed.hits} == {"page 1 (PDF page 3)"}
+        for label, page in (("II", 2), ("1", 3)):
+            printed = corpus.search(
+                Query("pump or winch", filters=Filters(documents=["labelled.pdf"], page_labels=[label]))
+            )
+            assert {region.page for hit in printed.hits for region in hit.regions} == {page}
         cited = corpus.answer(AnswerQuery(hits[0].text[:200])).citations[0]
         assert cited.regions[0].page_name == named[cited.source, cited.page]
     finally:

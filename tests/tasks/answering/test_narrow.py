@@ -70,9 +70,10 @@ def test_pages_behind_the_last_one_are_nothing() -> None:
     assert resolve(Filters(pages=[12]), SOURCES, 10) == NOTHING
 
 
-def test_what_is_named_twice_is_looked_for_once_and_languages_in_any_case() -> None:
-    asked = Filters(documents=["a", "b", "a"], phrases=["oil", "oil"], languages=["EN", "de"])
-    assert resolve(asked, SOURCES, 10) == Filters(documents=["a", "b"], phrases=["oil"], languages=["en", "de"])
+def test_what_is_named_twice_is_looked_for_once_and_languages_and_page_labels_in_any_case() -> None:
+    asked = Filters(documents=["a", "b", "a"], phrases=["oil", "oil"], languages=["EN", "de"], page_labels=["iv", "IV"])
+    expected = Filters(documents=["a", "b"], phrases=["oil"], languages=["en", "de"], page_labels=["iv"])
+    assert resolve(asked, SOURCES, 10) == expected
 
 
 def test_the_rest_stays_as_it_is() -> None:

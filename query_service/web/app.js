@@ -16,20 +16,15 @@ const MIB = 1024 ** 2;
 const PICTURE_MIB = 8; // what the service takes
 const PREVIEW_PX = 144;
 
-<<<<<<< HEAD
-const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], languages: [], types: [], figures: "", since: "", until: "" };
-=======
-const NARROWED = { documents: [], sources: [], sections: [], pages: [], labels: [], phrases: [], languages: [], figures: "", since: "", until: "" };
->>>>>>> 0961ba6a (Label pages by what is printed on them, and filter by labels)
+const NARROWED = {
+  documents: [], sources: [], sections: [], pages: [], labels: [], phrases: [], languages: [], types: [], figures: "", since: "", until: "",
+};
 const BROWSED = { browse: "", doc: "", contains: "", sort: "" };
 const state = { ...BROWSED, corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, compare: "", ...NARROWED, version: "", k: FEW };
 // Names of the filters in the address.
 const NAMED = {
-<<<<<<< HEAD
-  documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", languages: "language", types: "type",
-=======
-  documents: "document", sources: "source", sections: "section", pages: "pages", labels: "label", phrases: "phrase", languages: "language",
->>>>>>> 0961ba6a (Label pages by what is printed on them, and filter by labels)
+  documents: "document", sources: "source", sections: "section", pages: "pages", labels: "label", phrases: "phrase",
+  languages: "language", types: "type",
   figures: "figures", since: "since", until: "until",
 };
 // An address can't hold a picture: the history holds its number, and pictures last as long as the page.

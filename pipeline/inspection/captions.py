@@ -163,7 +163,7 @@ def write_captions(
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("w", encoding="utf-8") as file:
-            file.writelines(caption_sheet(workspace.corpus.name, facts, cards, show, flagged=flagged))
+            file.writelines(caption_sheet(workspace.corpus.name, facts, cards, show, flagged=flagged, compare=compare))
     except OSError as error:
         raise UserError(f"can't write {out}: {error.strerror or error}") from error
     return CaptionSheet(
@@ -345,7 +345,7 @@ class _Pictures:
 
 
 def caption_sheet(
-    corpus: str, facts: SheetFacts, cards: Sequence[Card], show: ShowPicture, *, flagged: bool
+    corpus: str, facts: SheetFacts, cards: Sequence[Card], show: ShowPicture, *, flagged: bool, compare: bool = False
 ) -> Iterator[str]:
     """Yield the HTML of a sheet in pieces.
 
@@ -355,12 +355,13 @@ def caption_sheet(
         cards: The cards, in order.
         show: Returns the URL of a picture by its id.
         flagged: Whether only flagged cards are shown.
+        compare: Whether the cards are figures with a caption and a model's description.
     """
     names = {*facts.described_by, *facts.models, *facts.refresh}
     yield from render(
         "captions.html",
         title=f"{corpus}: figures and their captions",
-        sentence=_sentence(facts, len(cards), flagged=flagged),
+        sentence=_sentence(facts, len(cards), flagged=flagged, compare=compare),
         facts=facts,
         captioners=sorted(names, key=lambda name: (-facts.described_by[name], name)),
         by=Counter(card.described_by for card in cards),
@@ -370,9 +371,13 @@ def caption_sheet(
     )
 
 
-def _sentence(facts: SheetFacts, shown: int, *, flagged: bool) -> str:
+def _sentence(facts: SheetFacts, shown: int, *, flagged: bool, compare: bool) -> str:
     counts = [f"{count:,} {subject}s" for subject, count in sorted(facts.counts.items())] or ["0 figures"]
     all_of_them = f"Version {facts.version}: {', '.join(counts)}, {facts.flagged:,} of them flagged."
+    if compare:
+        return (
+            f"{all_of_them} Here are {shown:,} with a caption in the document and a model's description, least alike first."
+        )
     wanted = facts.flagged if flagged else facts.counts.total()
     if shown < wanted:
         return f"{all_of_them} Here are {shown:,}, flagged ones first."

@@ -170,6 +170,7 @@ def test_descriptions_are_compared_with_the_captions_of_the_documents(
     assert same.caption.startswith(echoed)
     assert (same.source, same.doc_type) == ("pump.pdf", "manual")
     assert all(pair.similarity < 0.5 and pair.words < 0.5 for pair in others)
+    assert "Here are 4 with a caption in the document" in out.read_text(encoding="utf-8")
     assert "similarity to the caption 1.00, 100 % of its words" in _articles(out.read_text(encoding="utf-8"))[-1]
 
     done = CliRunner().invoke(app, ["captions", str(workspace.file), "--compare", "--out", str(out)])

@@ -330,8 +330,16 @@ class TextEmbedder(Protocol):
 class PassageScorer(Protocol):
     """Scores how well passages answer a question."""
 
-    def scores(self, question: str, passages: Sequence[str]) -> list[float]:
-        """Return a score a passage, larger is better; scores compare within one call only."""
+    sees_pictures: bool
+
+    def scores(self, question: str, passages: Sequence[str], pictures: Sequence[bytes | None] = ()) -> list[float]:
+        """Return a score a passage, larger is better; scores compare within one call only.
+
+        Args:
+            question: The question.
+            passages: The passages.
+            pictures: The picture of each passage, None for those without; none at all unless ``sees_pictures``.
+        """
 
 
 class LanguageModel(Protocol):

@@ -205,6 +205,51 @@ def write_causal(folder: Path, *, seed: int = 0) -> Path:
     return folder
 
 
+_CHAT_WITH_PICTURES = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+
+
+def write_multimodal_reranker(folder: Path, *, seed: int = 0) -> Path:
+    """Write a folder of a cross-encoder round a Qwen2-VL: the score is the log-odds of one letter against another."""
+    import torch
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.cross_encoder.modules import LogitScore
+    from transformers import (
+        Qwen2Tokenizer,
+        Qwen2VLConfig,
+        Qwen2VLForConditionalGeneration,
+        Qwen2VLImageProcessor,
+        Qwen2VLProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"]
+    special += ["<|image_pad|>", "<|video_pad|>"]
+    vocabulary = {letter: place for place, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], additional_special_tokens=special, model_max_length=4096)
+    tokens = dict(zip(special, tokenizer.convert_tokens_to_ids(special), strict=True))
+    pictures = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=112 * 112)
+    base = folder / "base"
+    Qwen2VLProcessor(pictures, tokenizer, Qwen2VLVideoProcessor(), chat_template=_CHAT_WITH_PICTURES).save_pretrained(base)
+    config = Qwen2VLConfig(
+        text_config={"vocab_size": len(tokenizer), "bos_token_id": None, "eos_token_id": None, **QWEN2_TEXT},
+        vision_config=dict(COLQWEN2_VISION),
+        image_token_id=tokens["<|image_pad|>"],
+        video_token_id=tokens["<|video_pad|>"],
+        vision_start_token_id=tokens["<|vision_start|>"],
+        vision_end_token_id=tokens["<|vision_end|>"],
+    )
+    torch.manual_seed(seed)
+    Qwen2VLForConditionalGeneration(config).save_pretrained(base)
+    read = Transformer(str(base), transformer_task="any-to-any")
+    CrossEncoder(modules=[read, LogitScore(vocabulary["y"], vocabulary["n"])]).save_pretrained(str(folder / "whole"))
+    return folder / "whole"
+
+
 def draw(seed: int, width: int = 60, height: int = 40) -> bytes:
     """Return a PNG of coloured rectangles; the same for the same seed."""
     chance = random.Random(seed)

@@ -2,18 +2,22 @@
 
 import importlib.util
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_folder
+from backends.models.pictures import fit
 from schemas.corpus.models import ScorerConfig
 from schemas.errors import UserError
 from schemas.models import Model, ModelName
 from schemas.ports import PassageScorer
 from schemas.versions import ModelCard
 
-FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors")
 PAIRS_AT_ONCE = 16
+LARGEST_SIDE_PX = 1024
+"""Pictures are scaled down to this before the model's own processor scales them."""
 
 
 def model(where: str, options: ScorerConfig) -> Model[PassageScorer]:
@@ -51,12 +55,16 @@ class CrossEncoder:
         except Exception as error:
             cause = " ".join(str(error).split())[:300] or type(error).__name__
             raise UserError(f"{named.option}: sentence-transformers can't load {named.name}: {cause}") from error
+        self.sees_pictures: bool = self._model.supports("image")
 
-    def scores(self, question: str, passages: Sequence[str]) -> list[float]:
-        """Return a score a passage, larger is better."""
+    def scores(self, question: str, passages: Sequence[str], pictures: Sequence[bytes | None] = ()) -> list[float]:
+        """Return a score a passage, larger is better; the model sees a passage's picture beside its words."""
         if not passages:
             return []
+        pairs = [
+            (question, passage if picture is None else {"text": passage, "image": fit(picture, LARGEST_SIDE_PX)})
+            for passage, picture in zip_longest(passages, pictures)
+        ]
         with short_of_memory(self._name):
-            pairs = [(question, passage) for passage in passages]
             found = self._model.predict(pairs, batch_size=PAIRS_AT_ONCE, show_progress_bar=False)
         return [float(score) for score in found]

@@ -50,6 +50,8 @@ class LateScorer:
         Khattab and Zaharia, "ColBERT", SIGIR 2020.
     """
 
+    sees_pictures = False
+
     def __init__(self, named: ModelName) -> None:
         folder = model_folder(named, FILES)
 
@@ -65,7 +67,7 @@ class LateScorer:
             raise UserError(f"{named.option}: transformers can't load {named.name}: {cause}") from error
         self._model: Any = loaded.to(self._device).eval()
 
-    def scores(self, question: str, passages: Sequence[str]) -> list[float]:
+    def scores(self, question: str, passages: Sequence[str], pictures: Sequence[bytes | None] = ()) -> list[float]:
         """Return the mean over the question's tokens of the best cosine of the passage's."""
         (terms,) = self._tokens([question])
         parts = (list(passages[start : start + PASSAGES_AT_ONCE]) for start in range(0, len(passages), PASSAGES_AT_ONCE))

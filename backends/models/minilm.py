@@ -38,6 +38,8 @@ class MiniLM(SentenceEmbedder):
         ContractError: Weights or tokenizer don't have the pinned digests.
     """
 
+    sees_pictures = False
+
     def __init__(self, threads: int | None = None, folder: Path | None = None) -> None:
         folder = folder or packaged_folder()
         weights = folder / "model.safetensors"
@@ -53,7 +55,7 @@ class MiniLM(SentenceEmbedder):
         super().__init__(CARD, counter, bert, longest=LONGEST_TOKENS)
         self._states = bert.states
 
-    def scores(self, question: str, passages: Sequence[str]) -> list[float]:
+    def scores(self, question: str, passages: Sequence[str], pictures: Sequence[bytes | None] = ()) -> list[float]:
         """Return the late-interaction score of each passage over the model's own tokens; see ``best_cosines``."""
         query, *found = (of_unit_length(states) for states in self._states(self._tokens([question, *passages])))
         return best_cosines(query, found)

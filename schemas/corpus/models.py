@@ -59,7 +59,8 @@ class ScorerConfig(Section):
     """A model that scores how well a passage answers a question."""
 
     kind: Literal["cross_encoder", "late"] = Field(
-        description="'cross_encoder': of sentence-transformers; 'late': late interaction over a text encoder's tokens (ColBERT)."
+        description="'cross_encoder': of sentence-transformers, which sees pictures of figures and pages if it is multimodal; "
+        "'late': late interaction over a text encoder's tokens (ColBERT)."
     )
     model: Text = Field(description="A folder, or its name on the hub.")
     revision: Text = Field(description="Which revision.")

@@ -33,10 +33,7 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
             case Seen(model=model):
                 return record.keep(seen(search, model, query, ranked, pool, record))
             case Scored():
-                passages = _passages(search, pool)
-                scorer = search.scorer(step.model or step.by)
-                scored = zip(passages, scorer.scores(query.words, list(passages.values())), strict=True)
-                return record.keep(reordered(ranked, dict(scored)))
+                return record.keep(reordered(ranked, _scored(search, step.model or step.by, query, pool)))
             case Pages(words=words, further=further):
                 rows = {name: _page_of(row) for name, row in search.rows(pool).items()}
                 left = without(query.words, STOP_WORDS)
@@ -71,6 +68,17 @@ def seen(
     prompt = filled("rerank-pictures", question=query.words, candidates="\n\n".join(lines))
     said = reply(writer, (Message("user", prompt, tuple(pictures)),), record)
     return _ordered(ranked, names, said, record)
+
+
+def _scored(search: Search, model: str, query: EmbeddedQuery, pool: Sequence[str]) -> dict[str, float]:
+    """Return the scores of candidates by their words, and by their pictures where the model sees them."""
+    scorer, rows = search.scorer(model), search.rows(pool)
+    pictures = [_picture_of(search, row) for row in rows.values()] if scorer.sees_pictures else []
+    return dict(zip(rows, scorer.scores(query.words, [_words_of(row) for row in rows.values()], pictures), strict=True))
+
+
+def _picture_of(search: Search, row: Mapping[str, object]) -> bytes | None:
+    return None if row["figure_id"] is None else search.resources.picture(str(row["figure_id"]))
 
 
 def _ordered(ranked: Ranked, names: Sequence[str], said: str, record: StepRecord) -> Ranked:

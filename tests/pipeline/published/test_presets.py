@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from backends.models.cross_encoder import CrossEncoder
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
@@ -18,13 +19,14 @@ from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Hit
+from schemas.models import ModelName
 from schemas.retrieval import Query
 from tasks.answering.presets import packaged
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
-from tests.tiny_models import write_bert, write_clip, write_colqwen2
+from tests.tiny_models import write_bert, write_clip, write_colqwen2, write_multimodal_reranker
 from tests.versions import read_evidence
 
 QUESTION = "How many bar does the steel winch take?"
@@ -54,6 +56,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Ite
     scorers = {
         "reranker": {"kind": "cross_encoder", "model": str(write_bert(models / "pairs", scores=True)), "revision": "1"},
         "colbert": {"kind": "late", "model": str(write_bert(models / "tokens")), "revision": "1"},
+        "sees": {"kind": "cross_encoder", "model": str(write_multimodal_reranker(models / "sees")), "revision": "1"},
     }
     retrieval = {"models": {"llm": options, "vlm": {**options, "kind": "vlm"}, **scorers}}
     more = f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps(retrieval)}\n"
@@ -190,13 +193,32 @@ def _greys(picture: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "step", [{"by": "late"}, {"by": "late", "model": "colbert"}, {"by": "cross_encoder", "model": "reranker"}]
+    "step",
+    [
+        {"by": "late"},
+        {"by": "late", "model": "colbert"},
+        {"by": "cross_encoder", "model": "reranker"},
+        {"by": "cross_encoder", "model": "sees"},
+    ],
 )
 def test_a_scorer_gives_a_permutation_of_its_pool(corpus: PublishedCorpus, step: dict[str, Any]) -> None:
     plain = corpus.search(Query(QUESTION, k=8)).hits
     found = corpus.search(Query(QUESTION, k=8, steps={"rerank": [{**step, "pool": 8}]})).hits
     assert {hit.evidence_id for hit in found} == {hit.evidence_id for hit in plain}
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+
+
+def test_a_multimodal_cross_encoder_scores_figures_by_their_pictures_too(corpus: PublishedCorpus, tmp_path: Path) -> None:
+    rerank = [{"by": "cross_encoder", "model": "sees", "pool": 8}]
+    hits = corpus.search(Query(QUESTION, k=8, steps={"rerank": rerank})).hits
+    assert {"text", "figure"} <= set(kinds(hits))
+    model = CrossEncoder(ModelName(str(write_multimodal_reranker(tmp_path)), "1", option="x"))
+    words = ["\n".join([" › ".join([hit.title, *hit.section_path]), hit.text]) for hit in hits]
+    pictures = [corpus.files.figure(hit.figure_id)[0] if hit.figure_id else None for hit in hits]
+    assert [hit.score for hit in hits] == pytest.approx(model.scores(QUESTION, words, pictures), abs=1e-5)
+    blind = model.scores(QUESTION, words)
+    differ = [abs(hit.score - score) > 1e-5 for hit, score in zip(hits, blind, strict=True)]
+    assert differ == [hit.figure_id is not None for hit in hits]
 
 
 @pytest.mark.parametrize(

@@ -84,11 +84,16 @@ def test_a_version_that_is_confirmed_after_it_went_live_has_not_moved() -> None:
     assert has_moved([event(5, "a")], [*known, by_hand])
 
 
+def _ask(file: Path, question: str, page: int) -> None:
+    """Write a file of questions: enough of them that a change isn't chance."""
+    asked = [{"id": str(n), "question": f"{question} {n}", "doc": "winch.pdf", "pages": [page]} for n in range(12)]
+    file.write_text("\n".join(map(json.dumps, asked)))
+
+
 @pytest.mark.slow
 def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path: Path, airflow_env: dict[str, str]) -> None:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
-    question = {"id": "1", "question": "Which screws hold the steel winch?", "doc": "winch.pdf", "pages": [1]}
-    (tmp_path / "q.jsonl").write_text(json.dumps(question))
+    _ask(tmp_path / "q.jsonl", "Which screws hold the steel winch?", 1)
     corpus = write_corpus(tmp_path, "questions: ../q.jsonl\n")
     workspace = open_workspace(str(corpus))
     first = refresh(workspace).version
@@ -117,6 +122,11 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path:
     assert states(env) == {"corpora": "success", "evaluate": "success"}, done.stdout + done.stderr
     assert workspace.store.exists(stored_name(second, "presets", "report.html"))
     other.unlink()
+
+    _ask(tmp_path / "q.jsonl", "Who composed the opera Tosca?", 9)
+    done = airflow(env, "dags", "test", "inset_evaluate", "--conf", '{"corpus": "manuals"}')
+    assert states(env) == {"corpora": "success", "evaluate": "failed"}, done.stdout + done.stderr
+    assert "manuals became worse: since its last report: " in done.stdout + done.stderr
 
     refresh(workspace)
     assert airflow(env, "dags", "test", "inset_watch").returncode == 0

@@ -15,7 +15,7 @@ RAGAS := .venv-ragas/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup demo platform check test pin e2e test-all format lock kubeflow ragas sbom clean
+.PHONY: help install setup demo platform check test pin e2e test-all format lock kubeflow ragas sbom audit clean
 
 help: ## say what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,13 @@ sbom: $(INSTALLED) ## list what is installed in build/sbom.json, in the form of 
 	@mkdir -p build
 	@$(BIN)/uv tool run --quiet --from 'cyclonedx-bom==7.5.0' cyclonedx-py environment --pyproject pyproject.toml \
 		--output-reproducible --of JSON -o build/sbom.json $(BIN)/python
+
+# A registry that mirrors PyPI without its database lets every package pass, so a package with a known vulnerability is asked for first.
+AUDIT = $(BIN)/uv tool run --quiet --from 'pip-audit==2.10.1' pip-audit --disable-pip --progress-spinner off
+audit: $(INSTALLED) ## look for known vulnerabilities in the lock; says so where PyPI's database can't be reached
+	@mkdir -p build && echo 'jinja2==2.4.1' > build/vulnerable.txt
+	@if $(AUDIT) --no-deps -r build/vulnerable.txt 2>/dev/null | grep -qE 'jinja2 .*(PYSEC|GHSA|CVE)'; then $(AUDIT) --require-hashes -r $(LOCK); \
+		else echo "not audited: PyPI's database of vulnerabilities can't be reached from here"; fi
 
 clean: ## remove caches and what builds leave; .venv and the index in .inset stay
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -26,11 +26,11 @@ _DENIED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access
 
 
 @contextlib.contextmanager
-def running() -> Iterator[str]:
-    """Lend a server until the block ends; its address."""
+def running(log: int = subprocess.DEVNULL) -> Iterator[str]:
+    """Lend a server until the block ends; its address. ``log`` is an open file's number, which gets a line a request."""
     port = free_port()
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, env=dict(os.environ))
     try:
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):

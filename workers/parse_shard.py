@@ -9,6 +9,7 @@ from backends.pdf.document import open_document
 from backends.pdf.opening import RELEASE
 from backends.stores.document_files import FILES_VERSION, pack_parsed, parsed_file, read_parsed
 from backends.stores.object_store import open_store
+from backends.stores.objects import existing
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key, sha256
@@ -44,6 +45,7 @@ class _Task:
     store_address: str
     options: ParseOptions
     passwords: tuple[str, ...]
+    is_parsed: bool
 
 
 def parse_key(options: ParseOptions) -> str:
@@ -80,7 +82,9 @@ def parse_documents(
     Raises:
         InsetError: The store or the source did not answer, or refused.
     """
-    tasks = [_Task(job, source, store_address, options, tuple(passwords)) for job in jobs]
+    files = {job: parsed_file(job.doc_id, parse_key(options)) for job in jobs}
+    parsed = existing(open_store(store_address), "parsed", files.values())
+    tasks = [_Task(job, source, store_address, options, tuple(passwords), file in parsed) for job, file in files.items()]
     with contextlib.closing(run_all(_timed_parse, tasks, options)) as outcomes:
         for task, last in outcomes:
             yield _outcome(task.job, last, run_id)
@@ -110,7 +114,7 @@ def _timed_parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float
 def _parse(task: _Task, opened: Callable[[int], None]) -> int:
     job, store = task.job, open_store(task.store_address)
     file = parsed_file(job.doc_id, parse_key(task.options))
-    if store.exists(file):
+    if task.is_parsed:
         return len(read_parsed(store, file).pages)
     try:
         data = task.source.read(job.source)

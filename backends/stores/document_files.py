@@ -75,7 +75,9 @@ class _DocumentFile:
         return self._store.get(self.file)
 
     def _rows(self, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
-        data = self._data
+        return self._rows_in(self._data, part, noun)
+
+    def _rows_in(self, data: bytes, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
         with reading(self._store, self.file):
             return rows_of(noun, part_of(from_parquet(data, [part]), part))
 
@@ -155,9 +157,8 @@ class StructuredDocumentFile(_DocumentFile):
 
 
 def is_finished(store: ObjectStore, file: str) -> bool:
-    """Return whether a document is structured, with no work left for models."""
-    failures = StructuredDocumentFile(store, file).failures if store.exists(file) else None
-    return failures is not None and not any(failure.code in UNFINISHED for failure in failures)
+    """Return whether a structured document has no work left for models."""
+    return not any(failure.code in UNFINISHED for failure in StructuredDocumentFile(store, file).failures)
 
 
 def pack_parsed(document: ParsedDocument) -> bytes:

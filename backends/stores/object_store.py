@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _PARTIAL = ".part-"
+_ASKED_FIRST = 1 << 20
+"""Bytes from which a store in S3 is asked for an object before it is sent."""
 _NO_OBJECT = {"404", "NoSuchKey", "NotFound"}
 _LOST_RACE = {"412", "409", "PreconditionFailed", "ConditionalRequestConflict"}
 _DENIED = {"401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket"}
@@ -354,6 +356,11 @@ class S3Store(_CheckedStore):
         with s3_errors(self._address, name):
             self._client.upload_fileobj(io.BytesIO(sealed(name, data)), self._bucket, self._key(name))
 
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object unless it exists undamaged; a small one by one conditional request."""
+        if len(data) > _ASKED_FIRST or not self._is_new(name, sealed(name, data)):
+            super().put(name, data)
+
     def exists(self, name: str) -> bool:
         """Return whether there is an object of that name."""
         return self._head(name) is not None
@@ -406,6 +413,15 @@ class S3Store(_CheckedStore):
             # A first try may have succeeded without an answer.
             return error.retried and self._read(name) == stored
         except FileNotFoundError:
+            return False
+        return True
+
+    def _is_new(self, name: str, stored: bytes) -> bool:
+        """Write an object unless there is one; return whether there was none."""
+        try:
+            with s3_errors(self._address, name):
+                self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=stored, IfNoneMatch="*")
+        except _LostRaceError:
             return False
         return True
 

@@ -1,6 +1,6 @@
 """Read stored objects as models and tables; what can't be decoded raises ``DamagedError`` with the object's name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -8,12 +8,27 @@ import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter
 
 from backends.stores.checksums import damage
+from backends.stores.sources import LISTED_AT_ONCE
 from schemas.errors import DamagedError
 from schemas.parquet import from_parquet, read_column
 from schemas.ports import ObjectStore
 
 Model = TypeVar("Model", bound=BaseModel)
 Noun = TypeVar("Noun")
+
+
+def existing(store: ObjectStore, folder: str, names: Collection[str]) -> set[str]:
+    """Return which objects of a folder exist, by looking up each, or in S3 by a listing where that takes fewer requests."""
+    if "://" in store.root and names:
+        wanted, found = set(names), set()
+        for number, (name, _) in enumerate(store.listing(folder)):
+            if number >= LISTED_AT_ONCE * len(wanted):
+                break
+            if name in wanted:
+                found.add(name)
+        else:
+            return found
+    return {name for name in names if store.exists(name)}
 
 
 def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.document_files import parsed_file
+from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.caption_targets import StructuredFiles, caption_targets, drawn_cache, target_ids
@@ -23,8 +24,8 @@ WITHOUT_TAG: tuple[Subject, ...] = ("page", "text")
 
 def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
     """Return the documents that are parsed, sorted."""
-    store, parse = workspace.store, workspace.keys.parse
-    return [doc_id for doc_id in sorted(doc_ids) if store.exists(parsed_file(doc_id, parse))]
+    files = {parsed_file(doc_id, workspace.keys.parse): doc_id for doc_id in doc_ids}
+    return sorted(files[name] for name in existing(workspace.store, "parsed", files))
 
 
 @dataclass(frozen=True)

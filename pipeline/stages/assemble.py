@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import chain
 from types import MappingProxyType
 
-from backends.stores.document_files import StructuredDocumentFile, reported, structured_file
+from backends.stores.document_files import reported
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import StructuredFiles, drawn_cache
@@ -146,8 +146,8 @@ def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
     return document.all_figures, document.placements
 
 
-def _structured(workspace: Workspace, doc_id: str) -> StructuredDocumentFile:
-    return StructuredDocumentFile(workspace.store, structured_file(doc_id, workspace.keys.structured))
+def _structured(workspace: Workspace, doc_id: str) -> StructuredFiles:
+    return StructuredFiles(workspace, doc_id, None)
 
 
 def _documents(

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 from backends.stores.document_files import parsed_file
+from backends.stores.objects import existing
 from evaluation.gates import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.presets import check_default_preset, default_preset
@@ -205,11 +206,12 @@ def _unfinished_documents(
 def _parsed_documents(
     workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]
 ) -> set[str]:
-    """Return the parsed documents: one listing finds those of the live version, others are looked up one by one."""
+    """Return the parsed documents: one listing finds those of the live version, others are looked up."""
     store, parse = workspace.store, workspace.keys.parse
     manifest = readable_manifest(store, live.version) if live else None
     known: set[str] = set()
     if manifest is not None and manifest.keys["parse"] == parse:
         indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}
         known = doc_ids & indexed & set(store.folders("parsed"))
-    return known | {doc_id for doc_id in doc_ids - known if store.exists(parsed_file(doc_id, parse))}
+    files = {parsed_file(doc_id, parse): doc_id for doc_id in doc_ids - known}
+    return known | {files[name] for name in existing(store, "parsed", files)}

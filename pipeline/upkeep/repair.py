@@ -43,6 +43,8 @@ from schemas.versions import Pointer
 
 SAMPLE_BYTES = 64 << 20
 """Bytes of the live version's objects that a refresh reads; all of a small store."""
+SAMPLE_REQUESTS = 200
+"""Most of those objects where each is a request, of a store in S3."""
 
 
 @dataclass
@@ -171,7 +173,7 @@ def _of_version(
         found |= {damage.name: damage for damage in changed(store, version)}
     if deep or live:
         items = (item for item in _items(store, version) if item.name not in found)
-        for item in items if deep else _sample(items):
+        for item in items if deep else _sample(items, SAMPLE_REQUESTS if "://" in store.root else None):
             found |= {damage.name: damage for damage in _read(store, item, broken)}
     return list(found.values())
 
@@ -182,13 +184,13 @@ def _items(store: ObjectStore, version: str) -> Iterator[Item]:
         yield from read_inventory(store, version)
 
 
-def _sample(items: Iterable[Item]) -> list[Item]:
+def _sample(items: Iterable[Item], most: int | None) -> list[Item]:
     drawn: list[tuple[float, str, Item]] = []
     left = SAMPLE_BYTES
     for item in (item for item in items if item.bytes <= SAMPLE_BYTES):
         heapq.heappush(drawn, (random.random(), item.name, item))  # noqa: S311 -- not for security
         left -= item.bytes
-        while left < 0:
+        while left < 0 or (most is not None and len(drawn) > most):
             left += heapq.heappop(drawn)[-1].bytes
     return [item for _, _, item in drawn]
 

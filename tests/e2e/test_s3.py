@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from backends.stores.object_store import open_store, s3_client
+from backends.stores.objects import existing
+from bench.s3_requests import FIRST, refreshes
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import acquire
@@ -94,3 +96,36 @@ def test_two_refreshes_of_a_corpus_in_s3_exclude_each_other(tmp_path: Path, s3_b
     acquire(store, "one", tied_to_process=False)
     with pytest.raises(TransientError, match="run 'one' is using this corpus"):
         acquire(store, "other", tied_to_process=False)
+
+
+def test_a_document_takes_few_requests() -> None:
+    documents = 12
+    first, again, changed = refreshes(documents)
+    assert first.name == FIRST
+    folders = ("pdfs", *(f"inset/manuals/{kind}" for kind in ("documents", "figures", "parsed", "structured")))
+    of_documents = [
+        sum(made.requests[f"{method} {folder}"] for method in ("GET", "HEAD", "PUT") for folder in folders)
+        for made in (first, again, changed)
+    ]
+    sample = 4 * documents  # the original, parsed, structured and the figure of each are read, as those of any small store
+    assert of_documents[0] <= 10 * documents + sample
+    assert of_documents[1] == sample
+    assert of_documents[2] <= 2 * sample + 10, "one changed"
+
+
+def test_objects_are_found_one_by_one_or_by_a_listing(s3_bucket: str) -> None:
+    store = open_store(f"s3://{s3_bucket}/inset/manuals")
+    for name in ("parsed/a", "parsed/b", "figures/c"):
+        store.put(name, b"1")
+    assert existing(store, "parsed", {"parsed/b", "parsed/none"}) == {"parsed/b"}
+    assert existing(store, "parsed", set()) == set()
+
+
+def test_a_put_object_is_kept_unless_it_is_damaged(s3_bucket: str) -> None:
+    store = open_store(f"s3://{s3_bucket}/inset/manuals")
+    store.put("plan.json", b'{"first": 1}')
+    store.put("plan.json", b'{"other": 2}')
+    assert store.get("plan.json") == b'{"first": 1}'
+    _spoil_end(s3_bucket, "plan.json")
+    store.put("plan.json", b'{"again": 3}')
+    assert store.get("plan.json") == b'{"again": 3}'

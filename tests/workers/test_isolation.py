@@ -124,7 +124,7 @@ def test_no_step_opens_a_pdf_with_the_network(step: str, tmp_path: Path, listeni
     attempts = {
         "parse": (
             "_timed_parse",
-            parse_shard._Task(parse_shard.ParseJob(doc_id, "a.pdf"), open_source(source), address, LIMITS, ()),
+            parse_shard._Task(parse_shard.ParseJob(doc_id, "a.pdf"), open_source(source), address, LIMITS, (), False),
             "open_document",
         ),
         "tag": ("_tag", tag_shard._Task(tag_shard.TagJob(doc_id, "a.pdf", ()), address, ()), "inscribe"),

@@ -12,6 +12,7 @@ from itertools import chain
 import pyarrow as pa
 
 from backends.stores.document_files import ParsedDocumentFile, is_finished, parsed_file, structured_file
+from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.descriptions import add_spent, read_spent
@@ -115,8 +116,10 @@ def _structure(
 ) -> tuple[dict[str, int], dict[str, RowFailure]]:
     """Structure new and retried documents; return counts, and failures by document."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
+    files = {doc_id: structured_file(doc_id, keys.structured) for doc_id in doc_ids}
+    there = existing(store, "structured", files.values())
     todo = [
-        doc_id for doc_id in doc_ids if doc_id in again or not is_finished(store, structured_file(doc_id, keys.structured))
+        doc_id for doc_id, file in files.items() if doc_id in again or file not in there or not is_finished(store, file)
     ]
     recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
     segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))

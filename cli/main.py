@@ -835,8 +835,11 @@ def parse(
 
 def _show_pages(pages: "Sequence[InspectedPage]") -> None:
     for page in pages:
-        show_title(f"page {page.page}")
+        show_title(f"page {page.label} (PDF page {page.page})" if page.label else f"page {page.page}")
         show_text(page.tagged_text)
+        for part in page.furniture:
+            box = ", ".join(f"{value:.0f}" for value in part.bbox)
+            show(f"  {part.role.replace('_', ' ')} at ({box}): {' '.join(part.text.split())}")
         for figure in page.figures:
             box = ", ".join(f"{value:.0f}" for value in figure.bbox)
             label = figure.tag or f"no tag ({figure.reason})"

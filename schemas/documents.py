@@ -48,6 +48,17 @@ class BlockKind(StrEnum):
     MARGIN = "margin"
 
 
+class Furniture(StrEnum):
+    """The role of a margin block: what a page has besides its content."""
+
+    HEAD = "head"
+    FOOT = "foot"
+    PAGE_NUMBER = "page_number"
+    STAMP = "stamp"
+    WATERMARK = "watermark"
+    LINE_NUMBER = "line_number"
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page: crop box applied, rotation recorded but not applied to coordinates."""
@@ -269,7 +280,8 @@ class Block:
 
     ``text`` has a placeholder for each figure; a table's is Markdown, under its caption. ``placement`` is the order of a
     figure block's placement, and for a caption that of its figure. ``mentions`` are the figure ids that the text refers to.
-    ``rows``, ``parts`` and ``spans`` are a table's; a table over several pages is one block, on its first page.
+    ``rows``, ``parts`` and ``spans`` are a table's; a table over several pages is one block, on its first page. ``furniture`` is
+    the role of a margin; None for a notice or caption that a continued table repeats.
     """
 
     order: int
@@ -284,6 +296,7 @@ class Block:
     rows: tuple[tuple[str, ...], ...] = ()
     parts: tuple[TablePart, ...] = ()
     spans: tuple[CellSpan, ...] = ()
+    furniture: Furniture | None = None
 
 
 class NodeKind(StrEnum):

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from schemas.documents import CellSpan, FoundBy
+from schemas.documents import CellSpan, FoundBy, Furniture
 from schemas.errors import Failure
 from schemas.frozen import Frozen
 from schemas.versions import Spent
@@ -50,6 +50,14 @@ class InspectedTable(Frozen):
     regions: list[InspectedRegion]
 
 
+class InspectedFurniture(Frozen):
+    """What a page has besides its content, such as a running head; it is left out of rows and of search."""
+
+    role: Furniture
+    bbox: tuple[float, float, float, float]
+    text: str
+
+
 class InspectedHeading(Frozen):
     """A section that begins on a page; ``node_id`` is its node's."""
 
@@ -59,15 +67,20 @@ class InspectedHeading(Frozen):
 
 
 class InspectedPage(Frozen):
-    """A page: its tagged text in reading order, its figures, and the tables and sections that begin on it."""
+    """A page: its tagged text in reading order, its figures, its furniture, and the tables and sections that begin on it.
+
+    ``label`` is what is printed on the page, or what the PDF calls it; null where that is its number.
+    """
 
     page: int
+    label: str | None
     width_pt: float
     height_pt: float
     tagged_text: str
     figures: list[InspectedFigure]
     tables: list[InspectedTable]
     outline: list[InspectedHeading]
+    furniture: list[InspectedFurniture]
 
 
 class InspectedDocument(Frozen):

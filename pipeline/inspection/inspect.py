@@ -28,6 +28,7 @@ from schemas.ids import figure_file
 from schemas.inspection import (
     InspectedDocument,
     InspectedFigure,
+    InspectedFurniture,
     InspectedHeading,
     InspectedPage,
     InspectedRegion,
@@ -157,8 +158,10 @@ def _digests(structured: StructuredDocument) -> dict[str, int]:
 def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags: Tags) -> InspectedPage:
     placed = {figure.placement.order: figure for figure in structured.figures}
     depth = depths(tree)
+    label = structured.labels[page.page - 1] if structured.labels else ""
     return InspectedPage(
         page=page.page,
+        label=label if label not in ("", str(page.page)) else None,
         width_pt=page.width_pt,
         height_pt=page.height_pt,
         tagged_text="\n\n".join(
@@ -184,6 +187,11 @@ def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags
             InspectedHeading(level=depth[node.node_id] + 1, title=restore(node.title), node_id=node.node_id)
             for node in tree
             if node.kind is NodeKind.SECTION and node.page == page.page
+        ],
+        furniture=[
+            InspectedFurniture(role=block.furniture, bbox=tuple(block.bbox), text=restore(block.text))
+            for block in structured.blocks
+            if block.furniture is not None and block.page == page.page
         ],
     )
 

@@ -83,6 +83,7 @@ def _blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
                 rows=draft.rows,
                 parts=draft.parts,
                 spans=draft.spans,
+                furniture=draft.furniture,
             )
         )
     return blocks

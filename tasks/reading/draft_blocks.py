@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schemas.documents import BlockKind, CellSpan, Line, Page, Placement, TablePart, TableRegion
+from schemas.documents import BlockKind, CellSpan, Furniture, Line, Page, Placement, TablePart, TableRegion
 from schemas.figure_labels import Label
 from schemas.geometry import BBox, union
 from tasks.reading.join import join_lines
@@ -29,6 +29,7 @@ class DraftBlock:
     spans: tuple[CellSpan, ...] = ()
     level: int | None = None
     step: tuple[Line, ...] = ()
+    furniture: Furniture | None = None
 
     @property
     def words(self) -> str:

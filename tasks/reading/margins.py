@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
 
-from schemas.documents import Line, OutlineEntry, Page
+from schemas.documents import Furniture, Line, OutlineEntry, Page
 from schemas.drawings import EDGE_SHARE
 from schemas.geometry import BBox
 from schemas.numerals import ROMAN, roman_value
 from schemas.titles import bare, title_letters
+from tasks.reading.furniture import FIXED_SHARE, find_furniture
 from tasks.reading.outline import LARGER, letters_by_size
 
 FEWEST_PAGES = 3
@@ -37,6 +38,7 @@ are at 0.13.
 NUMBERED_SHARE = 0.25
 """Minimum share of a document's pages whose first or last line has the page number: captions of plates are on fewer."""
 _HEAD, _FOOT = 0, 1
+_ROLES = (Furniture.HEAD, Furniture.FOOT)
 _PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
 _BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")
 _PAGE = attrgetter("page")
@@ -49,8 +51,10 @@ _NUMBER_AT_EITHER_END = re.compile(r"(\d{1,4})(?:\s.*)?|.*\s(\d{1,4})")
 _NUMBER = re.compile(rf"\d+|\b{ROMAN}\b")
 
 
-def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()) -> frozenset[Line]:
-    """Return the running heads, feet and page numbers among a document's lines.
+def find_margins(
+    lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()
+) -> dict[Line, Furniture]:
+    """Return the lines of a document that are no content, with their role.
 
     A line in the outer tenth of its page, as the reader sees it, is a margin if it is a page number, by its words or because it
     increases with the pages; if it is repeated on several pages with only numbers changed; or if it names, at the height where
@@ -79,28 +83,34 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence
             edge[_pattern(line.text), side].append(line)
             if line.size <= body + LARGER_PT:
                 heights[side, away, line.size].append(line)
-    margins = _page_numbers(numbers, by_number)
+    margins = dict.fromkeys(_page_numbers(numbers, by_number), Furniture.PAGE_NUMBER)
     fewest = max(FEWEST_PAGES, len(pages) // PAGES_A_REPEAT)
-    for repeated in edge.values():
+    for (_, side), repeated in edge.items():
         if len({line.page for line in repeated}) >= fewest:
-            margins.update(repeated)
+            margins.update(dict.fromkeys(repeated, _ROLES[side]))
     often = [(side, alike) for (side, *_), alike in heights.items() if len({line.page for line in alike}) >= FEWEST_PAGES]
-    if not all(margins.issuperset(alike) for _, alike in often):
+    if not all(margins.keys() >= set(alike) for _, alike in often):
         heads = _RunningHeads(lines, outline, body)
-        margins.update([line for side, alike in often for line in heads.among(alike, side, margins)])
-    return frozenset(margins | _numbered_heads(lines, by_number, body))
+        known = frozenset(margins)
+        margins.update({line: _ROLES[side] for side, alike in often for line in heads.among(alike, side, known)})
+    margins = _numbered_heads(lines, by_number, body) | margins
+    # Below a stamp, or a head without a number, there may be another head.
+    margins |= _numbered_heads([line for line in lines if line not in margins], by_number, body)
+    return margins | find_furniture(lines, by_number, margins, body)
 
 
-def _numbered_heads(lines: Sequence[Line], pages: Mapping[int, Page], body: float) -> set[Line]:
+def _numbered_heads(lines: Sequence[Line], pages: Mapping[int, Page], body: float) -> dict[Line, Furniture]:
     """Return the first and last lines of pages that begin or end with the page number, and titles level with them.
 
     The difference of number and page must be the same on many pages, so these may be further from the edge than others. A
-    title at the foot, or in larger type, must be repeated on several pages: text of another column may be level with the number.
+    title at the foot, or in larger type, must be repeated on several pages, or half of all pages must have one there: text of
+    another column may be level with the number.
     """
     by_page: dict[int, list[Line]] = defaultdict(list)
     for line in lines:
         by_page[line.page].append(line)
     numbered: dict[int, dict[Line, list[tuple[int, Line]]]] = defaultdict(dict)
+    roles: dict[Line, Furniture] = {}
     for page, found in by_page.items():
         for side, row in _outer_rows(found, pages[page]):
             for line in row:
@@ -108,17 +118,22 @@ def _numbered_heads(lines: Sequence[Line], pages: Mapping[int, Page], body: floa
                 if number and (line.text.strip().isdigit() or line.size <= body + LARGER_PT):
                     offset = int(number[1] or number[2]) - page
                     numbered[offset][line] = [(side, other) for other in row if other is not line]
+                    roles[line] = Furniture.PAGE_NUMBER if line.text.strip().isdigit() else _ROLES[side]
     fewest = max(FEWEST_PAGES, int(NUMBERED_SHARE * len(pages)))
     counted = [rows for rows in numbered.values() if len({line.page for line in rows}) >= fewest]
     titles = {line: side for rows in counted for row in rows.values() for side, line in row}
     repeats: dict[str, set[int]] = defaultdict(set)
-    for line in titles:
+    level: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for line, side in titles.items():
         repeats[_pattern(line.text)].add(line.page)
-    return {line for rows in counted for line in rows} | {
-        line
+        level[side, round(line.bbox.y0)].add(line.page)
+    return {
+        line: _ROLES[side]
         for line, side in titles.items()
-        if (side == _HEAD and line.size <= body + LARGER_PT) or len(repeats[_pattern(line.text)]) >= FEWEST_PAGES
-    }
+        if (side == _HEAD and line.size <= body + LARGER_PT)
+        or len(repeats[_pattern(line.text)]) >= FEWEST_PAGES
+        or len(level[side, round(line.bbox.y0)]) >= max(FEWEST_PAGES, FIXED_SHARE * len(pages))
+    } | {line: roles[line] for rows in counted for line in rows}
 
 
 def _outer_rows(lines: Sequence[Line], page: Page) -> Iterator[tuple[int, list[Line]]]:

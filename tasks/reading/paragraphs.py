@@ -1,8 +1,9 @@
 """Group the lines of a page into paragraphs, headings and captions."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
-from schemas.documents import BlockKind, Line
+from schemas.documents import BlockKind, Furniture, Line
 from schemas.figure_labels import caption_label
 from schemas.geometry import union
 from schemas.typography import is_same_size
@@ -10,16 +11,32 @@ from tasks.figures.anchor import begins_anew
 from tasks.reading.draft_blocks import DraftBlock
 from tasks.reading.outline import Headings
 
+_BESIDE_TEXT = frozenset({Furniture.STAMP, Furniture.WATERMARK, Furniture.LINE_NUMBER})
 
-def paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headings) -> list[DraftBlock]:
-    """Group lines by MuPDF's blocks; captions, headings and margins are blocks of their own."""
+
+def paragraphs(lines: Sequence[Line], margins: Mapping[Line, Furniture], headings: Headings) -> list[DraftBlock]:
+    """Group lines by MuPDF's blocks; captions, headings and margins are blocks of their own.
+
+    Stamps, watermarks and line numbers are taken out of the text first, since its lines may be written between them.
+    """
     blocks: list[DraftBlock] = []
+    beside: dict[Furniture, list[Line]] = defaultdict(list)
+    for line in lines:
+        if margins.get(line) in _BESIDE_TEXT:
+            beside[margins[line]].append(line)
+    if beside:
+        lines = [line for line in lines if margins.get(line) not in _BESIDE_TEXT]
+        for role, parts in beside.items():
+            box = union([line.bbox for line in parts])
+            blocks.append(DraftBlock(BlockKind.MARGIN, parts[0].page, box, tuple(parts), furniture=role))
     held: list[Line] = []
     kind, label = BlockKind.TEXT, None
+    furniture: Furniture | None = None
 
     def end() -> None:
         if held:
-            blocks.append(DraftBlock(kind, held[0].page, union([line.bbox for line in held]), tuple(held), label=label))
+            box = union([line.bbox for line in held])
+            blocks.append(DraftBlock(kind, held[0].page, box, tuple(held), label=label, furniture=furniture))
             held.clear()
 
     previous: Line | None = None
@@ -37,9 +54,9 @@ def paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headin
         continues = same_block and bool(held)
         if kind is BlockKind.CAPTION and now is BlockKind.TEXT and continues and is_same_size(held[0].size, line.size):
             now = BlockKind.CAPTION
-        if not continues or found is not None or now is not kind:
+        if not continues or found is not None or now is not kind or margins.get(line) is not furniture:
             end()
-            kind, label = now, found
+            kind, label, furniture = now, found, margins.get(line)
         held.append(line)
         previous = line
     end()

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from schemas.documents import (
     TAGGED,
     BlockKind,
+    Furniture,
     Line,
     ParsedDocument,
     Placement,
@@ -62,14 +63,15 @@ def structure(
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)
-    headings = Headings(lines, parsed.outline, margins)
+    headings = Headings(lines, parsed.outline, margins.keys())
     blocks = [
         replace(block, level=headings.level_of(block.lines)) if block.kind is BlockKind.HEADING else block
         for content in contents
         for block in _blocks(content, margins, headings)
     ]
     document = build_document(replace(parsed, lines=lines), join_continued(blocks), headings, recognised)
-    labels = parsed.labels or printed_labels(margins, len(displayed))
+    numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
+    labels = parsed.labels or printed_labels(numbered, len(displayed))
     return replace(document, pages=displayed, labels=labels)
 
 
@@ -87,7 +89,7 @@ def _contents(parsed: ParsedDocument) -> Iterator[PageContent]:
         yield PageContent(page, tuple(lines[page.page]), tuple(placements[page.page]), tuple(tables[page.page]))
 
 
-def _blocks(content: PageContent, margins: frozenset[Line], headings: Headings) -> list[DraftBlock]:
+def _blocks(content: PageContent, margins: Mapping[Line, Furniture], headings: Headings) -> list[DraftBlock]:
     """Return the blocks of one page in reading order."""
     tagged = [place for place in content.placements if place.role in TAGGED and place.figure_id is not None]
     pictured = {place.order for place in tagged}
@@ -104,7 +106,7 @@ def _blocks(content: PageContent, margins: frozenset[Line], headings: Headings) 
             alone.append(place)
     free, alone = with_icons(free, alone, content.page.rotation)
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
-    taken = margins.union(*(held for _, held in framed))
+    taken = set(margins).union(*(held for _, held in framed))
     open_ = [line for line in free if line not in taken]
     right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
     framed += _aligned(open_, content.page.rotation, headings, right_to_left=right_to_left)

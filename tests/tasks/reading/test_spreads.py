@@ -15,12 +15,12 @@ def _spread(*, numbers: tuple[str, str] = ("{left}", "{right}"), sheets: int = 5
     document = pymupdf.open()
     for sheet in range(sheets):
         page = document.new_page(width=2 * MIDDLE, height=595)
-        page.insert_text((470, 90), "Right of the fold are the parts")
+        page.insert_text((470, 90), f"Right of the fold are the parts of sheet {sheet}")
         page.insert_image((440, 260, 800, 520), stream=picture(10 + sheet))
-        page.insert_text((40, 90), "Left of the fold are the tools")
+        page.insert_text((40, 90), f"Left of the fold are the tools of sheet {sheet}")
         paragraph(page, "Below", 300, left=40, right=400)
         if over:
-            page.insert_text((300, 60), over, fontsize=11)
+            page.insert_text((300, 60), f"{over} of sheet {sheet}", fontsize=11)
         for number, at in zip(numbers, (40, 780), strict=True):
             page.insert_text((at, 575), number.format(left=2 * sheet + 2, right=2 * sheet + 3), fontsize=9)
     return document
@@ -59,7 +59,7 @@ def test_the_right_page_is_read_first_where_text_runs_from_right_to_left() -> No
     for sheet in range(5):
         page = document.new_page(width=2 * MIDDLE, height=595)
         for word, at, top in (("שמאל", 40, 80), ("ימין", 470, 140)):
-            page.insert_htmlbox((at, top, at + 330, top + 40), f"<p dir=rtl>{word} של הספר והמשאבה</p>")
+            page.insert_htmlbox((at, top, at + 330, top + 40), f"<p dir=rtl>{word} של הספר והמשאבה {'אבגדה'[sheet]}</p>")
         for number, at in ((2 * sheet + 3, 40), (2 * sheet + 2, 780)):
             page.insert_text((at, 575), str(number), fontsize=9)
     assert [word for word in starts(structured(document)) if not word.isdigit()][:2] == ["ימין", "שמאל"]

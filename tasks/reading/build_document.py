@@ -29,8 +29,9 @@ def build_document(
     drafts: Sequence[DraftBlock],
     headings: Headings,
     recognised: Mapping[str, Sequence[RecognisedLine]],
+    hyphenated: frozenset[str],
 ) -> StructuredDocument:
-    """Return the document that draft blocks in reading order make."""
+    """Return the document that draft blocks in reading order make; ``hyphenated`` are as for ``join_lines``."""
     inner: dict[int, list[str]] = defaultdict(list)
     for line in parsed.lines:
         if line.inside is not None:
@@ -42,7 +43,7 @@ def build_document(
     }
     blocks = _blocks(drafts, headings)
     keys = _keys(drafts, inner, recognised)
-    placed = _placed(drafts, blocks, keys, words)
+    placed = _placed(drafts, blocks, keys, words, hyphenated)
     for place, holder, step in _inline_figures(parsed.placements, placed, blocks):
         placed.append(PlacedFigure(place, "", holder.section_path, words[place.order], holder.order, step, (holder.order,)))
     return StructuredDocument(
@@ -90,7 +91,11 @@ def _blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
 
 
 def _placed(
-    drafts: Sequence[DraftBlock], blocks: Sequence[Block], keys: Mapping[int, tuple[Line, ...]], words: Mapping[int, str]
+    drafts: Sequence[DraftBlock],
+    blocks: Sequence[Block],
+    keys: Mapping[int, tuple[Line, ...]],
+    words: Mapping[int, str],
+    hyphenated: frozenset[str],
 ) -> list[PlacedFigure]:
     """Return the figures that are blocks of their own, each with the text beside it."""
     beside = {line.page for draft in drafts for line in draft.step} | {line.page for key in keys.values() for line in key}
@@ -102,7 +107,7 @@ def _placed(
             continue
         key = keys.get(place.order, ())
         beside_blocks = tuple(dict.fromkeys(holders[line] for line in (*draft.step, *key) if line in holders))
-        step = "\n".join(map(join_lines, filter(None, (draft.step, key))))
+        step = "\n".join(join_lines(lines, hyphenated=hyphenated) for lines in (draft.step, key) if lines)
         inside = words[place.order]
         placed.append(PlacedFigure(place, draft.caption, block.section_path, inside, block.order, step, beside_blocks))
     return placed

@@ -14,7 +14,10 @@ from tasks.tables.rows import upright
 
 @dataclass(frozen=True, slots=True)
 class DraftBlock:
-    """A block before it has its number. ``text`` is set where it is not the text of ``lines``; a table's includes its caption."""
+    """A block before it has its number. ``text`` is set where it is not the text of ``lines``; a table's includes its caption.
+
+    ``hyphenated`` are the document's words that keep their hyphen at the end of a line.
+    """
 
     kind: BlockKind
     page: int
@@ -30,11 +33,12 @@ class DraftBlock:
     level: int | None = None
     step: tuple[Line, ...] = ()
     furniture: Furniture | None = None
+    hyphenated: frozenset[str] = frozenset()
 
     @property
     def words(self) -> str:
         """The text with wrapped lines joined; a heading is one line."""
-        text = self.text or join_lines(self.lines)
+        text = self.text or join_lines(self.lines, hyphenated=self.hyphenated)
         return " ".join(text.split()) if self.kind is BlockKind.HEADING else text
 
 

@@ -1,7 +1,8 @@
 """Join the lines of a paragraph into running text."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 from itertools import pairwise
 
 import regex
@@ -18,6 +19,10 @@ _FIRST_WORD = regex.compile(
     rf"(?V1)\s*(?=\S)([\p{{Ps}}\p{{Pi}}]*(?:{_SOLID}|\S+?(?={_SOLID}|\s|$))?[\p{{Pe}}\p{{Pf}}\p{{Po}}]*)"
 )
 _HYPHENATED = re.compile(r"[^\W\d_][-\u00ad\u2010]")
+_WORD_BEFORE = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*-$")
+_WORD_AFTER = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_WORD_WITH_HYPHEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
+_LONGEST_WORD = 60
 
 
 ROOM_EM = 1.5
@@ -26,7 +31,35 @@ BESIDE_SHARE = 0.5
 """Minimum share of their height that two parts of one line have in common."""
 
 
-def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
+def hyphenated_words(lines: Sequence[Line]) -> frozenset[str]:
+    """Return the words broken at their hyphen that the document writes with it elsewhere, as often as without it at least.
+
+    They are in lower case. Of 5,188 words broken at the end of a line in 97 documents 357 are (state-of-the-art, real-time); of
+    60 taken at random all are written so.
+    """
+    broken = {
+        "-".join(parts): "".join(parts)
+        for before, line in pairwise(lines)
+        if before.block == line.block and before.page == line.page and (parts := _broken(before.text, line.text))
+    }
+    if not broken:
+        return frozenset()
+    texts = [line.text.lower() for line in lines]
+    written = Counter(word for text in texts if "-" in text for word in _WORD_WITH_HYPHEN.findall(text) if word in broken)
+    whole = "\n".join(texts)
+    return frozenset(word for word, times in written.items() if times >= whole.count(broken[word]))
+
+
+def _broken(before: str, after: str) -> tuple[str, str] | None:
+    """Return the two parts of a word that a line breaks at a hyphen, in lower case; None without one."""
+    before, after = before.rstrip(), after.lstrip()
+    if not before.endswith("-") or not after[:1].islower():
+        return None
+    first, second = _WORD_BEFORE.search(before[-_LONGEST_WORD:]), _WORD_AFTER.match(after)
+    return (first[0][:-1].lower(), second[0].lower()) if first and second else None
+
+
+def join_lines(lines: Sequence[Line], *, keep: bool = False, hyphenated: Set[str] = frozenset()) -> str:
     """Return lines as text.
 
     A wrapped line is joined with the next one, without its hyphen, by a space unless their script is written without spaces; a
@@ -35,6 +68,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
     Args:
         lines: In reading order.
         keep: Keep every line's end.
+        hyphenated: Words that keep their hyphen, as ``hyphenated_words`` returns them.
     """
     if not lines:
         return ""
@@ -51,7 +85,8 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
         elif not wraps(before, line, left, right):
             text += "\n" + words
         elif _HYPHENATED.fullmatch(text[-2:]) and words[0].islower():
-            text = text[:-1] + words
+            parts = _broken(text, words) if hyphenated else None
+            text = (text if parts and "-".join(parts) in hyphenated else text[:-1]) + words
         else:
             text += _space_between(text, words) + words
     return text

@@ -14,7 +14,9 @@ from tasks.reading.outline import Headings
 _BESIDE_TEXT = frozenset({Furniture.STAMP, Furniture.WATERMARK, Furniture.LINE_NUMBER})
 
 
-def paragraphs(lines: Sequence[Line], margins: Mapping[Line, Furniture], headings: Headings) -> list[DraftBlock]:
+def paragraphs(
+    lines: Sequence[Line], margins: Mapping[Line, Furniture], headings: Headings, hyphenated: frozenset[str]
+) -> list[DraftBlock]:
     """Group lines by MuPDF's blocks; captions, headings and margins are blocks of their own.
 
     Stamps, watermarks and line numbers are taken out of the text first, since its lines may be written between them.
@@ -36,7 +38,8 @@ def paragraphs(lines: Sequence[Line], margins: Mapping[Line, Furniture], heading
     def end() -> None:
         if held:
             box = union([line.bbox for line in held])
-            blocks.append(DraftBlock(kind, held[0].page, box, tuple(held), label=label, furniture=furniture))
+            page = held[0].page
+            blocks.append(DraftBlock(kind, page, box, tuple(held), label=label, furniture=furniture, hyphenated=hyphenated))
             held.clear()
 
     previous: Line | None = None

@@ -27,6 +27,7 @@ from tasks.reading.continued import join_continued
 from tasks.reading.draft_blocks import DraftBlock, PageContent
 from tasks.reading.icons import with_icons
 from tasks.reading.inside import with_words_of_segments
+from tasks.reading.join import hyphenated_words
 from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings
 from tasks.reading.page_order import in_page_order, with_margins_outside
@@ -40,7 +41,7 @@ from tasks.tables.align import align
 from tasks.tables.rows import WRITTEN, rotation_of, upright
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "23"
+STRUCTURE_VERSION = "24"
 
 
 def structure(
@@ -64,12 +65,13 @@ def structure(
     lines = tuple(line for content in contents for line in content.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)
     headings = Headings(lines, parsed.outline, margins.keys())
+    hyphenated = hyphenated_words(lines)
     blocks = [
         replace(block, level=headings.level_of(block.lines)) if block.kind is BlockKind.HEADING else block
         for content in contents
-        for block in _blocks(content, margins, headings)
+        for block in _blocks(content, margins, headings, hyphenated)
     ]
-    document = build_document(replace(parsed, lines=lines), join_continued(blocks), headings, recognised)
+    document = build_document(replace(parsed, lines=lines), join_continued(blocks), headings, recognised, hyphenated)
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
     labels = parsed.labels or printed_labels(numbered, len(displayed))
     return replace(document, pages=displayed, labels=labels)
@@ -89,7 +91,9 @@ def _contents(parsed: ParsedDocument) -> Iterator[PageContent]:
         yield PageContent(page, tuple(lines[page.page]), tuple(placements[page.page]), tuple(tables[page.page]))
 
 
-def _blocks(content: PageContent, margins: Mapping[Line, Furniture], headings: Headings) -> list[DraftBlock]:
+def _blocks(
+    content: PageContent, margins: Mapping[Line, Furniture], headings: Headings, hyphenated: frozenset[str]
+) -> list[DraftBlock]:
     """Return the blocks of one page in reading order."""
     tagged = [place for place in content.placements if place.role in TAGGED and place.figure_id is not None]
     pictured = {place.order for place in tagged}
@@ -111,7 +115,7 @@ def _blocks(content: PageContent, margins: Mapping[Line, Furniture], headings: H
     right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
     framed += _aligned(open_, content.page.rotation, headings, right_to_left=right_to_left)
     made: list[DraftBlock] = []
-    whole = with_tables(paragraphs(free, margins, headings), framed)
+    whole = with_tables(paragraphs(free, margins, headings, hyphenated), framed)
     for blocks, pictures in halves(whole, alone, content.page, right_to_left=right_to_left):
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
         made += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)

@@ -51,6 +51,34 @@ def test_a_word_broken_at_the_end_of_a_line_is_whole_again() -> None:
     assert "the maintenance switch is turned, and the Allen- Bradley drive is left" in block.text
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "kept"),
+    [
+        ("A real-time clock is built in.", "a real-time clock"),
+        ("A Real-time clock is built in.", "a real-time clock"),
+        ("Another clock is built in.", "a realtime clock"),
+        ("The realtime of a real-time clock is realtime.", "a realtime clock"),
+    ],
+)
+def test_a_hyphen_at_the_end_of_a_line_is_kept_where_the_document_has_the_word_with_it(elsewhere: str, kept: str) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text(
+        (72, 100), ["Before the cover comes off, set a real-", "time clock to zero and start it."], fontsize=11
+    )
+    page.insert_text((72, 300), elsewhere, fontsize=11)
+    first, _ = structured(document).blocks
+    assert kept in first.text
+
+
+def test_a_word_of_several_hyphens_keeps_them() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 100), ["This pump is the state-of-", "the-art, of any kind known."], fontsize=11)
+    page.insert_text((72, 300), "Our state-of-the-art pump", fontsize=11)
+    assert "the state-of-the-art, of any" in structured(document).blocks[0].text
+
+
 def test_lines_that_end_early_keep_their_ends() -> None:
     document = pymupdf.open()
     page = document.new_page()

@@ -4,6 +4,8 @@ The scorer is a program: ``SCORER TRUTH FOUND``. FOUND has a line a document, wi
 it prints has names and figures, ``neighbours 0.9 perfect 60``. *neighbours*: mean F1 of the pairs of cells that are side by side
 or one below the other, over all true tables. *perfect* and *below half*: tables with that F1. *false*: tables that are none.
 
+``--as-pictures 150`` reads the same pages as pictures of 150 dpi, words by OCR: scans with known tables. Peers are left out.
+
 Peers, in the same run and one process each: pymupdf4llm with its layout model, pdfplumber. One that isn't installed is left out.
 """
 
@@ -21,6 +23,7 @@ from typing import Any
 
 from bench.table import Row, parser_of, show
 from pipeline.inspection.inspect import inspect
+from schemas.corpus.captions import CaptionOptions
 
 Pages = list[dict[str, Any]]
 MEASURES = {
@@ -29,11 +32,15 @@ MEASURES = {
     "below half": ("tables", "0"),
     "false": ("tables", "at most 2"),
 }
+GOALS_OF_PICTURES = {"neighbours": "at least 0.85"}
 
 
 def main() -> None:
     """Score Inset and each peer."""
     arguments = _arguments()
+    if arguments.as_pictures:
+        _score_pictures(arguments)
+        return
     ours, seconds = scores_of(inset_pages, arguments)
     rows: list[Row] = []
     for name, read in PEERS.items():
@@ -48,11 +55,37 @@ def main() -> None:
     show("tables", rows)
 
 
+def _score_pictures(arguments: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for pdf in sorted(arguments.pdfs.glob("*.pdf")):
+            write_pictures(pdf, Path(folder) / pdf.name, arguments.as_pictures)
+        arguments.pdfs = Path(folder)
+        ours, seconds = scores_of(recognised_pages, arguments)
+    goals = GOALS_OF_PICTURES
+    rows = [Row(key, unit, ours[key], goal=goals.get(key, "")) for key, (unit, _) in MEASURES.items()]
+    show(f"tables, pages as pictures of {arguments.as_pictures} dpi", [*rows, Row("wall time", "s", seconds)])
+
+
+def write_pictures(pdf: Path, to: Path, dpi: int) -> None:
+    """Write a PDF whose pages are pictures of those of another, rotated as they are."""
+    import pymupdf
+
+    with pymupdf.open(pdf) as given, pymupdf.open() as made:
+        for page in given:
+            rotation = page.rotation
+            page.set_rotation(0)
+            sheet = made.new_page(width=page.rect.width, height=page.rect.height)
+            sheet.insert_image(sheet.rect, stream=page.get_pixmap(dpi=dpi).tobytes("png"))
+            sheet.set_rotation(rotation)
+        made.save(to, deflate=True)
+
+
 def _arguments() -> argparse.Namespace:
     parser = parser_of("tables", __doc__)
     parser.add_argument("--pdfs", type=Path, required=True, metavar="DIR", help="the PDFs")
     parser.add_argument("--truth", type=Path, required=True, metavar="FILE", help="their true tables, JSON lines")
     parser.add_argument("--scorer", type=Path, required=True, metavar="FILE", help="the program that compares")
+    parser.add_argument("--as-pictures", type=int, metavar="DPI", help="read the pages as pictures of so many dots an inch")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args()
 
@@ -84,6 +117,11 @@ def figures_of(printed: str) -> dict[str, float]:
 def inset_pages(pdf: Path) -> Pages:
     """Return the pages of a PDF as Inset reads them."""
     return [page.model_dump(mode="json") for page in inspect(pdf).pages]
+
+
+def recognised_pages(pdf: Path) -> Pages:
+    """Return the pages of a scanned PDF as Inset reads them with OCR."""
+    return [page.model_dump(mode="json") for page in inspect(pdf, captions=CaptionOptions()).pages]
 
 
 def pymupdf4llm_pages(pdf: Path) -> Pages:

@@ -30,6 +30,8 @@ cells of each style. `python -m bench.tables_page` writes this page.
 - A table over pages is one; a header that is repeated there is left out.
 - Spans are those of rules that are left out, and of words that lie across the gutter between columns. A label for several rows of
   a table without rules is in the first of them.
+- Tables of scanned pages are read by the same steps ([decision 19](../decisions/0019-tables-on-scanned-pages.md)); words are
+  those of OCR, and `found_by` is `recognised`.
 - `inset export --tables` writes tables with [typed columns](cli.md).
 """
 

@@ -28,8 +28,10 @@ from schemas.documents import (
     StructuredDocument,
 )
 from schemas.errors import FailureCode
+from schemas.geometry import BBox
 from schemas.ids import figure_file
 from tasks.enriching.chunk import chunk
+from tasks.figures.pixel_rules import rules_in
 from tasks.figures.segment import cut
 from tasks.reading.contents import grow
 from tasks.reading.structure import structure
@@ -54,19 +56,20 @@ class RecogniserActor:
 
 
 class SegmenterActor:
-    """Cuts figures out of stored pictures of pages, and stores them. Input: the picture's name in the store."""
+    """Cuts figures out of stored pictures of pages, and stores them; finds rules. Input: the picture's name in the store."""
 
     def __init__(self, options: CaptionOptions, store_address: str) -> None:
         self._detector = DETECTORS.of(options).load(PICTURES_A_BATCH)
         self._store = open_store(store_address)
 
-    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[Segment]]]:
-        """Return the segments of each picture."""
+    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[tuple[list[Segment], list[BBox]]]]:
+        """Return the segments and the rules of each picture."""
         return attempt(batch, self._segment)
 
-    def _segment(self, name: str) -> list[Segment]:
+    def _segment(self, name: str) -> tuple[list[Segment], list[BBox]]:
         picture = self._store.get(name)
-        return cut(picture, self._detector.detect(picture), lambda name, data: self._store.put(f"figures/{name}", data))
+        regions = self._detector.detect(picture)
+        return cut(picture, regions, lambda name, data: self._store.put(f"figures/{name}", data)), rules_in(picture)
 
 
 def recognise(
@@ -96,7 +99,12 @@ def segment(
     """Yield the segments of stored pictures of pages, a batch at a time; arguments as for ``recognise``."""
     for outcomes in _run(SegmenterActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
         results = _results(outcomes, unfinished)
-        yield [Segmented(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
+        yield [_segmented(made) for made in results]
+
+
+def _segmented(made: Outcome[tuple[list[Segment], list[BBox]]]) -> Segmented:
+    segments, rules = made.value or ([], [])
+    return Segmented(made.row_id, tuple(segments), _reason(made), tuple(rules))
 
 
 _OF_THE_PICTURE = frozenset({FailureCode.IMAGE_REJECTED, FailureCode.MODEL_FAILED})
@@ -201,7 +209,10 @@ def structure_with(
         if placement.figure_id in failed
     ]
     document = structure(
-        parsed, {read.id: read.lines for read in recognised}, {page.id: page.segments for page in segmented}
+        parsed,
+        {read.id: read.lines for read in recognised},
+        {page.id: page.segments for page in segmented},
+        {page.id: page.rules for page in segmented},
     )
     return dataclasses.replace(document, failures=(*parsed.failures, *unread))
 

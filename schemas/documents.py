@@ -127,11 +127,15 @@ class OutlineEntry:
 
 
 class FoundBy(StrEnum):
-    """What a table was found by: rules or boxes of cells, a tinted head and columns, or words in columns alone."""
+    """What a table was found by: rules or boxes of cells, a tinted head and columns, or words in columns alone.
+
+    ``RECOGNISED`` is one of a scanned page, by rules in its pixels or a layout model; its words may be OCR's.
+    """
 
     RULED = "ruled"
     TINTED = "tinted"
     ALIGNED = "aligned"
+    RECOGNISED = "recognised"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +261,12 @@ class Recognised:
 
 @dataclass(frozen=True, slots=True)
 class Segmented:
-    """The segments of one page's picture, or the failure."""
+    """The segments of one page's picture and its rules, as boxes in its pixels; or the failure."""
 
     id: str
     segments: tuple[Segment, ...]
     failure: str | None = None
+    rules: tuple[BBox, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from schemas.documents import (
+    FoundBy,
     Kind,
     LayoutRegion,
     ParsedDocument,
@@ -22,7 +23,7 @@ from schemas.geometry import BBox, unrotated
 from tasks.figures.anchor import running_text
 from tasks.figures.render import encode
 
-SEGMENT_VERSION = "3"
+SEGMENT_VERSION = "4"
 
 LEAST_SIDE_PX = 40
 """Minimum side of a figure, in pixels of a page of some 1,000. Of 423 pictures none changes at 20, 11 at 80 (three lose logos).
@@ -177,8 +178,8 @@ def _ink_shares(parts: Sequence[LayoutRegion], whole: BBox, pixels: NDArray[np.u
 def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segment]]) -> ParsedDocument:
     """Return a document with the figures cut out of its pages' pictures placed on its pages.
 
-    A segment mostly the same as a picture or table of the parse gets no placement, nor does running text. A figure that fills
-    the page counts on a scan; behind text it is the background.
+    A segment mostly the same as a picture or table of the parse, or as a table that is read, gets no placement, nor does
+    running text. A figure that fills the page counts on a scan; behind text it is the background.
 
     Args:
         document: As parsed, with the words of its scanned pages.
@@ -190,8 +191,9 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
     for place in document.placements:
         if place.role is Role.CONTENT:
             known[place.page].append(place.bbox)
+    read: dict[int, list[BBox]] = defaultdict(list)
     for table in document.tables:
-        known[table.page].append(table.bbox)
+        (read if table.found_by is FoundBy.RECOGNISED else known)[table.page].append(table.bbox)
     running: dict[int, list[BBox]] = defaultdict(list)
     for line in running_text(document.lines) if segments else ():
         running[line.page].append(line.bbox)
@@ -205,6 +207,8 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
             box = unrotated(segment.region.bbox, size, whole.bbox, rotation).rounded()
             if _is_known(box, whole, known[whole.page]) or _is_running_text(box, running[whole.page]):
                 continue
+            if _is_read(segment.region.kind, box, read[whole.page]):
+                continue
             pictures.setdefault(segment.figure.figure_id, segment.figure)
             placements.append(_placement(segment, whole.page, len(placements), box))
     return replace(document, figures=tuple(pictures.values()), placements=tuple(placements))
@@ -215,6 +219,12 @@ def _is_known(box: BBox, whole: Placement, known: Sequence[BBox]) -> bool:
     return any(_share(box, other) > SAME_SHARE for other in known) or (
         whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox)
     )
+
+
+def _is_read(kind: RegionKind, box: BBox, tables: Sequence[BBox]) -> bool:
+    """Return whether a segment is a table that is read, or tables. A figure may hold more than one, or be in one of its cells."""
+    own = [table for table in tables if kind is RegionKind.TABLE or box.has_middle_of(table)]
+    return sum((box & table).area for table in own) > SAME_SHARE * box.area
 
 
 def _is_running_text(box: BBox, lines: Sequence[BBox]) -> bool:

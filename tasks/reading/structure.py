@@ -8,6 +8,7 @@ from types import MappingProxyType
 from schemas.documents import (
     TAGGED,
     BlockKind,
+    FoundBy,
     Furniture,
     Line,
     ParsedDocument,
@@ -18,7 +19,7 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.figure_labels import caption_label
-from schemas.geometry import turned
+from schemas.geometry import BBox, turned
 from schemas.tags import placeholders
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left
@@ -34,6 +35,7 @@ from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import paragraphs
 from tasks.reading.printed_labels import printed_labels
 from tasks.reading.recognise import as_read, with_words
+from tasks.reading.recognised_tables import with_recognised_tables
 from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables
 from tasks.reading.spreads import halves
@@ -48,6 +50,7 @@ def structure(
     parsed: ParsedDocument,
     recognised: Mapping[str, Sequence[RecognisedLine]],
     segments: Mapping[str, Sequence[Segment]] = MappingProxyType({}),
+    rules: Mapping[str, Sequence[BBox]] = MappingProxyType({}),
 ) -> StructuredDocument:
     """Return a document in reading order.
 
@@ -58,9 +61,12 @@ def structure(
         parsed: The document as parsed.
         recognised: OCR lines of figures and scanned pages, by figure id; boxes in pixels.
         segments: Figures cut out of pages that are a picture, by the picture's id.
+        rules: Rules in the pixels of such pages, by the picture's id.
     """
     displayed = parsed.pages
-    parsed = replace(with_segments(with_words(parsed, recognised), segments), pages=as_read(parsed, recognised))
+    pages = as_read(parsed, recognised)
+    parsed = with_recognised_tables(with_words(parsed, recognised), segments, rules, pages)
+    parsed = replace(with_segments(parsed, segments), pages=pages)
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)
@@ -100,7 +106,11 @@ def _blocks(
     # Words inside a picture without a tag are text like any other.
     inner = {order: [line for line in content.lines if line.inside == order] for order in pictured}
     free = [line for line in content.lines if line.inside not in pictured]
-    tables = [table for table in content.tables if not any(holds(place.bbox, table.bbox) for place in tagged)]
+    tables = [
+        table
+        for table in content.tables
+        if table.found_by is FoundBy.RECOGNISED or not any(holds(place.bbox, table.bbox) for place in tagged)
+    ]
     in_tables = [name for table in tables for row in table.rows for cell in row for name in placeholders(cell)]
     alone: list[Placement] = []
     for place in tagged:

@@ -127,6 +127,12 @@ def align(
     return [table for table in tables if table is not None]
 
 
+def align_region(lines: Sequence[Line], *, right_to_left: bool = False) -> Aligned | None:
+    """Return the table in a region that a layout model calls one, however far apart its rows; None if it has no columns."""
+    run = _trimmed([_row(level) for level in _levels(lines)])
+    return _table(run, [], right_to_left=right_to_left)
+
+
 def _with_wrapped(rows: Sequence[Sequence[Line]], is_stop: Callable[[Line], bool]) -> frozenset[Line]:
     """Return the lines that end a table, and their wrapped ends: alone on a row, in the same block."""
     stops: set[Line] = set()

@@ -7,7 +7,15 @@ from pathlib import Path
 import pymupdf
 import pytest
 
-from bench.tables import Pages, figures_of, inset_pages, pymupdf4llm_pages, scores_of
+from bench.tables import (
+    Pages,
+    figures_of,
+    inset_pages,
+    pymupdf4llm_pages,
+    recognised_pages,
+    scores_of,
+    write_pictures,
+)
 
 SCORER = """
 import json, sys
@@ -40,6 +48,34 @@ def test_each_tool_gives_the_rows_of_its_tables(read: Callable[[Path], Pages], p
         ["Cover", "40"],
         ["Bolt", "12"],
     ]
+
+
+@pytest.mark.slow
+def test_pages_as_pictures_give_the_rows_of_their_tables_by_ocr(pdf: Path) -> None:
+    scan = pdf.with_name("scan.pdf")
+    write_pictures(pdf, scan, dpi=150)
+    with pymupdf.open(scan) as document:
+        assert document[0].get_text() == ""
+    (given,), (page,) = inset_pages(pdf), recognised_pages(scan)
+    (expected,), (table,) = given["tables"], page["tables"]
+    assert table["rows"] == expected["rows"]
+    assert [region["found_by"] for region in table["regions"]] == ["recognised"]
+    assert table["bbox"] == pytest.approx(expected["bbox"], abs=3)
+
+
+def test_a_rotated_page_as_a_picture_is_rotated_as_well(pdf: Path) -> None:
+    with pymupdf.open(pdf) as document:
+        document[0].set_rotation(90)
+        document.saveIncr()
+        shown = document[0].get_pixmap(dpi=72)
+    scan = pdf.with_name("scan.pdf")
+    write_pictures(pdf, scan, dpi=72)
+    with pymupdf.open(scan) as document:
+        assert document[0].rotation == 90
+        drawn = document[0].get_pixmap(dpi=72)
+    assert (drawn.width, drawn.height) == (shown.width, shown.height)
+    differences = [abs(one - other) for one, other in zip(drawn.samples, shown.samples, strict=True)]
+    assert sum(differences) < len(differences), "less than a level on the mean"
 
 
 def test_the_scorer_runs_as_a_program_of_its_own(pdf: Path) -> None:

@@ -61,6 +61,7 @@ from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Prompt, Surroundings, presets
 from tasks.enriching.spaces import SPACES, RowText
 from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
+from tasks.figures.pixel_rules import rules_in
 from tasks.figures.segment import cut, pictures_to_segment
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
@@ -135,8 +136,13 @@ def _make(name: str, pdf: bytes) -> _Made:
     to_recognise = pictures_to_recognise(parsed.placements, labelled)
     recognised = tuple(Recognised(figure, _words(figure, parsed)) for figure in to_recognise)
     segmented = tuple(
-        Segmented(figure, tuple(cut(pictures[f"{figure}.png"], _seen(figure, parsed), lambda _name, _data: None)))
+        Segmented(
+            figure,
+            tuple(cut(picture, _seen(figure, parsed), lambda _name, _data: None)),
+            rules=tuple(rules_in(picture)),
+        )
         for figure in pictures_to_segment(parsed.placements)
+        for picture in (pictures[f"{figure}.png"],)
     )
     structured = structure_with(parsed, recognised, segmented)
     count_tokens = TEXT_EMBEDDERS.of(EmbeddingOptions()).token_counter()

@@ -1,0 +1,128 @@
+"""Tables of scanned pages, by recognised words, rules in pixels and regions of a layout model."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from schemas.documents import (
+    BlockKind,
+    Figure,
+    FoundBy,
+    LayoutRegion,
+    RecognisedLine,
+    RegionKind,
+    Segment,
+    StructuredDocument,
+)
+from schemas.geometry import BBox
+from tasks.reading.structure import structure
+from tests.tasks.reading.pages import SCAN, kinds, of, scanned
+
+ROWS = [["Part", "Torque", "Test"], ["Cover", "40", "12"], ["Bolt", "12", "9"], ["Seal", "7", "5"]]
+LEFT, TOP, WIDTH, HEIGHT = 100, 200, 200, 40
+BOX = BBox(LEFT, TOP, LEFT + 3 * WIDTH, TOP + 4 * HEIGHT)
+
+
+def _words(rows: Sequence[Sequence[str]] = ROWS, height: int = HEIGHT, turn: int = 0) -> list[RecognisedLine]:
+    return [
+        RecognisedLine(
+            BBox(
+                LEFT + WIDTH * column + 20,
+                TOP + height * row + 5,
+                LEFT + WIDTH * column + 20 + 14 * len(text),
+                TOP + height * row + 33,
+            ),
+            text,
+            0.9,
+            turn,
+        )
+        for row, cells in enumerate(rows)
+        for column, text in enumerate(cells)
+        if text
+    ]
+
+
+def _grid(rows: int = 4, columns: int = 3) -> list[BBox]:
+    right, low = LEFT + WIDTH * columns, TOP + HEIGHT * rows
+    across = [BBox(LEFT, TOP + HEIGHT * row, right, TOP + HEIGHT * row + 2) for row in range(rows + 1)]
+    down = [BBox(LEFT + WIDTH * column, TOP, LEFT + WIDTH * column + 2, low) for column in range(columns + 1)]
+    return across + down
+
+
+def _segment(box: BBox, kind: RegionKind) -> Segment:
+    return Segment(LayoutRegion(box, kind, 0.9), Figure("b" * 64, "1" * 40, 10, 10, "png"))
+
+
+def _read(
+    words: Sequence[RecognisedLine], segments: Sequence[Segment] = (), rules: Sequence[BBox] = ()
+) -> StructuredDocument:
+    return structure(scanned(), {SCAN: words}, {SCAN: segments}, {SCAN: rules})
+
+
+def _rows(document: StructuredDocument) -> list[list[str]]:
+    (table,) = of(document, BlockKind.TABLE)
+    assert [part.found_by for part in table.parts] == [FoundBy.RECOGNISED]
+    return list(map(list, table.rows))
+
+
+@pytest.mark.parametrize("kind", [None, RegionKind.TABLE, RegionKind.FIGURE])
+def test_a_ruled_table_of_a_scan_has_cells_whatever_the_layout_model_calls_it(kind: RegionKind | None) -> None:
+    found = _read(_words(), [] if kind is None else [_segment(BOX.grown(20), kind)], _grid())
+    assert _rows(found) == ROWS
+    assert found.figures == (), "a table is no picture"
+
+
+def test_a_table_of_a_layout_model_without_rules_has_cells_however_far_its_rows_are_apart() -> None:
+    box = BBox(LEFT, TOP, LEFT + 3 * WIDTH, TOP + 4 * 120)
+    found = _read(_words(height=120), [_segment(box, RegionKind.TABLE)])
+    assert _rows(found) == ROWS
+    assert found.figures == ()
+
+
+def test_a_table_of_a_layout_model_without_columns_stays_a_picture() -> None:
+    lines = [RecognisedLine(BBox(120, 210 + 35 * row, 640, 238 + 35 * row), "The pump is stopped", 0.9) for row in range(4)]
+    found = _read(lines, [_segment(BOX, RegionKind.TABLE)])
+    assert kinds(found) == [BlockKind.FIGURE]
+
+
+def test_the_grid_of_a_chart_is_no_table() -> None:
+    labels = [["40", "", ""], ["30", "", "Load"], ["20", "", ""], ["10", "a", ""]]
+    found = _read(_words(labels), [_segment(BOX.grown(20), RegionKind.FIGURE)], _grid())
+    assert kinds(found) == [BlockKind.FIGURE]
+
+
+def test_a_figure_that_holds_more_than_a_table_stays() -> None:
+    box = BBox(80, 180, 760, 700)
+    words = [*_words(), RecognisedLine(BBox(200, 600, 300, 630), "Load", 0.9)]
+    found = _read(words, [_segment(box, RegionKind.FIGURE)], _grid())
+    assert _rows(found) == ROWS
+    (figure,) = found.figures
+    assert figure.inner_text == "Load"
+
+
+def test_a_frame_around_a_table_is_no_row_and_no_column() -> None:
+    frame = BOX.grown(30)
+    rules = [
+        *_grid(),
+        BBox(frame.x0, frame.y0, frame.x1, frame.y0 + 2),
+        BBox(frame.x0, frame.y1 - 2, frame.x1, frame.y1),
+        BBox(frame.x0, frame.y0, frame.x0 + 2, frame.y1),
+        BBox(frame.x1 - 2, frame.y0, frame.x1, frame.y1),
+        BBox(frame.x0, TOP, frame.x1, TOP + 2),
+    ]
+    assert _rows(_read(_words(), rules=rules)) == ROWS
+
+
+def test_the_words_of_a_box_over_two_columns_go_to_their_cells() -> None:
+    words = [line for line in _words() if line.text not in ("Cover", "40")]
+    words.append(RecognisedLine(BBox(LEFT + 20, TOP + 45, LEFT + WIDTH + 50, TOP + 73), "Cover         40", 0.9))
+    assert _rows(_read(words, rules=_grid())) == ROWS
+
+
+def test_a_table_of_a_scan_on_its_side_has_the_rows_of_its_reader() -> None:
+    def turned(box: BBox) -> BBox:
+        return BBox(800 - box.y1, box.x0, 800 - box.y0, box.x1)
+
+    words = [RecognisedLine(turned(line.bbox), line.text, 0.9, 90) for line in _words()]
+    assert _rows(_read(words, rules=[turned(rule) for rule in _grid()])) == ROWS
+    assert _rows(_read(words, [_segment(turned(BOX), RegionKind.TABLE)])) == ROWS

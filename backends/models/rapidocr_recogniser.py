@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX, LineReader
 from backends.models.packaged import packaged_file
-from backends.models.page_orientation import PageOrientation
+from backends.models.page_orientation import PageOrientation, as_given
 from backends.models.pictures import decode, stumbling
 from schemas.documents import RecognisedLine
 from schemas.geometry import BBox
@@ -106,7 +106,7 @@ class RapidOcr:
             return []
         lines = zip(found.boxes, found.txts, found.scores, strict=True)
         return [
-            RecognisedLine(_around(_as_given(box, turn, pixels.shape), scale), text.strip(), float(score), turn)
+            RecognisedLine(_around(as_given(box, turn, pixels.shape), scale), text.strip(), float(score), turn)
             for box, text, score in lines
             if _says(text)
         ]
@@ -126,20 +126,6 @@ class _Stage:
 
         texts, scores = zip(*self._reader.read(wanted.img), strict=True)
         return TextRecOutput(imgs=wanted.img, txts=texts, scores=scores, word_results=(None,) * len(texts), elapse=0.0)
-
-
-def _as_given(corners: NDArray[np.float32], turn: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return corners in an upright page as they are in the given picture, which is turned clockwise by ``turn``."""
-    height, width = shape[:2]
-    x, y = corners[:, 0], corners[:, 1]
-    match turn:
-        case 90:
-            x, y = width - y, x
-        case 180:
-            x, y = width - x, height - y
-        case 270:
-            x, y = y, height - x
-    return np.stack([x, y], axis=1)
 
 
 def _around(corners: NDArray[np.float32], scale: float) -> BBox:

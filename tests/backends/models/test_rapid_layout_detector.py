@@ -45,6 +45,28 @@ def test_a_figure_is_found_in_the_pixels_of_the_picture(detector: RapidLayout, d
     assert LEAST_SCORE <= found[0].score <= 1
 
 
+@pytest.mark.parametrize("turn", [90, 180, 270])
+def test_a_turned_page_has_the_regions_of_the_upright_one_where_they_stand(detector: RapidLayout, turn: int) -> None:
+    upright = Image.open(io.BytesIO(page(100)))
+    sink = io.BytesIO()
+    upright.rotate(-turn, expand=True).save(sink, "PNG")
+    width, height = upright.size
+
+    def turned(box: BBox) -> BBox:
+        x0, y0, x1, y1 = box
+        if turn == 90:
+            return BBox(height - y1, x0, height - y0, x1)
+        return (
+            BBox(width - x1, height - y1, width - x0, height - y0) if turn == 180 else BBox(y0, width - x1, y1, width - x0)
+        )
+
+    expected = [region for region in detector.detect(page(100)) if region.score > 0.5]
+    found = [region for region in detector.detect(sink.getvalue()) if region.score > 0.5]
+    assert len(found) == len(expected) > 2
+    for one in expected:
+        assert any(one.kind is other.kind and turned(one.bbox).iou(other.bbox) > 0.9 for other in found)
+
+
 def test_words_are_told_from_figures(detector: RapidLayout) -> None:
     found = [region.bbox for region in detector.detect(page(72)) if region.kind is RegionKind.WORDS and region.score > 0.5]
     assert found

@@ -24,3 +24,13 @@ def test_the_clip_of_a_printed_page_is_no_picture() -> None:
     bevelled = Mark(BBox(18, 122, 594, 122.7), strokes=2, filled=True, white=False, frame=frame)
     links = [rule_at(36, 80, y, frame) for y in (31, 72, 90)]
     assert search([bevelled, *links], columns[:3], [frame]).regions == ()
+
+
+def test_two_logos_in_a_clip_around_the_page_are_no_picture_of_all_between_them() -> None:
+    frame = BBox(18, 18, 594, 700)
+    lines = [line_at(40, 60 + 14 * row, "Cash") for row in range(30)]
+    logos = [Image(n, n, BBox(x, 20, x + 30, 50), 120, 120, (30, 0, 0, 30)) for n, x in enumerate((20, 560))]
+    assert all(region.bbox.height <= 30 for region in search([], lines, [frame], logos).regions)
+    panels = [Image(n, n, BBox(x, 200, x + 180, 380), 360, 360, (180, 0, 0, 180)) for n, x in enumerate((110, 305))]
+    (region,) = search([], [line_at(120, 400, "Cash")], [frame], panels).regions
+    assert region.bbox.y1 > 400, "labels of a placed graphic belong to it"

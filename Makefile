@@ -17,42 +17,42 @@ RAGAS := .venv-ragas/.installed
 .DELETE_ON_ERROR:
 .PHONY: help install setup demo platform check test pin e2e test-all format lock kubeflow ragas sbom audit clean
 
-help: ## say what make can do
+help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(INSTALLED) ## install what Inset runs with into .venv: 1.6 GB; instant when nothing changed
+install: $(INSTALLED) ## install what Inset needs to run into .venv (1.6 GB)
 
-setup: $(DEVELOPED) ## install all: what tests need too, and torch, for models that a corpus file names: 6.5 GB
+setup: $(DEVELOPED) ## install everything into .venv, with torch and the test tools (6.5 GB)
 
-demo: $(INSTALLED) ## Airflow refreshes the example corpus, then search it; Ctrl-C ends everything
+demo: $(INSTALLED) ## refresh the example corpus in Airflow and serve the search page; Ctrl-C ends all
 	@$(BIN)/python infra/demo.py
 
-platform: $(DEVELOPED) ## all parts of a platform as processes of this machine, with the example corpus; Ctrl-C ends everything
+platform: $(DEVELOPED) ## run all services of a platform as local processes, with the example corpus; Ctrl-C ends all
 	@$(BIN)/python -m tests.platform
 
-check: $(DEVELOPED) ## lint, format, types, layers
+check: $(DEVELOPED) ## check lint, format, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy infra/demo.py
 	$(BIN)/lint-imports
 
-test: $(DEVELOPED) ## the tests that take seconds
+test: $(DEVELOPED) ## run the fast tests
 	$(PYTEST) --dist worksteal -m "not slow and not live"
 
-pin: $(DEVELOPED) ## pin what the steps make to their versions, where those went up
+pin: $(DEVELOPED) ## record digests of the steps' outputs, after a step version was raised
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
-e2e: $(DEVELOPED) $(KUBEFLOW) $(RAGAS) ## the slower tests: whole refreshes, Airflow, a browser
+e2e: $(DEVELOPED) $(KUBEFLOW) $(RAGAS) ## run the slow tests: whole refreshes, Airflow, Ray, a browser
 	$(PYTEST) --dist loadfile -m "slow or live"
 
-test-all: test e2e ## every test
+test-all: test e2e ## run all tests
 
-format: $(DEVELOPED) ## format the code and mend what lint can
+format: $(DEVELOPED) ## format the code and fix what lint can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: ## resolve the dependencies anew, as far as pyproject.toml asks for it
+lock: ## resolve the dependencies of pyproject.toml again
 	@test -x $(BIN)/uv || $(MAKE) install  # not by a prerequisite: what the lock lacks can't be installed by it
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --custom-compile-command "make lock" --quiet -o $(LOCK)
@@ -78,7 +78,7 @@ audit: $(INSTALLED) ## look for known vulnerabilities in the lock; says so where
 	@if $(AUDIT) --no-deps -r build/vulnerable.txt 2>/dev/null | grep -qE 'jinja2 .*(PYSEC|GHSA|CVE)'; then $(AUDIT) --require-hashes -r $(LOCK); \
 		else echo "not audited: PyPI's database of vulnerabilities can't be reached from here"; fi
 
-clean: ## remove caches and what builds leave; .venv and the index in .inset stay
+clean: ## remove caches and build output; keep .venv and the index in .inset
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 

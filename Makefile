@@ -6,7 +6,7 @@ BIN := .venv/bin
 LOCK := infra/requirements.lock
 # Work stealing begins with equal shares in order, so that few fixtures of a module are built twice; slow tests of a file share
 # a server or a cluster.
-PYTEST := $(BIN)/pytest -n logical --maxprocesses 4
+PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --durations=20
 RUNS_WITH := airflow endpoints models ray serve weaviate
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.installed-all

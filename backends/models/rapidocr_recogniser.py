@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX, LineReader
 from backends.models.packaged import packaged_file
-from backends.models.page_orientation import PageOrientation, as_given
+from backends.models.page_orientation import PageOrientation, box_as_given
 from backends.models.pictures import decode, stumbling
 from schemas.documents import RecognisedLine
-from schemas.geometry import BBox
 from schemas.models import Model, ModelName
 from schemas.ports import Recogniser
 from schemas.versions import ModelCard
@@ -106,7 +104,7 @@ class RapidOcr:
             return []
         lines = zip(found.boxes, found.txts, found.scores, strict=True)
         return [
-            RecognisedLine(_around(as_given(box, turn, pixels.shape), scale), text.strip(), float(score), turn)
+            RecognisedLine(box_as_given(box, turn, pixels.shape, scale), text.strip(), float(score), turn)
             for box, text, score in lines
             if _says(text)
         ]
@@ -126,11 +124,6 @@ class _Stage:
 
         texts, scores = zip(*self._reader.read(wanted.img), strict=True)
         return TextRecOutput(imgs=wanted.img, txts=texts, scores=scores, word_results=(None,) * len(texts), elapse=0.0)
-
-
-def _around(corners: NDArray[np.float32], scale: float) -> BBox:
-    (x0, y0), (x1, y1) = corners.min(axis=0) * scale, corners.max(axis=0) * scale
-    return BBox(float(x0), float(y0), float(x1), float(y1))
 
 
 def _says(text: str) -> bool:

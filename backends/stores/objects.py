@@ -17,9 +17,14 @@ Model = TypeVar("Model", bound=BaseModel)
 Noun = TypeVar("Noun")
 
 
+def is_remote(store: ObjectStore) -> bool:
+    """Return whether each object of a store is a request away, as in S3."""
+    return "://" in store.root
+
+
 def existing(store: ObjectStore, folder: str, names: Collection[str]) -> set[str]:
     """Return which objects of a folder exist, by looking up each, or in S3 by a listing where that takes fewer requests."""
-    if "://" in store.root and names:
+    if is_remote(store) and names:
         wanted, found = set(names), set()
         for number, (name, _) in enumerate(store.listing(folder)):
             if number >= LISTED_AT_ONCE * len(wanted):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from backends.stores.objects import read_table
+from backends.stores.objects import is_remote, read_table
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records.damage_note import note_damage
@@ -175,7 +175,7 @@ def check_index_files(workspace: Workspace, version: str, *, digests: bool = Fal
 
 def linked_index_files(store: ObjectStore, version: str, parent: str) -> dict[str, Item]:
     """Return the files of a version's index that are hard links to its parent's, each as the parent's inventory lists it."""
-    if "://" in store.root:
+    if is_remote(store):
         return {}
     root, own = Path(store.root), {_path_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
     same = {

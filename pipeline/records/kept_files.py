@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+from backends.stores.objects import is_remote
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
 
@@ -28,7 +29,7 @@ def read_kept(store: ObjectStore, name: str, is_final: Callable[[bytes], bool]) 
 
     Only objects in S3 are kept, and of those the ones that are final; their folder goes with the store.
     """
-    if "://" not in store.root:
+    if not is_remote(store):
         return store.get(name)
     if store not in _kept:
         _kept[store] = _KeptFiles(store)

@@ -10,6 +10,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from backends.stores.objects import is_remote
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
@@ -173,7 +174,7 @@ def _of_version(
         found |= {damage.name: damage for damage in changed(store, version)}
     if deep or live:
         items = (item for item in _items(store, version) if item.name not in found)
-        for item in items if deep else _sample(items, SAMPLE_REQUESTS if "://" in store.root else None):
+        for item in items if deep else _sample(items, SAMPLE_REQUESTS if is_remote(store) else None):
             found |= {damage.name: damage for damage in _read(store, item, broken)}
     return list(found.values())
 

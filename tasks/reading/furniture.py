@@ -1,7 +1,7 @@
 """Find furniture of pages besides numbered and changing heads: fixed rows, stamps, watermarks and line numbers."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -50,11 +50,11 @@ def find_furniture(
     for line in lines:
         if line not in margins and not pages[line.page].rotation:
             by_page[line.page].append(line)
-    heights = _heights(by_page, pages)
+    heights = _fixed_heights(by_page, pages)
     found: dict[Line, Furniture] = {}
     for number, own in by_page.items():
         page = pages[number]
-        fixed = {line for line in own if heights[line.text, round(line.bbox.y0)] >= FIXED_SHARE * len(pages)}
+        fixed = {line for line in own if (line.text, round(line.bbox.y0)) in heights}
         found |= dict.fromkeys(_at_side(own, page, fixed), Furniture.STAMP)
         found |= dict.fromkeys(_under(own, body), Furniture.WATERMARK)
         found |= dict.fromkeys(_line_numbers(own, body), Furniture.LINE_NUMBER)
@@ -67,8 +67,9 @@ def find_furniture(
     return found
 
 
-def _heights(by_page: Mapping[int, Sequence[Line]], pages: Mapping[int, Page]) -> Counter[tuple[str, int]]:
-    """Count the pages that have a text near an edge at one height, give or take a point, if they are enough."""
+def _fixed_heights(by_page: Mapping[int, Sequence[Line]], pages: Mapping[int, Page]) -> set[tuple[str, int]]:
+    """Return the texts near an edge, with their height, that enough pages have at that height, give or take a point."""
+    fewest = max(FEWEST_PAGES, FIXED_SHARE * len(pages))
     at: dict[tuple[str, int], set[int]] = defaultdict(set)
     for number, lines in by_page.items():
         page = pages[number]
@@ -78,13 +79,9 @@ def _heights(by_page: Mapping[int, Sequence[Line]], pages: Mapping[int, Page]) -
             x0, y0, x1, y1 = line.bbox
             if y1 <= top or y0 >= bottom or x1 <= left or x0 >= right:
                 at[line.text, round(y0)].add(number)
-    return Counter(
-        {
-            (text, y): len(there)
-            for text, y in at
-            if len(there := set().union(*(at.get((text, near), ()) for near in (y - 1, y, y + 1)))) >= FEWEST_PAGES
-        }
-    )
+    return {
+        (text, y) for text, y in at if len(set().union(*(at.get((text, near), ()) for near in (y - 1, y, y + 1)))) >= fewest
+    }
 
 
 def _rows_of(spans: Mapping[Line, tuple[float, float]], fixed: set[Line], edge: float) -> list[Line]:

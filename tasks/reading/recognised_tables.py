@@ -16,11 +16,11 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.drawings import Mark
-from schemas.geometry import BBox, overlap, turned, union, unrotated
+from schemas.geometry import BBox, overlap, union, unrotated
 from tasks.figures.parts import Part, clusters
 from tasks.figures.ruled_tables import ruled_table
 from tasks.tables.align import align_region
-from tasks.tables.rows import WRITTEN, upright
+from tasks.tables.rows import as_stored, upright
 from tasks.tables.tabulate import holds, tabulate
 
 TOUCH_PT = 2.0
@@ -62,7 +62,6 @@ def with_recognised_tables(
         if whole.role is not Role.PAGE_SCAN or whole.figure_id is None or not lines[whole.page]:
             continue
         size = pictures[whole.figure_id].width, pictures[whole.figure_id].height
-
         boxes = [
             segment.region.bbox for segment in segments.get(whole.figure_id, ()) if segment.region.kind is RegionKind.TABLE
         ]
@@ -78,24 +77,22 @@ def with_recognised_tables(
 def _tables(rules: Sequence[BBox], promised: Sequence[BBox], lines: Sequence[Line], rotation: int) -> list[TableRegion]:
     """Return the tables that rules draw, and those that a layout model found and words in columns show."""
     tables = list(_ruled(rules, promised, lines, rotation))
-    across, down = WRITTEN[rotation % 360]
     for box in promised:
         free = [line for line in lines if not any(holds(table.bbox, line.bbox) for table in tables)]
         inner = [line._replace(bbox=upright(line.bbox, rotation)) for line in free if holds(box, line.bbox)]
         found = align_region(inner)
         if found is not None:
-            bbox = turned(found.table.bbox, (across, -down)).rounded()
+            bbox = as_stored(found.table.bbox, rotation).rounded()
             tables.append(replace(found.table, bbox=bbox, found_by=FoundBy.RECOGNISED))
     return tables
 
 
 def _tight(line: Line, rotation: int) -> Line:
     """Return a recognised line without the white around its letters that OCR puts into its box."""
-    across, down = WRITTEN[rotation % 360]
     box = upright(line.bbox, rotation)
     y = PADDING_SHARE * box.height
     x = min(y, PADDING_SHARE * box.width)
-    return line._replace(bbox=turned(BBox(box.x0 + x, box.y0 + y, box.x1 - x, box.y1 - y), (across, -down)))
+    return line._replace(bbox=as_stored(BBox(box.x0 + x, box.y0 + y, box.x1 - x, box.y1 - y), rotation))
 
 
 def _ruled(rules: Sequence[BBox], promised: Sequence[BBox], lines: Sequence[Line], rotation: int) -> Iterator[TableRegion]:

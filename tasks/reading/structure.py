@@ -19,7 +19,7 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.figure_labels import caption_label
-from schemas.geometry import BBox, turned
+from schemas.geometry import BBox
 from schemas.tags import placeholders
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left
@@ -40,7 +40,7 @@ from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables
 from tasks.reading.spreads import halves
 from tasks.tables.align import align
-from tasks.tables.rows import WRITTEN, rotation_of, upright
+from tasks.tables.rows import as_stored, rotation_of, upright
 from tasks.tables.tabulate import holds
 
 STRUCTURE_VERSION = "24"
@@ -137,7 +137,6 @@ def _aligned(
 ) -> list[tuple[TableRegion, frozenset[Line]]]:
     """Return the tables that words in columns show, each with its lines, as the reader of the page sees them."""
     rotation = rotation_of(lines, rotation)
-    across, down = WRITTEN[rotation % 360]
     seen = [line._replace(bbox=upright(line.bbox, rotation)) for line in lines]
     own = dict(zip(seen, lines, strict=True))
 
@@ -146,7 +145,7 @@ def _aligned(
 
     return [
         (
-            replace(found.table, bbox=turned(found.table.bbox, (across, -down)).rounded()),
+            replace(found.table, bbox=as_stored(found.table.bbox, rotation).rounded()),
             frozenset(own[line] for line in found.lines),
         )
         for found in align(seen, is_stop, right_to_left=right_to_left)

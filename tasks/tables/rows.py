@@ -30,6 +30,12 @@ def upright(box: BBox, rotation: int) -> BBox:
     return turned(box, WRITTEN[rotation % 360]) if rotation else box
 
 
+def as_stored(box: BBox, rotation: int) -> BBox:
+    """Return a box of ``upright`` in the unrotated page again."""
+    across, down = WRITTEN[rotation % 360]
+    return turned(box, (across, -down)) if rotation else box
+
+
 def rotation_of(lines: Sequence[Line], rotation: int) -> int:
     """Return how lines are rotated for their reader: as their page is, unless most are written in another direction.
 

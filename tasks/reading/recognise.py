@@ -32,6 +32,14 @@ def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[
     )
 
 
+def page_scans(document: ParsedDocument) -> Iterator[tuple[Placement, Figure]]:
+    """Yield the pictures that are a whole scanned page, with their placements."""
+    figures = {figure.figure_id: figure for figure in document.figures}
+    for place in document.placements:
+        if place.role is Role.PAGE_SCAN and place.figure_id is not None:
+            yield place, figures[place.figure_id]
+
+
 def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> ParsedDocument:
     """Return a document with the recognised lines of its scanned pages, without words that the PDF has itself.
 
@@ -40,24 +48,20 @@ def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[Recog
         recognised: Lines by the id of the page's picture; boxes in pixels.
     """
     pages = {page.page: page for page in document.pages}
-    figures = {figure.figure_id: figure for figure in document.figures}
     held: dict[int, list[Line]] = defaultdict(list)
     for line in document.lines:
         held[line.page].append(line)
     read: list[Line] = []
-    for place in document.placements:
-        if place.role is Role.PAGE_SCAN and place.figure_id is not None and place.figure_id in recognised:
-            figure, lines = figures[place.figure_id], recognised[place.figure_id]
-            read.extend(_lines(place, figure, lines, pages[place.page], held[place.page]))
+    for place, figure in page_scans(document):
+        lines = recognised.get(figure.figure_id, ())
+        read.extend(_lines(place, figure, lines, pages[place.page], held[place.page]))
     return replace(document, lines=(*document.lines, *read)) if read else document
 
 
 def as_read(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> tuple[Page, ...]:
     """Return the pages of a document, scans that lie on their side or upside down rotated as their words are read."""
     turns = {
-        place.page: turn
-        for place in document.placements
-        if place.role is Role.PAGE_SCAN and (turn := _turn(recognised.get(place.figure_id or "", ())))
+        place.page: turn for place, figure in page_scans(document) if (turn := _turn(recognised.get(figure.figure_id, ())))
     }
     return tuple(
         replace(page, rotation=(page.rotation - turns[page.page]) % 360) if page.page in turns else page

@@ -11,7 +11,6 @@ from schemas.documents import (
     Page,
     ParsedDocument,
     RegionKind,
-    Role,
     Segment,
     TableRegion,
 )
@@ -19,6 +18,7 @@ from schemas.drawings import Mark
 from schemas.geometry import BBox, overlap, union, unrotated
 from tasks.figures.parts import Part, clusters
 from tasks.figures.ruled_tables import ruled_table
+from tasks.reading.recognise import page_scans
 from tasks.tables.align import align_region
 from tasks.tables.rows import as_stored, upright
 from tasks.tables.tabulate import holds, tabulate
@@ -53,21 +53,19 @@ def with_recognised_tables(
     """
     displayed = {page.page: page.rotation for page in document.pages}
     read = {page.page: page.rotation for page in pages}
-    pictures = {figure.figure_id: figure for figure in document.figures}
     lines: dict[int, list[Line]] = defaultdict(list)
     for line in document.lines:
         lines[line.page].append(line)
     tables: list[TableRegion] = []
-    for whole in document.placements:
-        if whole.role is not Role.PAGE_SCAN or whole.figure_id is None or not lines[whole.page]:
+    for whole, picture in page_scans(document):
+        if not lines[whole.page]:
             continue
-        size = pictures[whole.figure_id].width, pictures[whole.figure_id].height
-        boxes = [
-            segment.region.bbox for segment in segments.get(whole.figure_id, ()) if segment.region.kind is RegionKind.TABLE
-        ]
+        cut = segments.get(picture.figure_id, ())
+        boxes = [segment.region.bbox for segment in cut if segment.region.kind is RegionKind.TABLE]
+        size = picture.width, picture.height
         drawn, promised = (
             [unrotated(box, size, whole.bbox, displayed[whole.page]).rounded() for box in some]
-            for some in (rules.get(whole.figure_id, ()), boxes)
+            for some in (rules.get(picture.figure_id, ()), boxes)
         )
         words = [_tight(line, read[whole.page]) for line in lines[whole.page]]
         tables += _tables(drawn, promised, words, read[whole.page])

@@ -44,7 +44,7 @@ pin: $(DEVELOPED) ## record digests of the steps' outputs, after a step version 
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
 e2e: $(DEVELOPED) $(KUBEFLOW) $(RAGAS) ## run the slow tests: whole refreshes, Airflow, Ray, a browser
-	$(PYTEST) --dist loadfile -m "slow or live"
+	$(PYTEST) --dist loadfile --no-loadscope-reorder -m "slow or live"
 
 test-all: test e2e ## run all tests
 

@@ -41,6 +41,7 @@ class BlockKind(StrEnum):
     """The kind of a block."""
 
     TEXT = "text"
+    CODE = "code"
     HEADING = "heading"
     CAPTION = "caption"
     TABLE = "table"
@@ -74,7 +75,7 @@ class Line(NamedTuple):
     """A line of text; ``block`` is the PDF reader's, in content order.
 
     ``text`` is escaped: it holds no tag or placeholder. ``inside`` is the order of the placement that the line is part of,
-    such as a vector drawing's label.
+    such as a vector drawing's label. ``mono`` means that its letters are all as wide, as a program's are.
     """
 
     page: int
@@ -84,6 +85,7 @@ class Line(NamedTuple):
     size: float
     bold: bool
     inside: int | None = None
+    mono: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from schemas.documents import Line
@@ -24,6 +25,16 @@ rises by 5 % is horizontal.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BOLD = 16
 """The flag of a span in bold letters."""
+
+_MONO = 8
+"""The flag of a span whose letters are all as wide."""
+_MONO_FONT = re.compile(r"mono|cour|consol|menlo|monaco|typewriter|lettergothic|code|(?<![a-z])tt\d", re.IGNORECASE)
+"""Names of fonts that are so without the flag: DejaVu Sans Mono, Inconsolata, Latin Modern Mono, Letter Gothic."""
+_NO_FONT = "GlyphLess"
+"""The font of hidden words behind a scan, whose widths say nothing."""
+MONO_SHARE = 0.9
+"""Minimum share of a line's letters and digits in such a font; others, such as "<", are often of a mathematical one."""
+_WRITTEN = re.compile(r"\w")
 
 _VISIBLE = 16 | 32
 """The flags of characters that are filled, or stroked."""
@@ -81,9 +92,24 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
                 inked = [*map(len, map(str.strip, texts))]
                 main = spans[inked.index(max(inked))]
             bold = bool(main["flags"] & _BOLD) or "bold" in main["font"].lower()
-            line = Line(page, index, BBox(*row["bbox"]).rounded(), escape(words), round(main["size"], 2), bold)
+            box, size = BBox(*row["bbox"]).rounded(), round(main["size"], 2)
+            line = Line(page, index, box, escape(words), size, bold, mono=_is_mono(spans))
             lines.append(PageLine(line, bool(main["char_flags"] & _VISIBLE) and main["alpha"] > 0))
     return lines
+
+
+def _is_mono(spans: Sequence[dict[str, Any]]) -> bool:
+    """Return whether a line is in a monospace font, but for the number before it in a listing."""
+    spans = [span for span in spans if not span["text"].isspace()]
+    if len(spans) > 1 and spans[0]["text"].strip().isdecimal():
+        spans = spans[1:]
+    mono = [
+        bool(span["flags"] & _MONO or _MONO_FONT.search(span["font"])) and _NO_FONT not in span["font"] for span in spans
+    ]
+    if all(mono) or not any(mono):
+        return mono[0]
+    letters = [len(_WRITTEN.findall(span["text"])) for span in spans]
+    return sum(compress(letters, mono)) >= MONO_SHARE * sum(letters) > 0
 
 
 def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:

@@ -35,6 +35,7 @@ COLOURS: dict[str, str] = {
     BlockKind.CAPTION: "#1d5fd1",
     BlockKind.HEADING: "#b3195e",
     BlockKind.TEXT: "#5b6472",
+    BlockKind.CODE: "#0e7490",
     BlockKind.MARGIN: "#8a8f98",
 }
 """Colour of each role of a figure and each kind of block."""
@@ -47,6 +48,7 @@ _LEGEND = {
     BlockKind.CAPTION: "caption",
     BlockKind.HEADING: "heading",
     BlockKind.TEXT: "text",
+    BlockKind.CODE: "code",
     Role.DECORATIVE: "left out: decorative, background, margin",
 }
 _DASHED = frozenset({Role.DECORATIVE, Role.BACKGROUND, BlockKind.MARGIN})
@@ -226,6 +228,8 @@ class _View:
             caption = caption_of(block) if page == block.page else f"{caption_of(block)} (continued)".strip()
             spans = spans_in(block.spans, numbers_on(block, page))
             content = f'<div dir="auto">{as_html(rows_on(block, page), caption, spans)}</div>'
+        elif block.kind is BlockKind.CODE:
+            content = f"<pre>{escaped(block.text)}</pre>"
         else:
             content = f'<p dir="auto">{escaped(block.text)}</p>'
         return Markup(fill(content, self._figure))  # noqa: S704 - escaped

@@ -673,7 +673,7 @@ function hitCard(hit, rank, version) {
   const found = new Set(hit.highlights.flatMap(([start, end]) => points.slice(start, end).join("").toLowerCase().split(/\s+/)));
   const shown = hit.rows.length
     ? [...blocks(hit.caption), table(hit.rows, (cell) => markedWords(cell, found), hit.spans)]
-    : markedBlocks(hit.text, hit.highlights, hit.nearest_sentence);
+    : markedBlocks(hit.text, hit.highlights, hit.nearest_sentence, hit.tagged_text);
   const text = el("div", { class: "hit-text" }, ...shown);
   return el("li", { class: `hit of-${hit.modality}` },
     el("div", { class: "hit-head" },

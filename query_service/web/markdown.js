@@ -22,7 +22,10 @@ export function markdown(found, { corpus, title, address }) {
   function block(part) {
     if (part.type === "figure") return image(part);
     if (part.type === "table") return table(part);
-    if (part.style === "code") return `\`\`\`\n${part.text}\n\`\`\``;
+    if (part.style === "code") {
+      const fence = "`".repeat(Math.max(3, ...[...part.text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length + 1)));
+      return `${fence}\n${part.text}\n${fence}`;
+    }
     if (part.style === "heading") return `## ${line(part.text)}`;
     return written(part.text.trim()).replace(/^[•‣◦▪■●○–—]\s*/, "- ");
   }

@@ -74,10 +74,40 @@ export function paragraphs(points) {
   return found;
 }
 
-// Paragraphs with their line breaks, what matched marked. Returns block elements.
-export function markedBlocks(text, marks, sentence) {
+// Where the code of a text is, as [start, end) in code points: what is fenced in the text with tags is in it line by line.
+function codeIn(text, tagged) {
+  const lines = text.split("\n");
+  const bare = (line) => line.replace(/[^\p{L}\p{N}]+/gu, "");
+  const found = [];
+  let from = 0;
+  for (const [, , code] of tagged.matchAll(/^(`{3,})\n([^]*?)\n\1$/gm)) {
+    const wanted = code.split("\n").map(bare);
+    const first = lines.findIndex((_, at) => at >= from && wanted.every((line, next) => line === bare(lines[at + next] ?? "")));
+    if (first < 0) continue;
+    from = first + wanted.length;
+    const start = [...lines.slice(0, first).join("\n")].length + (first > 0);
+    found.push([start, start + [...lines.slice(first, from).join("\n")].length]);
+  }
+  return found;
+}
+
+// Paragraphs with their line breaks, and code, what matched marked. Returns block elements.
+export function markedBlocks(text, marks, sentence, tagged = "") {
   const points = [...text];
-  return paragraphs(points).map(([start, end]) => el("p", { dir: "auto" }, ...marked(points, start, end, marks, sentence)));
+  const blocks = [];
+  const prose = (from, to) => {
+    for (const [start, end] of paragraphs(points.slice(from, to))) {
+      blocks.push(el("p", { dir: "auto" }, ...marked(points, from + start, from + end, marks, sentence)));
+    }
+  };
+  let done = 0;
+  for (const [start, end] of codeIn(text, tagged)) {
+    prose(done, start);
+    blocks.push(el("pre", { tabindex: 0, role: "group", "aria-label": "Code" }, el("code", {}, ...marked(points, start, end, marks, sentence))));
+    done = end;
+  }
+  prose(done, points.length);
+  return blocks;
 }
 
 // Words of a short text that are among some, marked.

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from schemas.code import split_fenced
 from schemas.evidence import CitedFigure, Hit, Modality, Span
 from schemas.tags import TagTemplate
 from schemas.titles import same_title
@@ -123,11 +124,15 @@ def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> I
     if row.tagged_rows:
         cells = markdown(row.tagged_rows)
         text = text.removesuffix(cells) if text.endswith(cells) else row.caption
-    for paragraph in _GAP.split(text):
-        for style, words in _styled(paragraph.strip(), titles, template):
-            found = _ITEM.match(words) if style == "item" else None
-            written = found and (found["number"] or found["bracketed"])
-            yield PassageBlock(style, words, (number,), number=int(written) if written else None)
+    for part, is_code in split_fenced(text):
+        if is_code:
+            yield PassageBlock("code", part, (number,))
+            continue
+        for paragraph in _GAP.split(part):
+            for style, words in _styled(paragraph.strip(), titles, template):
+                found = _ITEM.match(words) if style == "item" else None
+                written = found and (found["number"] or found["bracketed"])
+                yield PassageBlock(style, words, (number,), number=int(written) if written else None)
     if row.tagged_rows:
         yield PassageBlock("table", "", (number,))
 

@@ -5,20 +5,21 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
+from schemas.code import fenced
 from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
 from schemas.evidence import Modality
 from schemas.tags import placeholder, placeholders, strip
-from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_table, joint, searched
+from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_lines, cut_table, joint, searched
 from tasks.tables.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "9"
+CHUNK_VERSION = "10"
 
 _BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """Blocks that stay together: a paragraph, or a figure with its caption."""
+    """Blocks that stay together: a paragraph, code between fences, or a figure with its caption."""
 
     blocks: tuple[Block, ...]
     text: str
@@ -87,14 +88,23 @@ def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) 
             groups[-1].append(block)
         else:
             groups.append([block])
-    texts = ["\n".join(block.text for block in group) for group in groups]
+    texts = ["\n".join(_written(block) for block in group) for group in groups]
     for group, text, tokens in zip(groups, texts, count_tokens(texts), strict=True):
         if tokens <= max_tokens or group[0].kind is BlockKind.TABLE:
             yield _Unit(tuple(group), text, tokens)
         else:
-            pieces = cut(text, count_tokens, max_tokens)
+            is_code = group[0].kind is BlockKind.CODE
+            pieces = (
+                [fenced(code) for code in cut_lines(group[0].text, count_tokens, max_tokens)]
+                if is_code
+                else cut(text, count_tokens, max_tokens)
+            )
             parts = zip(pieces, count_tokens(pieces), strict=True)
             yield from (_Unit(tuple(group), piece, count) for piece, count in parts)
+
+
+def _written(block: Block) -> str:
+    return fenced(block.text) if block.kind is BlockKind.CODE else block.text
 
 
 def _bound(units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tokens: int, between: int) -> list[_Unit]:

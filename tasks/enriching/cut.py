@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import regex
 
+from schemas.code import split_fenced
 from schemas.documents import CellSpan
-from schemas.tags import strip
+from schemas.tags import fill, strip
 from tasks.tables.mark_up import flat, head_rows, markdown, spans_in
 
 CountTokens = Callable[[Sequence[str]], list[int]]
@@ -42,7 +43,16 @@ _LEADERS = regex.compile(
 
 
 def searched(text: str) -> str:
-    """Return a text without placeholders, with each leader as one token."""
+    """Return a text without placeholders and fences of code, with each leader as one token."""
+    if "```" not in text:
+        return _searched(text)
+    parts = split_fenced(text)
+    return "\n\n".join(
+        fill(_LEADERS.sub(" … ", part), lambda _: "") if is_code else _searched(part) for part, is_code in parts
+    )
+
+
+def _searched(text: str) -> str:
     return strip(_LEADERS.sub(" … ", text))
 
 
@@ -53,6 +63,25 @@ def cut(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:
     else between two characters. Placeholders stay whole. Only a single character may exceed the limit.
     """
     return list(_pieces(text.strip(), count_tokens, max_tokens, _BY_SENSE))
+
+
+def cut_lines(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:
+    """Cut code into pieces of whole lines that fit; a line that is too long alone is cut as prose."""
+    end = joint(count_tokens, "\n")
+    lines = [
+        piece
+        for line, tokens in zip(text.split("\n"), count_tokens(text.split("\n")), strict=True)
+        for piece in ([line] if tokens <= max_tokens else cut(line, count_tokens, max_tokens))
+    ]
+    pieces: list[list[str]] = [[]]
+    total = 0
+    for line, tokens in zip(lines, count_tokens(lines), strict=True):
+        if pieces[-1] and total + end + tokens > max_tokens:
+            pieces.append([])
+            total = 0
+        total += tokens + (end if pieces[-1] else 0)
+        pieces[-1].append(line)
+    return [code for piece in pieces if (code := "\n".join(piece).strip("\n"))]
 
 
 def begin(text: str, count_tokens: CountTokens, max_tokens: int) -> str:

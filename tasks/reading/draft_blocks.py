@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from schemas.documents import BlockKind, CellSpan, Furniture, Line, Page, Placement, TablePart, TableRegion
 from schemas.figure_labels import Label
 from schemas.geometry import BBox, union
+from tasks.reading.code import code_text
 from tasks.reading.join import join_lines
 from tasks.reading.picture_places import TextBlock
 from tasks.tables.rows import upright
@@ -37,7 +38,9 @@ class DraftBlock:
 
     @property
     def words(self) -> str:
-        """The text with wrapped lines joined; a heading is one line."""
+        """The text with wrapped lines joined; a heading is one line, code has those of the page."""
+        if self.kind is BlockKind.CODE:
+            return code_text(self.lines)
         text = self.text or join_lines(self.lines, hyphenated=self.hyphenated)
         return " ".join(text.split()) if self.kind is BlockKind.HEADING else text
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from schemas.documents import BlockKind, Furniture, Line
 from schemas.figure_labels import caption_label
@@ -15,9 +16,15 @@ _BESIDE_TEXT = frozenset({Furniture.STAMP, Furniture.WATERMARK, Furniture.LINE_N
 
 
 def paragraphs(
-    lines: Sequence[Line], margins: Mapping[Line, Furniture], headings: Headings, hyphenated: frozenset[str]
+    lines: Sequence[Line],
+    margins: Mapping[Line, Furniture],
+    headings: Headings,
+    hyphenated: frozenset[str],
+    code: Mapping[Line, int] = MappingProxyType({}),
 ) -> list[DraftBlock]:
-    """Group lines by MuPDF's blocks; captions, headings and margins are blocks of their own.
+    """Group lines by MuPDF's blocks; captions, headings, margins and code are blocks of their own.
+
+    ``code`` is the number of each line's run of code, which may be several of MuPDF's blocks.
 
     Stamps, watermarks and line numbers are taken out of the text first, since its lines may be written between them.
     """
@@ -45,15 +52,19 @@ def paragraphs(
     previous: Line | None = None
     for line in lines:
         found = caption_label(line.text)
-        if found is not None and not begins_anew(line, previous):
+        if found is not None and (line in code or not begins_anew(line, previous)):
             found = None
         if line in margins:
             now = BlockKind.MARGIN
+        elif line in code:
+            now = BlockKind.CODE
         elif found:
             now = BlockKind.CAPTION
         else:
             now = BlockKind.HEADING if headings.is_heading(line) else BlockKind.TEXT
         same_block = previous is not None and (previous.block == line.block or headings.continues(previous, line))
+        if now is BlockKind.CODE:
+            same_block = previous is not None and code.get(previous) == code[line]
         continues = same_block and bool(held)
         if kind is BlockKind.CAPTION and now is BlockKind.TEXT and continues and is_same_size(held[0].size, line.size):
             now = BlockKind.CAPTION

@@ -24,6 +24,7 @@ from schemas.tags import placeholders
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.build_document import build_document
+from tasks.reading.code import find_code, is_typewritten
 from tasks.reading.continued import join_continued
 from tasks.reading.draft_blocks import DraftBlock, PageContent
 from tasks.reading.icons import with_icons
@@ -43,7 +44,7 @@ from tasks.tables.align import align
 from tasks.tables.rows import as_stored, rotation_of, upright
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "24"
+STRUCTURE_VERSION = "25"
 
 
 def structure(
@@ -72,10 +73,11 @@ def structure(
     margins = find_margins(lines, parsed.pages, parsed.outline)
     headings = Headings(lines, parsed.outline, margins.keys())
     hyphenated = hyphenated_words(lines)
+    typewritten = is_typewritten(lines)
     blocks = [
         replace(block, level=headings.level_of(block.lines)) if block.kind is BlockKind.HEADING else block
         for content in contents
-        for block in _blocks(content, margins, headings, hyphenated)
+        for block in _blocks(content, margins, headings, hyphenated, typewritten=typewritten)
     ]
     document = build_document(replace(parsed, lines=lines), join_continued(blocks), headings, recognised, hyphenated)
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
@@ -98,7 +100,12 @@ def _contents(parsed: ParsedDocument) -> Iterator[PageContent]:
 
 
 def _blocks(
-    content: PageContent, margins: Mapping[Line, Furniture], headings: Headings, hyphenated: frozenset[str]
+    content: PageContent,
+    margins: Mapping[Line, Furniture],
+    headings: Headings,
+    hyphenated: frozenset[str],
+    *,
+    typewritten: bool,
 ) -> list[DraftBlock]:
     """Return the blocks of one page in reading order."""
     tagged = [place for place in content.placements if place.role in TAGGED and place.figure_id is not None]
@@ -121,11 +128,15 @@ def _blocks(
     free, alone = with_icons(free, alone, content.page.rotation)
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
     taken = set(margins).union(*(held for _, held in framed))
-    open_ = [line for line in free if line not in taken]
+    code: dict[Line, int] = {}
+    if not typewritten and not rotation_of(free, content.page.rotation):
+        no_code = taken.union(line for line in free if headings.is_heading(line))
+        code = {line: number for number, run in enumerate(find_code(free, no_code)) for line in run}
+    open_ = [line for line in free if line not in taken and line not in code]
     right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
     framed += _aligned(open_, content.page.rotation, headings, right_to_left=right_to_left)
     made: list[DraftBlock] = []
-    whole = with_tables(paragraphs(free, margins, headings, hyphenated), framed)
+    whole = with_tables(paragraphs(free, margins, headings, hyphenated, code), framed)
     for blocks, pictures in halves(whole, alone, content.page, right_to_left=right_to_left):
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
         made += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)

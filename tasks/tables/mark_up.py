@@ -1,11 +1,12 @@
-"""Write a table as Markdown and as HTML."""
+"""Write a table as Markdown and as HTML, and a block's text on a page."""
 
 import html
 import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from schemas.documents import Block, CellSpan, Region
+from schemas.code import fenced
+from schemas.documents import Block, BlockKind, CellSpan, Region
 from schemas.tags import restore, strip
 
 Rows = Sequence[Sequence[str]]
@@ -103,7 +104,9 @@ def numbers_on(table: Block, page: int) -> list[int]:
 
 
 def text_on(block: Block, page: int) -> str:
-    """Return a block's text on a page; "" for none. Each page of a continued table has its own rows."""
+    """Return a block's text on a page; "" for none. Code is fenced; each page of a continued table has its own rows."""
+    if block.kind is BlockKind.CODE:
+        return fenced(block.text) if block.page == page else ""
     if len(block.parts) < 2 or not (rows := rows_on(block, page)):
         return block.text if block.page == page else ""
     return "\n".join(filter(None, (caption_of(block) if block.page == page else "", markdown(rows))))

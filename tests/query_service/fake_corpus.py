@@ -25,6 +25,7 @@ from schemas.answers import (
     TextPart,
 )
 from schemas.browse import FigureContext, Listing, OutlineSection
+from schemas.code import fenced
 from schemas.errors import (
     BadInputError,
     FailureCode,
@@ -212,6 +213,7 @@ class FakeCorpus(PublishedCorpus):
         self._tagged = {"tagged_pdf": tagged, "regions": regions}
         self._table = table
         self._text = text
+        self.code = ""
         self.rows = [["Key", "Does | says"], ["7", "<i>turns</i>"]]
         self.files: FakeFiles = FakeFiles()
         self.contents = FakeContents()
@@ -279,6 +281,7 @@ class FakeCorpus(PublishedCorpus):
             hit = hit.model_copy(
                 update={
                     "text": before + match + after,
+                    "tagged_text": (before + match + after).replace(self.code, fenced(self.code)) if self.code else "",
                     "highlights": [(len(before), len(before + match))],
                     "nearest_sentence": (0, len(before + match)) if query.highlight else None,
                     "more": 2 if query.group_by else 0,

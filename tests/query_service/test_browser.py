@@ -79,6 +79,16 @@ def test_no_link_leads_to_a_copy_that_the_version_does_not_have(browser: Browser
     assert links == {"Open the PDF at this page ↗": f"{ORIGINAL}#page=3"}
 
 
+def test_code_of_a_hit_keeps_its_lines_and_indents(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps", text="Write:\n\n  if *x*:\n\n      <b>run</b>\n\nThen 𝛼 wait.")
+    corpus.code = "  if x:\n\n      <b>run</b>"
+    html = page_after(browser, corpus)
+    shown = re.sub(r"</?span[^>]*>", "", html.partition('class="hit-text')[2])
+    assert '<p dir="auto">Write:</p><pre' in shown
+    assert "<code>  if <mark>x</mark>:\n\n      &lt;b&gt;run&lt;/b&gt;</code></pre>" in shown
+    assert '</pre><p dir="auto">Then 𝛼 wait.</p>' in shown
+
+
 def test_words_of_a_document_never_become_markup(browser: Browser) -> None:
     html = page_after(browser, FakeCorpus("pumps"))
     assert "&lt;b&gt;Turn&lt;/b&gt; the valve." in html

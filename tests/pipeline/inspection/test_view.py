@@ -100,6 +100,15 @@ def test_boxes_are_drawn_where_the_reader_of_the_page_sees_the_figure(look: Look
     assert min(max(abs(one - other) for one, other in zip(found, wanted, strict=True)) for found in near) < 110
 
 
+def test_code_keeps_its_lines_in_the_html_and_is_fenced_in_the_text(look: Look) -> None:
+    document = _manual()
+    for number, row in enumerate(("if a < b:", "    stop")):
+        document[0].insert_text((60, 400 + 12 * number), row, fontname="cour", fontsize=10)
+    found, html = look(document)
+    assert "<pre>if a &lt; b:\n    stop</pre>" in html
+    assert "```\nif a < b:\n    stop\n```" in found.pages[0].tagged_text
+
+
 def test_the_html_stands_alone_and_shows_the_text_with_the_figure_in_place(look: Look) -> None:
     found, html = look(_manual())
     sources = re.findall(r'src="([^"]{0,30})', html)

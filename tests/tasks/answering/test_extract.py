@@ -161,6 +161,13 @@ def test_code_keeps_its_line_breaks_and_stands_with_the_sentence_before_it() -> 
     assert [(part.style, part.text) for part in shown] == [("prose", "To draw a line, write:"), ("code", code)]
 
 
+def test_what_is_fenced_is_code_whatever_it_looks_like() -> None:
+    code = "stop the pump\n\n  open the valve"
+    answer = _ask("How do I draw a line?", [_hit("a", f"{LONG}\n\nTo draw a line, write:\n\n```\n{code}\n```\n\n{LONG}")])
+    shown = [part for part in answer.parts if isinstance(part, TextPart) and not part.folded]
+    assert [(part.style, part.text) for part in shown] == [("prose", "To draw a line, write:"), ("code", code)]
+
+
 def test_headings_are_headings() -> None:
     answer = _ask("flange bolt", [_hit("a", "1.2 Service\n\nThe flange bolt takes 9 Nm.")])
     assert answer.parts[0] == TextPart(text="1.2 Service", citations=[1], style="heading")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.code import split_fenced
 from schemas.documents import (
     Block,
     BlockKind,
@@ -251,6 +252,25 @@ def _documents(draw: st.DrawFn) -> StructuredDocument:
     return _document(*blocks, figures=tuple(figures))
 
 
+def test_code_is_cut_between_its_lines_and_keeps_its_indents() -> None:
+    lines = [f"{'    ' * (number % 2)}move axis {number} {'-' * 20}" for number in range(30)]
+    document = _document(_block(0, "Write this:"), _block(1, "\n".join(lines), BlockKind.CODE), _block(2, "Then wait."))
+    chunks = chunk(document, _count, max_tokens=40)
+    assert len(chunks) > 2
+    assert max(_count([piece.text for piece in chunks])) <= 40
+    code = [part for piece in chunks for part, is_code in split_fenced(piece.tagged_text) if is_code]
+    assert "\n".join(code).split("\n") == lines
+    assert "`" not in "".join(piece.text for piece in chunks)
+    assert "\n    move axis 1  …" in "".join(piece.text for piece in chunks)
+
+
+def test_a_line_of_code_that_is_too_long_is_cut() -> None:
+    document = _document(_block(0, f"short\n{_words(100)}\nend", BlockKind.CODE))
+    chunks = chunk(document, _count, max_tokens=40)
+    assert " ".join(piece.text for piece in chunks).split() == ["short", *["word"] * 100, "end"]
+    assert max(_count([piece.text for piece in chunks])) <= 40
+
+
 def _marks(texts: Sequence[str]) -> list[int]:
     """Count as a model's tokenizer does: a word is a token, and so is each mark."""
     return [len(re.findall(r"\w+|[^\w\s]", text)) for text in texts]
@@ -324,4 +344,4 @@ def test_whatever_a_document_holds_its_chunks_fit_and_hold_all_of_it(document: S
 
 
 def _letters(text: str) -> str:
-    return re.sub(r"[\s\\|-]", "", strip(text))
+    return re.sub(r"[\s\\|`-]", "", strip(text))

@@ -1,0 +1,25 @@
+"""Code in running text: between fences, as in Markdown (CommonMark 0.31, 4.5), with its line breaks and indents."""
+
+import re
+from collections.abc import Iterator
+
+_FENCED = re.compile(r"^(?P<fence>`{3,})\n(?P<code>.*?)\n(?P=fence)$", re.DOTALL | re.MULTILINE)
+_TICKS = re.compile(r"`{3,}")
+
+
+def fenced(code: str) -> str:
+    """Return code between fences that are longer than any in it."""
+    fence = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(code))])
+    return f"{fence}\n{code}\n{fence}"
+
+
+def split_fenced(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text, each with whether it is code, without its fences; blank ones of other text are left out."""
+    end = 0
+    for found in _FENCED.finditer(text):
+        if before := text[end : found.start()].strip():
+            yield before, False
+        yield found["code"], True
+        end = found.end()
+    if rest := text[end:].strip():
+        yield rest, False

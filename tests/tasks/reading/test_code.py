@@ -1,0 +1,120 @@
+"""Code and commands keep their lines; monospace words in prose stay prose."""
+
+from collections.abc import Sequence
+
+import pymupdf
+import pytest
+
+from schemas.documents import BlockKind, StructuredDocument
+from tests.tasks.reading.pages import kinds, of, paragraph, structured
+
+STEP = 12.0
+LETTER = 6.0
+"""Width of a letter of Courier at 10 pt."""
+
+
+def _page() -> tuple[pymupdf.Document, pymupdf.Page]:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    paragraph(page, "Start", 72)
+    paragraph(page, "End", 500)
+    return document, page
+
+
+def _write(page: pymupdf.Page, rows: Sequence[str], top: float = 200, left: float = 90) -> None:
+    """Write each piece of a row between two blanks or more where it is typed, as TeX does."""
+    for number, row in enumerate(rows):
+        place = 0
+        for piece in row.split("  "):
+            if piece.strip():
+                indent = len(piece) - len(piece.lstrip())
+                page.insert_text(
+                    (left + LETTER * (place + indent), top + STEP * number), piece.strip(), fontname="cour", fontsize=10
+                )
+            place += len(piece) + 2
+
+
+def _code(document: StructuredDocument) -> list[str]:
+    return [block.text for block in of(document, BlockKind.CODE)]
+
+
+def test_code_keeps_its_lines_indents_and_blank_lines_between_paragraphs() -> None:
+    rows = ["def stop(pump):", "    pump.halt()    # at once", "", "    return not pump.runs-", "able()"]
+    document, page = _page()
+    _write(page, rows)
+    found = structured(document)
+    assert kinds(found) == [BlockKind.TEXT, BlockKind.CODE, BlockKind.TEXT]
+    assert _code(found) == ["\n".join(rows)]
+
+
+def test_aligned_code_is_no_table_and_cells_in_monospace_are_one() -> None:
+    rows = ["open valve 3      -- slowly", "wait 20           -- seconds", "close valve 3     -- at once"]
+    document, page = _page()
+    _write(page, rows)
+    for number, row in enumerate(("Part Mass Load", "E1 12 340", "H2 5 9", "A3 129 44", "C4 23 21")):
+        for x, cell in zip((90, 201, 288.1), row.split(), strict=True):
+            page.insert_text((x, 320 + STEP * number), cell, fontname="cour", fontsize=10)
+    found = structured(document)
+    assert _code(found) == ["\n".join(rows)]
+    (table,) = of(found, BlockKind.TABLE)
+    assert table.rows[1] == ("E1", "12", "340")
+
+
+def test_a_typed_table_below_a_header_in_another_font_is_a_table() -> None:
+    document, page = _page()
+    for x, cell in ((90, "Operator"), (174, "Cell")):
+        page.insert_text((x, 188), cell, fontsize=10)
+    _write(page, ["Y = ~A        $not", "Y = +A        $pos", "Y = -A        $neg"])
+    (table,) = of(structured(document), BlockKind.TABLE)
+    assert table.rows == (("Operator", "Cell"), ("Y = ~A", "$not"), ("Y = +A", "$pos"), ("Y = -A", "$neg"))
+
+
+def test_a_listing_keeps_its_numbers_also_of_empty_lines() -> None:
+    rows = ["begin", "", "  halt", "end"]
+    document, page = _page()
+    for number, row in enumerate(rows, 1):
+        page.insert_text((72, 200 + STEP * number), str(number), fontsize=7)
+        if row:
+            _write(page, [row], 200 + STEP * number)
+    (code,) = _code(structured(document))
+    assert code == "1  begin\n2\n3    halt\n4  end"
+
+
+@pytest.mark.parametrize(
+    ("before", "row", "left", "is_code"),
+    [
+        ("Then write", "make install", 90, True),
+        ("Then write:", "make", 90, True),
+        ("Then write:", "make", 72, False),
+        ("Then write", "make", 90, False),
+        ("Ask", "jane@example.org, {tom,ann}@example.org", 90, False),
+        ("See", "https://example.org/a", 90, False),
+        ("Choose", "• fast mode", 90, False),
+    ],
+)
+def test_a_single_row_is_code_if_it_is_a_command(before: str, row: str, left: float, *, is_code: bool) -> None:
+    document, page = _page()
+    page.insert_text((72, 188), before, fontsize=10)
+    page.insert_font(fontname="mono", fontbuffer=pymupdf.Font("cour").buffer)
+    page.insert_text((left, 200), row, fontname="mono", fontsize=10)
+    assert [" ".join(text.split()) for text in _code(structured(document))] == ([row] if is_code else [])
+
+
+def test_monospace_words_of_a_sentence_are_prose() -> None:
+    document, page = _page()
+    words = "The pump is stopped by the command that every operator knows by heart, which is"
+    page.insert_htmlbox(
+        (72, 180, 480, 300),
+        f'<p style="font: 10pt sans-serif">{words} <code>halt --slowly --with-valve --without-filter --with-no-noise --and-then '
+        "--with-noise --at-once</code> and then it is started anew by the other operator.</p>",
+    )
+    found = structured(document)
+    assert _code(found) == []
+    assert "--at-once and then it is started anew" in " ".join(block.text for block in found.blocks)
+
+
+def test_the_font_says_nothing_where_all_is_typewritten() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    _write(page, ["The pump is stopped before the valve is", "opened and the filter is taken out."] * 4)
+    assert _code(structured(document)) == []

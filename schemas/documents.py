@@ -42,6 +42,7 @@ class BlockKind(StrEnum):
 
     TEXT = "text"
     CODE = "code"
+    FOOTNOTE = "footnote"
     HEADING = "heading"
     CAPTION = "caption"
     TABLE = "table"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.documents import Line
 from schemas.drawings import Letters, PageLine, ReplacementText
 from schemas.geometry import BBox
+from schemas.superscripts import may_be_raised, raised
 from schemas.tags import escape
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ _NO_FONT = "GlyphLess"
 MONO_SHARE = 0.9
 """Minimum share of a line's letters and digits in such a font; others, such as "<", are often of a mathematical one."""
 _WRITTEN = re.compile(r"\w")
+
+RAISED_SIZE = 0.85
+"""Maximum size of raised digits, relative to that of their line. Of 97 documents marks have 0.56 to 0.81 of it."""
+RAISED_EM = (0.15, 0.8)
+"""How far such digits are above the line, in ems of it."""
 
 _VISIBLE = 16 | 32
 """The flags of characters that are filled, or stroked."""
@@ -83,7 +89,7 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
         index = indices[block["number"]]
         for row in block["lines"]:
             spans = row["spans"]
-            texts = [span["text"] for span in spans]
+            texts = _spelled(row, [span["text"] for span in spans])
             words = "".join(texts)
             if not words or words.isspace():
                 continue
@@ -96,6 +102,22 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
             line = Line(page, index, box, escape(words), size, bold, mono=_is_mono(spans))
             lines.append(PageLine(line, bool(main["char_flags"] & _VISIBLE) and main["alpha"] > 0))
     return lines
+
+
+def _spelled(row: dict[str, Any], texts: list[str]) -> list[str]:
+    """Return the texts of a line's spans, raised digits as superscripts: of the same length."""
+    spans = row["spans"]
+    if len(spans) < 2 or row["dir"][0] != 1 or not any(map(may_be_raised, texts)):
+        return texts
+    main = spans[max(range(len(texts)), key=lambda at: len(texts[at].strip()))]
+    size, base = main["size"], main["origin"][1]
+    least, most = RAISED_EM[0] * size, RAISED_EM[1] * size
+    return [
+        raised(text)
+        if may_be_raised(text) and span["size"] <= RAISED_SIZE * size and least <= base - span["origin"][1] <= most
+        else text
+        for span, text in zip(spans, texts, strict=True)
+    ]
 
 
 def _is_mono(spans: Sequence[dict[str, Any]]) -> bool:
@@ -125,7 +147,8 @@ def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:
         return None
     for row in (row for block in blocks for row in block["lines"]):
         letters = [letter for span in row["spans"] for letter in span["chars"]]
-        words = _SURROGATE.sub("\ufffd", "".join([letter["c"] for letter in letters]))
+        texts = ["".join([letter["c"] for letter in span["chars"]]) for span in row["spans"]]
+        words = _SURROGATE.sub("\ufffd", "".join(_spelled(row, texts)))
         if escape(words) == line.text and BBox(*row["bbox"]).rounded() == line.bbox:
             across, down = (round(part, _DIRECTION_PLACES) for part in row["dir"])
             direction = (int(across), int(down)) if abs(across) + abs(down) == 1 else None

@@ -36,6 +36,7 @@ COLOURS: dict[str, str] = {
     BlockKind.HEADING: "#b3195e",
     BlockKind.TEXT: "#5b6472",
     BlockKind.CODE: "#0e7490",
+    BlockKind.FOOTNOTE: "#7c6f1d",
     BlockKind.MARGIN: "#8a8f98",
 }
 """Colour of each role of a figure and each kind of block."""
@@ -49,6 +50,7 @@ _LEGEND = {
     BlockKind.HEADING: "heading",
     BlockKind.TEXT: "text",
     BlockKind.CODE: "code",
+    BlockKind.FOOTNOTE: "footnote",
     Role.DECORATIVE: "left out: decorative, background, margin",
 }
 _DASHED = frozenset({Role.DECORATIVE, Role.BACKGROUND, BlockKind.MARGIN})

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from schemas.code import split_fenced
 from schemas.evidence import CitedFigure, Hit, Modality, Span
+from schemas.superscripts import SUPERSCRIPTS
 from schemas.tags import TagTemplate
 from schemas.titles import same_title
 from tasks.answering.highlight import sentences
@@ -26,6 +27,7 @@ _STATEMENT = re.compile(
     r"[;{}]\s*$|^\s*(?:[$#>]|//|/\*)\s|^\s*[\w.\[\]]+\s*(?::=|<=|=>|=)\s*\S|\w\([^)]*\)\s*;|(?:^|\s)--?[a-zA-Z][\w-]*(?:\s|$)"
 )
 _OPERATORS = re.compile(r"[{}()\[\];=<>_$#|&*+\\/]")
+_NOTE = re.compile(rf"\(?{SUPERSCRIPTS}")
 CODE_SHARE = 0.06
 """Minimum share of brackets and operators in a line of code."""
 
@@ -190,9 +192,10 @@ def _is_code(line: str) -> bool:
 
 
 def _append(blocks: list[PassageBlock], block: PassageBlock) -> None:
-    """Append a block, joined with the previous one if code continues, or a sentence around a figure, table or page break."""
+    """Append a block, joined with the previous one if code goes on, or a sentence around a figure, table, note or page."""
+    places = range(len(blocks) - 1, -1, -1)
     before = next(
-        (place for place in range(len(blocks) - 1, -1, -1) if blocks[place].style not in ("figure", "table")), None
+        (at for at in places if blocks[at].style not in ("figure", "table") and not _NOTE.match(blocks[at].text)), None
     )
     if block.style == "prose" and before is not None and _GOES_ON.match(block.text):
         begun = blocks[before]

@@ -12,7 +12,7 @@ from schemas.tags import placeholder, placeholders, strip
 from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_lines, cut_table, joint, searched
 from tasks.tables.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "10"
+CHUNK_VERSION = "11"
 
 _BETWEEN = "\n\n"
 
@@ -88,15 +88,14 @@ def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) 
             groups[-1].append(block)
         else:
             groups.append([block])
-    texts = ["\n".join(_written(block) for block in group) for group in groups]
+    texts = ["\n".join(_written(block) for block in group).strip() for group in groups]
     for group, text, tokens in zip(groups, texts, count_tokens(texts), strict=True):
         if tokens <= max_tokens or group[0].kind is BlockKind.TABLE:
             yield _Unit(tuple(group), text, tokens)
         else:
-            is_code = group[0].kind is BlockKind.CODE
             pieces = (
-                [fenced(code) for code in cut_lines(group[0].text, count_tokens, max_tokens)]
-                if is_code
+                _code_pieces(group[0].text, count_tokens, max_tokens)
+                if group[0].kind is BlockKind.CODE
                 else cut(text, count_tokens, max_tokens)
             )
             parts = zip(pieces, count_tokens(pieces), strict=True)
@@ -105,6 +104,13 @@ def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) 
 
 def _written(block: Block) -> str:
     return fenced(block.text) if block.kind is BlockKind.CODE else block.text
+
+
+def _code_pieces(code: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:
+    def count(parts: Sequence[str]) -> list[int]:
+        return count_tokens([fenced(part) for part in parts])
+
+    return [fenced(piece) for piece in cut_lines(code, count, max_tokens)]
 
 
 def _bound(units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tokens: int, between: int) -> list[_Unit]:
@@ -180,7 +186,9 @@ def _pages(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[Ch
 
 
 def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
-    tagged = _BETWEEN.join(unit.text for unit in units).strip()
+    # A footnote may be between two halves of a paragraph, on two pages.
+    in_order = sorted(units, key=lambda unit: unit.blocks[0].kind is BlockKind.FOOTNOTE)
+    tagged = _BETWEEN.join(unit.text for unit in in_order).strip()
     if not tagged:
         return
     blocks = [block for unit in units for block in unit.blocks]

@@ -12,6 +12,7 @@ import regex
 
 from schemas.code import split_fenced
 from schemas.documents import CellSpan
+from schemas.superscripts import apart
 from schemas.tags import fill, strip
 from tasks.tables.mark_up import flat, head_rows, markdown, spans_in
 
@@ -43,7 +44,7 @@ _LEADERS = regex.compile(
 
 
 def searched(text: str) -> str:
-    """Return a text without placeholders and fences of code, with each leader as one token."""
+    """Return a text without placeholders and fences of code, with each leader as one token, and marks behind words apart."""
     if "```" not in text:
         return _searched(text)
     parts = split_fenced(text)
@@ -53,7 +54,7 @@ def searched(text: str) -> str:
 
 
 def _searched(text: str) -> str:
-    return strip(_LEADERS.sub(" … ", text))
+    return strip(apart(_LEADERS.sub(" … ", text)))
 
 
 def cut(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from schemas.documents import Line, OutlineEntry
 from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
+from schemas.superscripts import SUPERSCRIPTS
 from schemas.tags import strip
 from schemas.titles import NUMBERING, bare, same_title, title_letters
 from schemas.typography import is_same_size
@@ -26,6 +27,7 @@ LEAST_BOLD_SIZE = 0.97
 """Minimum size of a bold heading, relative to the text."""
 UPWARD_CHARACTERS = 3
 """Longest text that may be higher than wide and still be horizontal."""
+_TWO_LETTERS = re.compile(rf"(?:(?!{SUPERSCRIPTS})[^\W\d_]){{2}}")
 _NUMBERED = re.compile(r"\s*(?:\d{1,2}|[A-Z])((?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
 
 
@@ -147,7 +149,7 @@ class Headings:
         same = [line for line in block if is_same_size(line.size, first.size) and line.bold == first.bold]
         head = block[: next((at for at, line in enumerate(block) if line not in same), len(block))]
         text = " ".join(line.text.strip() for line in head)
-        if len(head) > MOST_TITLE_LINES or len(text) > MOST_HEADING_CHARACTERS or not re.search(r"[^\W\d_]{2}", text):
+        if len(head) > MOST_TITLE_LINES or len(text) > MOST_HEADING_CHARACTERS or not _TWO_LETTERS.search(text):
             return []
         if caption_label(text) is not None or text.endswith((",", ";")):
             return []

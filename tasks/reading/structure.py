@@ -27,11 +27,12 @@ from tasks.reading.build_document import build_document
 from tasks.reading.code import find_code, is_typewritten
 from tasks.reading.continued import join_continued
 from tasks.reading.draft_blocks import DraftBlock, PageContent
+from tasks.reading.footnotes import with_footnotes
 from tasks.reading.icons import with_icons
 from tasks.reading.inside import with_words_of_segments
 from tasks.reading.join import hyphenated_words
 from tasks.reading.margins import find_margins
-from tasks.reading.outline import Headings
+from tasks.reading.outline import Headings, letters_by_size
 from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import paragraphs
 from tasks.reading.printed_labels import printed_labels
@@ -44,7 +45,7 @@ from tasks.tables.align import align
 from tasks.tables.rows import as_stored, rotation_of, upright
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "25"
+STRUCTURE_VERSION = "26"
 
 
 def structure(
@@ -79,7 +80,8 @@ def structure(
         for content in contents
         for block in _blocks(content, margins, headings, hyphenated, typewritten=typewritten)
     ]
-    document = build_document(replace(parsed, lines=lines), join_continued(blocks), headings, recognised, hyphenated)
+    blocks = with_footnotes(join_continued(blocks), letters_by_size(lines).most_common(1)[0][0] if lines else 0.0)
+    document = build_document(replace(parsed, lines=lines), blocks, headings, recognised, hyphenated)
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
     labels = parsed.labels or printed_labels(numbered, len(displayed))
     return replace(document, pages=displayed, labels=labels)

@@ -168,6 +168,13 @@ def test_what_is_fenced_is_code_whatever_it_looks_like() -> None:
     assert [(part.style, part.text) for part in shown] == [("prose", "To draw a line, write:"), ("code", code)]
 
 
+def test_a_footnote_between_two_pages_does_not_break_a_sentence() -> None:
+    answer = _ask("How do I bleed the pump?", [_hit("a", "Bleed the pump with the\n\n¹ Of 2019.\n\nvalve at its side.")])
+    assert "Bleed the pump with the valve at its side." in [
+        part.text for part in answer.parts if isinstance(part, TextPart)
+    ]
+
+
 def test_headings_are_headings() -> None:
     answer = _ask("flange bolt", [_hit("a", "1.2 Service\n\nThe flange bolt takes 9 Nm.")])
     assert answer.parts[0] == TextPart(text="1.2 Service", citations=[1], style="heading")

@@ -229,12 +229,16 @@ _WORDS = st.lists(
 _STRINGS = _WORDS.map("".join)
 
 
+_KINDS = [kind for kind in BlockKind if kind is not BlockKind.FOOTNOTE]
+"""Kinds of blocks whose order in a chunk is that of the document."""
+
+
 @st.composite
 def _documents(draw: st.DrawFn) -> StructuredDocument:
     blocks: list[Block] = []
     figures: list[PlacedFigure] = []
     for number in range(draw(st.integers(1, 6))):
-        kind, page, order = draw(st.sampled_from(list(BlockKind))), 1 + number // 2, len(blocks)
+        kind, page, order = draw(st.sampled_from(_KINDS)), 1 + number // 2, len(blocks)
         text = draw(_STRINGS) + draw(st.sampled_from(["", _icon(number)])) + draw(_STRINGS)
         if kind is BlockKind.TABLE:
             rows = ((text, draw(_STRINGS)), *draw(st.lists(st.tuples(_STRINGS, _STRINGS), max_size=4)))
@@ -250,6 +254,17 @@ def _documents(draw: st.DrawFn) -> StructuredDocument:
         else:
             blocks.append(_block(order, text, kind, page))
     return _document(*blocks, figures=tuple(figures))
+
+
+def test_a_footnote_follows_the_paragraph_that_goes_on_over_the_page() -> None:
+    document = _document(
+        _block(0, "The rates¹ of 12³ pumps in the"),
+        _block(1, "¹ Of 2019.", BlockKind.FOOTNOTE),
+        _block(2, "north rise by 10⁴ m².", page=2),
+    )
+    (piece,) = chunk(document, _count, max_tokens=50)
+    assert piece.tagged_text == "The rates¹ of 12³ pumps in the\n\nnorth rise by 10⁴ m².\n\n¹ Of 2019."
+    assert piece.text.split() == "The rates ¹ of 12 ³ pumps in the north rise by 10 ⁴ m². ¹ Of 2019.".split()
 
 
 def test_code_is_cut_between_its_lines_and_keeps_its_indents() -> None:

@@ -47,7 +47,7 @@ becomes code), 5 at 0.6 (listings become tables).
 INDENT_EM = 1.0
 """Indent from which on a row is set off from the text around it. 7 pages change at 0.5, 5 at 2."""
 _ADDRESSES = re.compile(r"\W*(?:[\w.{}|,+-]+@[\w.-]+\W*)+|(?:\w+:)?//\S+")
-_BULLET = re.compile(r"\s*[•◦▪■●○–—]\s")
+_BULLET = re.compile(r"\s*(?:[•◦▪■●○–—]|\d{1,2}[.)])\s")
 _STATEMENT = re.compile(r"[;{}]\s*$|//|/\*|--\w|^\s*[$#>%]|[\w)\]]\s*(?:[:<+-]?=)\s*\S|\w\([^)]*\)\s*$")
 
 
@@ -141,13 +141,15 @@ def _is_number(line: Line) -> bool:
 def _runs(rows: Sequence[_Row], left_out: Set[Line]) -> Iterator[range]:
     """Yield runs of rows in monospace, one below the other; an empty line of a listing has a number alone."""
     start: int | None = None
+    in_sentence = False
     for at, row in enumerate(rows):
         numbered = row.is_number and start is not None and _begins_with(row, rows[at - 1])
         own = (row.is_mono or numbered) and not _BULLET.match(row.text) and left_out.isdisjoint(row.parts)
         if start is not None and not (own and _follows(rows[at - 1], row)):
             yield range(start, at)
             start = None
-        if own and start is None and not _goes_on(rows, at):
+        in_sentence = own and start is None and _goes_on(rows, at, in_sentence=in_sentence)
+        if own and start is None and not in_sentence:
             start = at
     if start is not None:
         yield range(start, len(rows))
@@ -167,12 +169,18 @@ def _is_below(row: _Row, other: _Row) -> bool:
     return -OVERLAP_EM * row.size <= other.bbox.y0 - row.bbox.y1 <= BLANK_EM * row.size
 
 
-def _goes_on(rows: Sequence[_Row], at: int) -> bool:
-    """Return whether a row is a part of the sentence above it: not indented, and wrapped, or between two of its lines."""
+def _goes_on(rows: Sequence[_Row], at: int, *, in_sentence: bool) -> bool:
+    """Return whether a row is a part of the sentence above it: not indented, and wrapped, or between two of its lines.
+
+    Args:
+        rows: Those of the page.
+        at: The row.
+        in_sentence: The row before is a part of a sentence, though in monospace.
+    """
     if not at or len(rows[at].parts) > 1:
         return False
     line, before = rows[at].parts[0], rows[at - 1].parts[-1]
-    if before.mono or before.block != line.block:
+    if (before.mono and not in_sentence) or before.block != line.block:
         return False
     if line.bbox.x0 - before.bbox.x0 > INDENT_EM * line.size:
         return False

@@ -27,6 +27,7 @@ from tasks.reading.build_document import build_document
 from tasks.reading.code import find_code, is_typewritten
 from tasks.reading.continued import join_continued
 from tasks.reading.draft_blocks import DraftBlock, PageContent
+from tasks.reading.drop_caps import with_drop_caps
 from tasks.reading.footnotes import with_footnotes
 from tasks.reading.icons import with_icons
 from tasks.reading.inside import with_words_of_segments
@@ -45,7 +46,7 @@ from tasks.tables.align import align
 from tasks.tables.rows import as_stored, rotation_of, upright
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "26"
+STRUCTURE_VERSION = "27"
 
 
 def structure(
@@ -69,6 +70,7 @@ def structure(
     pages = as_read(parsed, recognised)
     parsed = with_recognised_tables(with_words(parsed, recognised), segments, rules, pages)
     parsed = replace(with_segments(parsed, segments), pages=pages)
+    parsed = replace(parsed, lines=tuple(with_drop_caps(parsed.lines)))
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)

@@ -90,6 +90,7 @@ def test_a_listing_keeps_its_numbers_also_of_empty_lines() -> None:
         ("Ask", "jane@example.org, {tom,ann}@example.org", 90, False),
         ("See", "https://example.org/a", 90, False),
         ("Choose", "• fast mode", 90, False),
+        ("Choose", "4. fast mode", 90, False),
     ],
 )
 def test_a_single_row_is_code_if_it_is_a_command(before: str, row: str, left: float, *, is_code: bool) -> None:
@@ -100,17 +101,18 @@ def test_a_single_row_is_code_if_it_is_a_command(before: str, row: str, left: fl
     assert [" ".join(text.split()) for text in _code(structured(document))] == ([row] if is_code else [])
 
 
-def test_monospace_words_of_a_sentence_are_prose() -> None:
+@pytest.mark.parametrize("times", [1, 3])
+def test_monospace_words_of_a_sentence_are_prose(times: int) -> None:
     document, page = _page()
     words = "The pump is stopped by the command that every operator knows by heart, which is"
+    options = "--slowly --with-valve --without-filter --with-no-noise --and-then --with-noise --at-once " * times
     page.insert_htmlbox(
-        (72, 180, 480, 300),
-        f'<p style="font: 10pt sans-serif">{words} <code>halt --slowly --with-valve --without-filter --with-no-noise --and-then '
-        "--with-noise --at-once</code> and then it is started anew by the other operator.</p>",
+        (72, 180, 480, 400),
+        f'<p style="font: 10pt sans-serif">{words} <code>halt {options}</code> and then it is started anew by the other.</p>',
     )
     found = structured(document)
     assert _code(found) == []
-    assert "--at-once and then it is started anew" in " ".join(block.text for block in found.blocks)
+    assert "once and then it is started anew" in " ".join(" ".join(block.text for block in found.blocks).split())
 
 
 def test_the_font_says_nothing_where_all_is_typewritten() -> None:

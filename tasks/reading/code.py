@@ -1,4 +1,4 @@
-"""Find code and commands, lines in a monospace font, and write them with their line breaks and indents."""
+"""Find code and commands, lines in a monospace font, and write them with their line breaks and indents (decision 20)."""
 
 import re
 from collections.abc import Iterator, Sequence, Set

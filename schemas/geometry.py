@@ -3,6 +3,7 @@
 Coordinates are PDF points (1/72 inch), origin at the top left of the page as it is drawn at rotation 0, y downwards.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -130,7 +131,31 @@ def distance(one: BBox, other: BBox) -> float:
     return max(0.0, gap(one.x0, one.x1, other.x0, other.x1)) + max(0.0, gap(one.y0, one.y1, other.y0, other.y1))
 
 
-def unrotated(box: BBox, size: tuple[int, int], place: BBox, rotation: int) -> BBox:
+def skewed(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
+    """Return the box around a box that is turned about a centre, clockwise and by less than 45 degrees."""
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    width, height = box.width * cos + box.height * abs(sin), box.height * cos + box.width * abs(sin)
+    return _turned_about(box, (width, height), (cos, sin), centre)
+
+
+def straight(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
+    """Return the box around which ``skewed`` made the given one; one of the same size where that is too flat for it."""
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    both = cos * cos - sin * sin
+    width, height = (box.width * cos - box.height * abs(sin)) / both, (box.height * cos - box.width * abs(sin)) / both
+    size = (width, height) if width > 0 and height > 0 else (box.width, box.height)
+    return _turned_about(box, size, (cos, -sin), centre)
+
+
+def _turned_about(box: BBox, size: tuple[float, float], way: tuple[float, float], centre: tuple[float, float]) -> BBox:
+    """Return a box of a size, its centre turned about another."""
+    (width, height), (cos, sin), (x, y) = size, way, centre
+    across, down = (box.x0 + box.x1) / 2 - x, (box.y0 + box.y1) / 2 - y
+    left, top = x + across * cos - down * sin - width / 2, y + across * sin + down * cos - height / 2
+    return BBox(left, top, left + width, top + height)
+
+
+def unrotated(box: BBox, size: tuple[int, int], place: BBox, rotation: int, skew: float = 0.0) -> BBox:
     """Map a box from pixels of a displayed picture to points of the unrotated page.
 
     Args:
@@ -138,8 +163,11 @@ def unrotated(box: BBox, size: tuple[int, int], place: BBox, rotation: int) -> B
         size: Width and height of the picture, in pixels.
         place: The picture's box, in points.
         rotation: The page's, in degrees clockwise.
+        skew: Of the picture, in degrees clockwise; the box is mapped to where it is on the page without skew.
     """
     across, down = size
+    if skew:
+        box = straight(box, skew, (across / 2, down / 2))
     u0, v0, u1, v1 = box.x0 / across, box.y0 / down, box.x1 / across, box.y1 / down
     match rotation % 360:
         case 90:

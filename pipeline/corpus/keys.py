@@ -19,6 +19,7 @@ from tasks.enriching.language import LANGUAGE_VERSION
 from tasks.enriching.page_rows import PAGES_VERSION
 from tasks.enriching.spaces import DEFAULT
 from tasks.figures.segment import SEGMENT_VERSION
+from tasks.figures.skew import SKEW_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
 from tasks.versions.assemble import ASSEMBLE_VERSION
 from tasks.versions.check import CHECK_VERSION
@@ -55,8 +56,8 @@ def keys_of(
 ) -> Keys:
     """Return the keys of a corpus."""
     parse = parse_key(corpus.parse)
-    recognised = key(model=recogniser.model_dump() if recogniser else None)
-    segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION)
+    recognised = key(model=recogniser.model_dump() if recogniser else None, skew=SKEW_VERSION)
+    segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION, skew=SKEW_VERSION)
     structured = key(
         parse=parse,
         recognised=recognised,

@@ -4,6 +4,7 @@ import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,7 +176,11 @@ def _ink_shares(parts: Sequence[LayoutRegion], whole: BBox, pixels: NDArray[np.u
     return [int(np.count_nonzero(ink[cells(part.bbox)])) / inked for part in parts]
 
 
-def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segment]]) -> ParsedDocument:
+def with_segments(
+    document: ParsedDocument,
+    segments: Mapping[str, Sequence[Segment]],
+    skews: Mapping[int, float] = MappingProxyType({}),
+) -> ParsedDocument:
     """Return a document with the figures cut out of its pages' pictures placed on its pages.
 
     A segment mostly the same as a picture or table of the parse, or as a table that is read, gets no placement, nor does
@@ -184,6 +189,7 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
     Args:
         document: As parsed, with the words of its scanned pages.
         segments: Segments by the id of the page's picture.
+        skews: Of scanned pages, in degrees by the page's number; the document's boxes are those of straight pages.
     """
     pages = {page.page: page for page in document.pages}
     pictures = {figure.figure_id: figure for figure in document.figures}
@@ -204,7 +210,8 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
         picture, rotation = pictures[whole.figure_id], pages[whole.page].rotation
         for segment in segments.get(whole.figure_id, ()):
             size = picture.width, picture.height
-            box = unrotated(segment.region.bbox, size, whole.bbox, rotation).rounded()
+            skew = skews.get(whole.page, 0.0)
+            box = unrotated(segment.region.bbox, size, whole.bbox, rotation, skew).rounded()
             if _is_known(box, whole, known[whole.page]) or _is_running_text(box, running[whole.page]):
                 continue
             if _is_read(segment.region.kind, box, read[whole.page]):

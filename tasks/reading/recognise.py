@@ -45,7 +45,8 @@ def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[Recog
 
     Args:
         document: As parsed.
-        recognised: Lines by the id of the page's picture; boxes in pixels.
+        recognised: Lines by the id of the page's picture; boxes in pixels. The boxes of a skewed page become those of the
+            straight page, as the document's are.
     """
     pages = {page.page: page for page in document.pages}
     held: dict[int, list[Line]] = defaultdict(list)
@@ -80,7 +81,7 @@ def _lines(
     block = max((line.block for line in held), default=0)
     previous: BBox | None = None
     for line in read:
-        box = unrotated(line.bbox, (figure.width, figure.height), place.bbox, page.rotation).rounded()
+        box = unrotated(line.bbox, (figure.width, figure.height), place.bbox, page.rotation, line.skew).rounded()
         if any(holds(known.bbox, box) for known in held):
             continue
         level = upright(box, page.rotation - line.turn)

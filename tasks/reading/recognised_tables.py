@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from schemas.documents import (
     CellSpan,
@@ -42,6 +43,7 @@ def with_recognised_tables(
     segments: Mapping[str, Sequence[Segment]],
     rules: Mapping[str, Sequence[BBox]],
     pages: Sequence[Page],
+    skews: Mapping[int, float] = MappingProxyType({}),
 ) -> ParsedDocument:
     """Return a document with the tables of its scanned pages, where their words are read and show cells.
 
@@ -50,6 +52,7 @@ def with_recognised_tables(
         segments: Segments by the id of the page's picture.
         rules: Rules by the id of the page's picture, in its pixels.
         pages: The pages as their words are read; the document's are as they are displayed.
+        skews: Of scanned pages, in degrees by the page's number; the document's boxes are those of straight pages.
     """
     displayed = {page.page: page.rotation for page in document.pages}
     read = {page.page: page.rotation for page in pages}
@@ -64,7 +67,7 @@ def with_recognised_tables(
         boxes = [segment.region.bbox for segment in cut if segment.region.kind is RegionKind.TABLE]
         size = picture.width, picture.height
         drawn, promised = (
-            [unrotated(box, size, whole.bbox, displayed[whole.page]).rounded() for box in some]
+            [unrotated(box, size, whole.bbox, displayed[whole.page], skews.get(whole.page, 0.0)).rounded() for box in some]
             for some in (rules.get(picture.figure_id, ()), boxes)
         )
         words = [_tight(line, read[whole.page]) for line in lines[whole.page]]

@@ -42,6 +42,7 @@ from tasks.reading.recognised_tables import with_recognised_tables
 from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables
 from tasks.reading.spreads import halves
+from tasks.reading.straighten import as_scanned, skews_of, straightened
 from tasks.tables.align import align
 from tasks.tables.rows import as_stored, rotation_of, upright
 from tasks.tables.tabulate import holds
@@ -66,10 +67,12 @@ def structure(
         segments: Figures cut out of pages that are a picture, by the picture's id.
         rules: Rules in the pixels of such pages, by the picture's id.
     """
-    displayed = parsed.pages
-    pages = as_read(parsed, recognised)
-    parsed = with_recognised_tables(with_words(parsed, recognised), segments, rules, pages)
-    parsed = replace(with_segments(parsed, segments), pages=pages)
+    given = parsed
+    pages, skews = as_read(parsed, recognised), skews_of(parsed, recognised)
+    degrees = {page: skew.degrees for page, skew in skews.items()}
+    parsed = with_words(straightened(parsed, skews), recognised)
+    parsed = with_recognised_tables(parsed, segments, rules, pages, degrees)
+    parsed = replace(with_segments(parsed, segments, degrees), pages=pages)
     parsed = replace(parsed, lines=tuple(with_drop_caps(parsed.lines)))
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
@@ -85,8 +88,8 @@ def structure(
     blocks = with_footnotes(join_continued(blocks), letters_by_size(lines).most_common(1)[0][0] if lines else 0.0)
     document = build_document(replace(parsed, lines=lines), blocks, headings, recognised, hyphenated)
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
-    labels = parsed.labels or printed_labels(numbered, len(displayed))
-    return replace(document, pages=displayed, labels=labels)
+    labels = parsed.labels or printed_labels(numbered, len(given.pages))
+    return as_scanned(replace(document, pages=given.pages, labels=labels), skews, given)
 
 
 def _contents(parsed: ParsedDocument) -> Iterator[PageContent]:

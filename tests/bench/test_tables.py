@@ -1,6 +1,8 @@
 """The benchmark of tables: what it reads with each tool, and what it takes from the scorer."""
 
 import argparse
+import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +13,13 @@ from bench.tables import (
     Pages,
     figures_of,
     inset_pages,
+    moved,
     pymupdf4llm_pages,
     recognised_pages,
     scores_of,
     write_pictures,
 )
+from tests.synthetic.hard_tables import STYLES, neighbours_f1
 
 SCORER = """
 import json, sys
@@ -76,6 +80,36 @@ def test_a_rotated_page_as_a_picture_is_rotated_as_well(pdf: Path) -> None:
     assert (drawn.width, drawn.height) == (shown.width, shown.height)
     differences = [abs(one - other) for one, other in zip(drawn.samples, shown.samples, strict=True)]
     assert sum(differences) < len(differences), "less than a level on the mean"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("skew", [3.0, -5.0])
+def test_a_skewed_synthetic_table_as_a_picture_has_its_cells(tmp_path: Path, skew: float) -> None:
+    for style in ("grouped, ruled, labels over rows", "rules between rows"):
+        made = STYLES[style](random.Random(1))
+        pdf, scan = tmp_path / "hard.pdf", tmp_path / "scan.pdf"
+        pdf.write_bytes(made.pdf)
+        ((place, *_), (given, *_)) = write_pictures(pdf, scan, 150, skew), inset_pages(pdf)
+        (page,) = recognised_pages(scan)
+        (table,), (straight,) = page["tables"], given["tables"]
+        assert neighbours_f1(table["rows"], made.tables[0].rows) >= 0.95
+        assert table["bbox"] == pytest.approx(list(pymupdf.Rect(straight["bbox"]) * place), abs=5)
+
+
+def test_true_tables_are_moved_to_where_the_skewed_pages_show_them(pdf: Path) -> None:
+    truth = pdf.with_name("truth.jsonl")
+    table = {"doc": "manual", "regions": [{"page": 1, "bbox": [72, 100, 272, 172]}], "cells": []}
+    truth.write_text(json.dumps(table) + "\n")
+    scan = pdf.with_name("scan.pdf")
+    places = write_pictures(pdf, scan, 100, 5)
+    (line,) = moved(truth, {"manual": places})
+    (region,) = json.loads(line)["regions"]
+    with pymupdf.open(scan) as document:
+        pixels = document[0].get_pixmap(dpi=72, colorspace=pymupdf.csGRAY)
+        inked = [(x, y) for y in range(pixels.height) for x in range(pixels.width) if pixels.pixel(x, y)[0] < 200]
+    xs, ys = zip(*inked, strict=True)
+    assert region["bbox"] == pytest.approx([min(xs), min(ys), max(xs), max(ys)], abs=2)
+    assert region["bbox"][3] - region["bbox"][1] > 72 + 10, "the box is around the slanted table"
 
 
 def test_the_scorer_runs_as_a_program_of_its_own(pdf: Path) -> None:

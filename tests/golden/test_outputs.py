@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymupdf
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from backends.engines.analyser import query_terms, terms
 from backends.models.language import Py3LangId
@@ -63,6 +63,7 @@ from tasks.enriching.spaces import SPACES, RowText
 from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
 from tasks.figures.pixel_rules import rules_in
 from tasks.figures.segment import cut, pictures_to_segment
+from tasks.figures.skew import straightened
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.versions.assemble import DocumentChunks
@@ -211,6 +212,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[_Made]:
 
 def _parse(made: list[_Made]) -> Outputs:
     return {one.name: (digest(one.pdf), digest(one.parsed)) for one in made}
+
+
+def _skew(_made: list[_Made]) -> Outputs:
+    found: dict[str, tuple[str, str]] = {}
+    for degrees in (0.2, 3.0, -5.0):
+        page = Image.new("L", (850, 1100), 255)
+        for row in range(12):
+            ImageDraw.Draw(page).rectangle((80, 100 + 60 * row, 400 + 25 * row, 112 + 60 * row), fill=30)
+        written = io.BytesIO()
+        page.rotate(-degrees, expand=True, fillcolor=255).save(written, "PNG")
+        straight = straightened(written.getvalue())
+        places = [straight.as_given(BBox(80, 100, 400, 112))] if straight is not None else []
+        found[f"{degrees} degrees"] = digest(degrees), digest([straight, places])
+    return found
 
 
 def _segment(made: list[_Made]) -> Outputs:
@@ -504,6 +519,7 @@ def _inscribe(made: list[_Made]) -> Outputs:
 
 STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
     "parse": (_parse, "tasks.reading.parse:PARSE_VERSION"),
+    "skew": (_skew, "tasks.figures.skew:SKEW_VERSION"),
     "segment": (_segment, "tasks.figures.segment:SEGMENT_VERSION"),
     "structure": (_structure, "tasks.reading.structure:STRUCTURE_VERSION"),
     "chunk": (_chunk, "tasks.enriching.chunk:CHUNK_VERSION"),

@@ -1,6 +1,7 @@
 """Tables of scanned pages, by recognised words, rules in pixels and regions of a layout model."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -9,12 +10,13 @@ from schemas.documents import (
     Figure,
     FoundBy,
     LayoutRegion,
+    Line,
     RecognisedLine,
     RegionKind,
     Segment,
     StructuredDocument,
 )
-from schemas.geometry import BBox
+from schemas.geometry import BBox, skewed
 from tasks.reading.structure import structure
 from tests.tasks.reading.pages import SCAN, kinds, of, scanned
 
@@ -126,3 +128,58 @@ def test_a_table_of_a_scan_on_its_side_has_the_rows_of_its_reader() -> None:
     words = [RecognisedLine(turned(line.bbox), line.text, 0.9, 90) for line in _words()]
     assert _rows(_read(words, rules=[turned(rule) for rule in _grid()])) == ROWS
     assert _rows(_read(words, [_segment(turned(BOX), RegionKind.TABLE)])) == ROWS
+
+
+@pytest.mark.parametrize("degrees", [3.0, -5.0])
+@pytest.mark.parametrize("turn", [0, 90])
+def test_a_table_of_a_skewed_scan_has_its_rows_and_is_where_the_scan_shows_it(degrees: float, turn: int) -> None:
+    def shown(box: BBox) -> BBox:
+        upright = BBox(800 - box.y1, box.x0, 800 - box.y0, box.x1) if turn else box
+        return skewed(upright, degrees, (400, 600))
+
+    words = [RecognisedLine(shown(line.bbox), line.text, 0.9, turn, degrees) for line in _words()]
+    expected = BBox(*(side / 2 for side in shown(BOX)))
+    ruled = _read(words, rules=[shown(rule) for rule in _grid()])
+    for found in (ruled, _read(words, [_segment(shown(BOX), RegionKind.TABLE)])):
+        assert _rows(found) == ROWS
+        (table,) = of(found, BlockKind.TABLE)
+        assert table.parts[0].bbox == table.bbox
+        assert expected.grown(2).contains(table.bbox)
+    assert of(ruled, BlockKind.TABLE)[0].bbox == pytest.approx(expected, abs=2)
+
+
+def test_a_figure_of_a_skewed_scan_stays_between_its_lines_and_where_the_scan_shows_it() -> None:
+    def shown(box: BBox) -> BBox:
+        return skewed(box, 5.0, (400, 600))
+
+    texts = {100: "Close the valve before the pump is stopped, then wait.", 900: "Open it again when the pump has started."}
+    words = [RecognisedLine(shown(BBox(40, top, 760, top + 28)), text, 0.9, 0, 5.0) for top, text in texts.items()]
+    figure = shown(BBox(60, 300, 740, 700))
+    found = _read(words, [_segment(figure, RegionKind.FIGURE)])
+    assert kinds(found) == [BlockKind.TEXT, BlockKind.FIGURE, BlockKind.TEXT]
+    expected = pytest.approx([side / 2 for side in figure], abs=0.1)
+    assert found.figures[0].placement.bbox == expected
+    assert found.blocks[1].bbox == expected
+    assert found.placements[0].bbox == BBox(0, 0, 400, 600), "the scan itself stays"
+
+
+def test_the_hidden_words_of_a_skewed_scan_are_read_as_its_recognised_ones() -> None:
+    """A hidden layer may hold level boxes, or boxes around slanted lines."""
+    scan = scanned()
+    rows = [["Part", "Torque"], ["Cover", "40"], ["Bolt", "12"], ["Seal", "7"]]
+    boxes = {
+        text: skewed(BBox(60 + 250 * column, 100 + 24 * row, 130 + 250 * column, 112 + 24 * row), 4.0, (200, 300))
+        for row, cells in enumerate(rows)
+        for column, text in enumerate(cells)
+    }
+    level = {
+        text: BBox(box.x0, (box.y0 + box.y1) / 2 - 6, box.x1, (box.y0 + box.y1) / 2 + 6) for text, box in boxes.items()
+    }
+    stamp = RecognisedLine(skewed(BBox(100, 1000, 700, 1030), 4.0, (400, 600)), "Received in the archive", 0.9, 0, 4.0)
+    box = skewed(BBox(100, 180, 700, 420), 4.0, (400, 600))
+    for hidden in (boxes, level):
+        lines = tuple(
+            Line(1, number, box.rounded(), text, 10, bold=False) for number, (text, box) in enumerate(hidden.items())
+        )
+        found = structure(replace(scan, lines=lines), {SCAN: [stamp]}, {SCAN: [_segment(box, RegionKind.TABLE)]})
+        assert _rows(found) == rows

@@ -28,6 +28,10 @@ SEARCHED_SIDE_PX = 1000
 """Longer side of the picture in which the angle is searched: 25 ms a page."""
 STRAIGHT_SIDE_PX = 2000
 """Maximum longer side of a straightened picture: models and the search for rules take no larger ones."""
+INK_LEVEL = 192
+"""Level below which a pixel is ink, of 255 levels."""
+MARGIN_SHARE = 0.05
+"""Margin around the ink of a straightened page, relative to its longer side."""
 EDGE_LEVELS = 40
 """Minimum difference of two pixels at an edge, of 255 levels."""
 MOST_POINTS = 60_000
@@ -37,20 +41,25 @@ _Points = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 class Straightened(NamedTuple):
-    """A page's picture without its skew, uncompressed; the skew in degrees clockwise, and how to find places in the given one."""
+    """A page's picture without its skew, uncompressed, and how to find places in the given one.
+
+    ``degrees`` are the skew, clockwise; ``corner`` is the picture's, in its pixels from the middle of the page; ``scale`` is from
+    its pixels to those of the given picture, of which ``middle`` is the middle.
+    """
 
     picture: bytes
     degrees: float
-    size: tuple[int, int]
-    given_size: tuple[int, int]
+    corner: tuple[float, float]
+    middle: tuple[float, float]
     scale: float
 
     def as_given(self, box: BBox) -> BBox:
         """Return the box in the given picture around a box in the straightened one."""
-        (width, height), (given_width, given_height) = self.size, self.given_size
-        across, down = given_width / self.scale - width, given_height / self.scale - height
-        moved = BBox(box.x0 + across / 2, box.y0 + down / 2, box.x1 + across / 2, box.y1 + down / 2)
-        return skewed(BBox(*(side * self.scale for side in moved)), self.degrees, (given_width / 2, given_height / 2))
+        (left, top), (x, y), scale = self.corner, self.middle, self.scale
+        level = BBox(
+            x + scale * (box.x0 + left), y + scale * (box.y0 + top), x + scale * (box.x1 + left), y + scale * (box.y1 + top)
+        )
+        return skewed(level, self.degrees, self.middle)
 
 
 def straightened(picture: bytes) -> Straightened | None:
@@ -75,9 +84,24 @@ def _straightened(picture: bytes) -> Straightened | None:
         scale = max(1.0, math.ceil(max(width, height)) / STRAIGHT_SIDE_PX)
         small = opened.convert("RGB").resize([round(side / scale) for side in given_size], Pillow.Resampling.BOX)
         straight = small.rotate(degrees, Pillow.Resampling.BICUBIC, expand=True, fillcolor="white")
+    left, top, right, low = _content(straight)
     written = io.BytesIO()
-    straight.save(written, "BMP")
-    return Straightened(written.getvalue(), degrees, straight.size, given_size, scale)
+    straight.crop((left, top, right, low)).save(written, "BMP")
+    corner = left - straight.width / 2, top - straight.height / 2
+    return Straightened(written.getvalue(), degrees, corner, (given_size[0] / 2, given_size[1] / 2), scale)
+
+
+def _content(straight: Pillow.Image) -> tuple[int, int, int, int]:
+    """Return the box of a straightened picture with all its ink and a margin: in a wide margin a layout model sees less."""
+    box = straight.convert("L").point([255 * (level < INK_LEVEL) for level in range(256)]).getbbox()
+    left, top, right, low = box or (0, 0, *straight.size)
+    margin = round(MARGIN_SHARE * max(straight.size))
+    return (
+        max(0, left - margin),
+        max(0, top - margin),
+        min(straight.width, right + margin),
+        min(straight.height, low + margin),
+    )
 
 
 def _skew(page: Pillow.Image) -> float:

@@ -32,7 +32,7 @@ from schemas.geometry import BBox
 from schemas.ids import figure_file
 from tasks.enriching.chunk import chunk
 from tasks.figures.pixel_rules import rules_in
-from tasks.figures.segment import cut
+from tasks.figures.segment import cut, tables_in
 from tasks.figures.skew import straightened
 from tasks.reading.contents import grow
 from tasks.reading.structure import structure
@@ -89,6 +89,23 @@ class SegmenterActor:
         return cut(picture, regions, lambda name, data: self._store.put(f"figures/{name}", data)), rules
 
 
+class TableFinderActor:
+    """Finds the tables, and their rules, in stored pictures that are no pages. Input: the picture's name in the store."""
+
+    def __init__(self, options: CaptionOptions, store_address: str) -> None:
+        self._detector = DETECTORS.of(options).load(PICTURES_A_BATCH)
+        self._store = open_store(store_address)
+
+    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[tuple[list[BBox], list[BBox]]]]:
+        """Return the tables and the rules of each picture; no rules where it has no table."""
+        return attempt(batch, self._find)
+
+    def _find(self, name: str) -> tuple[list[BBox], list[BBox]]:
+        picture = self._store.get(name)
+        tables = tables_in(picture, self._detector.detect(picture))
+        return tables, rules_in(picture) if tables else []
+
+
 def recognise(
     figure_ids: Iterable[str],
     options: CaptionOptions,
@@ -124,6 +141,19 @@ def _segmented(made: Outcome[tuple[list[Segment], list[BBox]]]) -> Segmented:
     return Segmented(made.row_id, tuple(segments), _reason(made), tuple(rules))
 
 
+def find_tables(
+    figure_ids: Iterable[str],
+    options: CaptionOptions,
+    store_address: str,
+    ray: RayOptions | None,
+    unfinished: dict[str, str] | None = None,
+) -> Iterator[list[Segmented]]:
+    """Yield the tables of stored pictures that are no pages, a batch at a time; arguments as for ``recognise``."""
+    for outcomes in _run(TableFinderActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
+        for_each = [(made, made.value or ((), ())) for made in _results(outcomes, unfinished)]
+        yield [Segmented(made.row_id, (), _reason(made), tuple(rules), tuple(tables)) for made, (tables, rules) in for_each]
+
+
 _OF_THE_PICTURE = frozenset({FailureCode.IMAGE_REJECTED, FailureCode.MODEL_FAILED})
 
 
@@ -139,7 +169,7 @@ def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None
 
 
 def _run(
-    actor: type[RecogniserActor] | type[SegmenterActor],
+    actor: type[RecogniserActor] | type[SegmenterActor] | type[TableFinderActor],
     figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
@@ -218,7 +248,7 @@ def structure_with(
     """Structure a document with model results; pictures without one are among its failures."""
     code = FailureCode.MODEL_FAILED
     failed = {read.id: (code, f"words of a figure were not read: {read.failure}") for read in recognised if read.failure}
-    failed |= {page.id: (code, f"a page was not segmented: {page.failure}") for page in segmented if page.failure}
+    failed |= {page.id: (code, f"a picture was not segmented: {page.failure}") for page in segmented if page.failure}
     failed |= unfinished
     unread = [
         PageFailure(placement.page, *failed[placement.figure_id])
@@ -230,6 +260,7 @@ def structure_with(
         {read.id: read.lines for read in recognised},
         {page.id: page.segments for page in segmented},
         {page.id: page.rules for page in segmented},
+        {picture.id: picture.tables for picture in segmented if picture.tables},
     )
     return dataclasses.replace(document, failures=(*parsed.failures, *unread))
 

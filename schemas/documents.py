@@ -132,7 +132,7 @@ class OutlineEntry:
 class FoundBy(StrEnum):
     """What a table was found by: rules or boxes of cells, a tinted head and columns, or words in columns alone.
 
-    ``RECOGNISED`` is one of a scanned page, by rules in its pixels or a layout model; its words may be OCR's.
+    ``RECOGNISED`` is one of a scanned page or a picture, by rules in its pixels or a layout model; its words may be OCR's.
     """
 
     RULED = "ruled"
@@ -266,12 +266,16 @@ class Recognised:
 
 @dataclass(frozen=True, slots=True)
 class Segmented:
-    """The segments of one page's picture and its rules, as boxes in its pixels; or the failure."""
+    """The segments of one page's picture and its rules, as boxes in its pixels; or the failure.
+
+    ``tables`` are those of a picture that is no page, and has no segments.
+    """
 
     id: str
     segments: tuple[Segment, ...]
     failure: str | None = None
     rules: tuple[BBox, ...] = ()
+    tables: tuple[BBox, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

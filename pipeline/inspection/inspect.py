@@ -8,7 +8,7 @@ from backends.stores.document_files import parsed_file, read_parsed, reported
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
-from ray_jobs.enrich import recognise, segment, structure_with
+from ray_jobs.enrich import find_tables, recognise, segment, structure_with
 from ray_jobs.outcomes import errors_as_bad_input
 from schemas.corpus.captions import CaptionOptions
 from schemas.corpus.parse import ParseOptions
@@ -39,7 +39,7 @@ from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
 from schemas.stages import Step
 from schemas.tags import TagTemplate, fill, restore, strip
-from tasks.figures.segment import pictures_to_segment
+from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.contents import depths, grow, print_contents
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.tables.mark_up import as_html, caption_of, markdown, text_on
@@ -138,14 +138,15 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
     labelled = {line.inside for line in parsed.lines if line.inside is not None}
     to_recognise = pictures_to_recognise(parsed.placements, labelled) if captions.ocr != NONE else []
     to_segment = pictures_to_segment(parsed.placements) if captions.layout != NONE else []
+    to_search = pictures_with_tables(parsed.placements) if NONE not in (captions.ocr, captions.layout) else []
     if to_recognise:
         for read in recognise(to_recognise, captions, store.root, None):
             recognised.extend(read)
             report(Step.RECOGNISE, len(recognised), len(to_recognise))
-    if to_segment:
-        for cut in segment(to_segment, captions, store.root, None):
-            segmented.extend(cut)
-            report(Step.SEGMENT, len(segmented), len(to_segment))
+    for pictures, find in ((to_segment, segment), (to_search, find_tables)):
+        for found in find(pictures, captions, store.root, None) if pictures else ():
+            segmented.extend(found)
+            report(Step.SEGMENT, len(segmented), len(to_segment) + len(to_search))
     with errors_as_bad_input("structuring it"):
         return structure_with(parsed, recognised, segmented)
 

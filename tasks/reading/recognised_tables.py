@@ -1,4 +1,4 @@
-"""Read the tables of scanned pages: their words are recognised, their rules are found in pixels."""
+"""Read the tables of scanned pages and of pictures: their words are recognised, their rules are found in pixels."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,15 +11,18 @@ from schemas.documents import (
     Line,
     Page,
     ParsedDocument,
+    RecognisedLine,
     RegionKind,
+    Role,
     Segment,
     TableRegion,
 )
 from schemas.drawings import Mark
 from schemas.geometry import BBox, overlap, union, unrotated
+from schemas.tags import escape
 from tasks.figures.parts import Part, clusters
 from tasks.figures.ruled_tables import ruled_table
-from tasks.reading.recognise import page_scans
+from tasks.reading.recognise import SIZE_SHARE, page_scans
 from tasks.tables.align import align_region
 from tasks.tables.rows import as_stored, upright
 from tasks.tables.tabulate import holds, tabulate
@@ -34,7 +37,8 @@ better by its words.
 """
 MOSTLY_FILLED_SHARE = 0.55
 """Minimum share of the cells with words in a table that rules alone show. Of 111 pages the grids of six charts have at most 0.46,
-all 8 tables 0.69.
+all 8 tables 0.69. In a picture on a page with text, the layout model's tables need as many, too: a sequence diagram that it takes
+for one has 0.37.
 """
 
 
@@ -75,6 +79,55 @@ def with_recognised_tables(
     return replace(document, tables=(*document.tables, *tables)) if tables else document
 
 
+def tables_of_pictures(
+    document: ParsedDocument,
+    recognised: Mapping[str, Sequence[RecognisedLine]],
+    tables: Mapping[str, Sequence[BBox]],
+    rules: Mapping[str, Sequence[BBox]],
+) -> dict[int, list[TableRegion]]:
+    """Return the tables in pictures on upright pages with text of their own, by the order of the placement.
+
+    Args:
+        document: As parsed.
+        recognised: Lines by the id of the picture; boxes in pixels.
+        tables: What a layout model found, by the id of the picture, in pixels.
+        rules: Rules by the id of the picture, in its pixels.
+    """
+    if not tables:
+        return {}
+    upright_pages = {page.page for page in document.pages if page.rotation % 360 == 0}
+    figures = {figure.figure_id: figure for figure in document.figures}
+    found: dict[int, list[TableRegion]] = {}
+    for place in document.placements:
+        name = place.figure_id
+        if name is None or name not in tables or place.role is not Role.CONTENT or place.page not in upright_pages:
+            continue
+        size = figures[name].width, figures[name].height
+        drawn, promised, boxes = (
+            [unrotated(box, size, place.bbox, 0).rounded() for box in some]
+            for some in (rules.get(name, ()), tables[name], [line.bbox for line in recognised.get(name, ())])
+        )
+        words = [
+            _tight(Line(place.page, 0, box, escape(line.text), round(SIZE_SHARE * box.height), bold=False), 0)
+            for line, box in zip(recognised.get(name, ()), boxes, strict=True)
+            if not line.turn and not line.skew
+        ]
+        read = [
+            table
+            for table in (_tables(drawn, promised, words, 0) if words else ())
+            if any(holds(box, table.bbox) for box in promised)
+        ]
+        if sure := [table for table in read if _filled(table) >= MOSTLY_FILLED_SHARE]:
+            found[place.order] = sure
+    return found
+
+
+def _filled(table: TableRegion) -> float:
+    """Return the share of a table's cells with words."""
+    cells = [cell for row in table.rows for cell in row]
+    return sum(map(bool, cells)) / len(cells)
+
+
 def _tables(rules: Sequence[BBox], promised: Sequence[BBox], lines: Sequence[Line], rotation: int) -> list[TableRegion]:
     """Return the tables that rules draw, and those that a layout model found and words in columns show."""
     tables = list(_ruled(rules, promised, lines, rotation))
@@ -103,9 +156,8 @@ def _ruled(rules: Sequence[BBox], promised: Sequence[BBox], lines: Sequence[Line
         grid = tabulate(ruling, lines, _letters_of, rotation) if ruling is not None else None
         if grid is not None and any(map(any, grid.rows)):
             table = _cropped(TableRegion(lines[0].page, grid.bbox, grid.rows, FoundBy.RECOGNISED, grid.spans))
-            cells = [cell for row in table.rows for cell in row]
             is_promised = any(holds(box, table.bbox) or holds(table.bbox, box) for box in promised)
-            if sum(map(bool, cells)) >= (FILLED_SHARE if is_promised else MOSTLY_FILLED_SHARE) * len(cells):
+            if _filled(table) >= (FILLED_SHARE if is_promised else MOSTLY_FILLED_SHARE):
                 yield table
 
 

@@ -1,7 +1,8 @@
 """Insert the tables of a page, with their captions, into its text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from schemas.documents import BlockKind, Line, TablePart, TableRegion
 from schemas.figure_labels import LabelKind
@@ -18,7 +19,7 @@ def with_tables(blocks: Sequence[DraftBlock], tables: Sequence[tuple[TableRegion
     made = list(blocks)
     for table, held in tables:
         made = _with_table(made, table, held)
-    return _with_table_captions(made)
+    return _with_table_captions(made, [block for block in made if block.kind is BlockKind.TABLE])
 
 
 def _with_table(blocks: Sequence[DraftBlock], table: TableRegion, held: frozenset[Line]) -> list[DraftBlock]:
@@ -40,19 +41,40 @@ def _with_table(blocks: Sequence[DraftBlock], table: TableRegion, held: frozense
         inside.extend(line for line in block.lines if line in held)
         if len(over) < len(outside):
             kept.append(with_lines(block, [line for line in outside if line not in over]))
+    kept.insert(_position(kept, table.bbox) if at is None else at, _block(table, inside))
+    return kept
+
+
+def _block(table: TableRegion, lines: Sequence[Line] = ()) -> DraftBlock:
     part = TablePart(table.page, table.bbox, len(table.rows), table.found_by)
-    whole = DraftBlock(
+    return DraftBlock(
         BlockKind.TABLE,
         table.page,
         table.bbox,
-        tuple(inside),
+        tuple(lines),
         markdown(table.rows),
         rows=table.rows,
         parts=(part,),
         spans=table.spans,
     )
-    kept.insert(_position(kept, table.bbox) if at is None else at, whole)
-    return kept
+
+
+def with_tables_of_pictures(blocks: Sequence[DraftBlock], tables: Mapping[int, Sequence[TableRegion]]) -> list[DraftBlock]:
+    """Insert the tables in pictures, by the order of the placement: each after its picture, and the caption below that."""
+    if not tables:
+        return list(blocks)
+    made: list[DraftBlock] = []
+    added: list[DraftBlock] = []
+    waiting: list[DraftBlock] = []
+    for block, after in zip_longest(blocks, blocks[1:]):
+        made.append(block)
+        if block.kind is BlockKind.FIGURE and block.placement is not None:
+            waiting = [_block(table) for table in tables.get(block.placement.order, ())]
+            added += waiting
+        if after is None or after.kind is not BlockKind.CAPTION or after.placement is not block.placement:
+            made += waiting
+            waiting = []
+    return _with_table_captions(made, added)
 
 
 def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:
@@ -68,9 +90,8 @@ def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:
     return len(blocks) if after is None else after
 
 
-def _with_table_captions(blocks: list[DraftBlock]) -> list[DraftBlock]:
+def _with_table_captions(blocks: list[DraftBlock], tables: Sequence[DraftBlock]) -> list[DraftBlock]:
     captions = [block for block in blocks if block.label is not None and block.label.kind is LabelKind.TABLE]
-    tables = [block for block in blocks if block.kind is BlockKind.TABLE]
     pairs = sorted(
         (gap(caption.bbox.y0, caption.bbox.y1, table.bbox.y0, table.bbox.y1), one, other)
         for one, caption in enumerate(captions)

@@ -38,16 +38,16 @@ from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import paragraphs
 from tasks.reading.printed_labels import printed_labels
 from tasks.reading.recognise import as_read, with_words
-from tasks.reading.recognised_tables import with_recognised_tables
+from tasks.reading.recognised_tables import tables_of_pictures, with_recognised_tables
 from tasks.reading.set_figures import with_figures
-from tasks.reading.set_tables import with_tables
+from tasks.reading.set_tables import with_tables, with_tables_of_pictures
 from tasks.reading.spreads import halves
 from tasks.reading.straighten import as_scanned, skews_of, straightened
 from tasks.tables.align import align
 from tasks.tables.rows import as_stored, rotation_of, upright
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "27"
+STRUCTURE_VERSION = "28"
 
 
 def structure(
@@ -55,6 +55,7 @@ def structure(
     recognised: Mapping[str, Sequence[RecognisedLine]],
     segments: Mapping[str, Sequence[Segment]] = MappingProxyType({}),
     rules: Mapping[str, Sequence[BBox]] = MappingProxyType({}),
+    tables: Mapping[str, Sequence[BBox]] = MappingProxyType({}),
 ) -> StructuredDocument:
     """Return a document in reading order.
 
@@ -65,11 +66,13 @@ def structure(
         parsed: The document as parsed.
         recognised: OCR lines of figures and scanned pages, by figure id; boxes in pixels.
         segments: Figures cut out of pages that are a picture, by the picture's id.
-        rules: Rules in the pixels of such pages, by the picture's id.
+        rules: Rules in the pixels of such pages, and of pictures with tables, by the picture's id.
+        tables: Tables in pictures on other pages, by the picture's id; boxes in pixels.
     """
     given = parsed
     pages, skews = as_read(parsed, recognised), skews_of(parsed, recognised)
     degrees = {page: skew.degrees for page, skew in skews.items()}
+    pictured = tables_of_pictures(parsed, recognised, tables, rules)
     parsed = with_words(straightened(parsed, skews), recognised)
     parsed = with_recognised_tables(parsed, segments, rules, pages, degrees)
     parsed = replace(with_segments(parsed, segments, degrees), pages=pages)
@@ -83,7 +86,9 @@ def structure(
     blocks = [
         replace(block, level=headings.level_of(block.lines)) if block.kind is BlockKind.HEADING else block
         for content in contents
-        for block in _blocks(content, margins, headings, hyphenated, typewritten=typewritten)
+        for block in with_tables_of_pictures(
+            _blocks(content, margins, headings, hyphenated, typewritten=typewritten), pictured
+        )
     ]
     blocks = with_footnotes(join_continued(blocks), letters_by_size(lines).most_common(1)[0][0] if lines else 0.0)
     document = build_document(replace(parsed, lines=lines), blocks, headings, recognised, hyphenated)

@@ -6,7 +6,7 @@ Finished work is never repeated.
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from ray_jobs.enrich import (
     FEW_PAGES,
     FEW_PICTURES,
     Unstructured,
+    find_tables,
     recognise,
     segment,
     structure_all,
@@ -48,7 +49,7 @@ from schemas.versions import Spent
 from tasks.enriching.embed import Content
 from tasks.enriching.spaces import RowText, Space
 from tasks.enriching.spending import Budget, cost_of, most_embedded
-from tasks.figures.segment import pictures_to_segment
+from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.recognise import pictures_to_recognise
 
 ROWS_AT_ONCE = 50_000
@@ -99,6 +100,10 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     return write_note(workspace.store, version, Stage.ENRICH, note)
 
 
+_Pictures = dict[str, list[str]]
+"""Ids of pictures by document."""
+
+
 class _OnDemand:
     """Starts Ray on first use, and keeps it until the stage ends."""
 
@@ -127,16 +132,22 @@ def _structure(
     failed: dict[str, RowFailure] = {}
     for start in range(0, len(todo), DOCUMENTS_AT_ONCE):
         some = todo[start : start + DOCUMENTS_AT_ONCE]
-        to_recognise, to_segment = _pictures_of(workspace, some)
+        to_recognise, to_segment, to_search = _pictures_of(workspace, some)
         unfinished: dict[str, tuple[FailureCode, str]] = {}
         _recognise(workspace, recognised, chain.from_iterable(to_recognise.values()), counts, unfinished, ray, report)
-        _segment(workspace, segmented, chain.from_iterable(to_segment.values()), counts, unfinished, ray, report)
+        for pictures, find in ((to_segment, segment), (to_search, find_tables)):
+            _segment(workspace, segmented, chain.from_iterable(pictures.values()), find, counts, unfinished, ray, report)
         work = (
             Unstructured(
                 doc_id,
                 rows_of(Recognised, recognised.read(to_recognise[doc_id])),
-                rows_of(Segmented, segmented.read(to_segment[doc_id])),
-                {name: unfinished[name] for name in (*to_recognise[doc_id], *to_segment[doc_id]) if name in unfinished},
+                rows_of(Segmented, segmented.read([*to_segment[doc_id], *to_search[doc_id]])),
+                {
+                    name: unfinished[name]
+                    for pictures in (to_recognise, to_segment, to_search)
+                    for name in pictures[doc_id]
+                    if name in unfinished
+                },
             )
             for doc_id in some
         )
@@ -157,18 +168,21 @@ def _structure(
     return dict(counts), failed
 
 
-def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return for each document the pictures to recognise text in, and those to segment."""
-    to_recognise: dict[str, list[str]] = {}
-    to_segment: dict[str, list[str]] = {}
+def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[_Pictures, _Pictures, _Pictures]:
+    """Return for each document the pictures to recognise text in, those to segment, and those to search for tables."""
+    to_recognise: _Pictures = {}
+    to_segment: _Pictures = {}
+    to_search: _Pictures = {}
     for doc_id in doc_ids:
         parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
-        to_recognise[doc_id], to_segment[doc_id] = [], []
+        to_recognise[doc_id], to_segment[doc_id], to_search[doc_id] = [], [], []
         if workspace.recogniser is not None:
             to_recognise[doc_id] = pictures_to_recognise(parsed.placements, parsed.labelled)
         if workspace.detector is not None:
             to_segment[doc_id] = pictures_to_segment(parsed.placements)
-    return to_recognise, to_segment
+            if workspace.recogniser is not None:
+                to_search[doc_id] = pictures_with_tables(parsed.placements)
+    return to_recognise, to_segment, to_search
 
 
 def _recognise(
@@ -208,20 +222,21 @@ def _segment(
     workspace: Workspace,
     cache: RecordCache,
     figure_ids: Iterable[str],
+    find: Callable[..., Iterator[list[Segmented]]],
     counts: Counter[str],
     unfinished: dict[str, tuple[FailureCode, str]],
     ray: _OnDemand,
     report: Report,
 ) -> None:
-    """Segment new pictures of pages; as ``_recognise``, without a budget."""
+    """Segment new pictures of pages, or find tables in others; as ``_recognise``, without a budget."""
     corpus, before = workspace.corpus, counts["segmented"]
     missing = cache.missing(figure_ids)
     died: dict[str, str] = {}
     if missing:
         ray(len(missing) > FEW_PAGES)
-        cuts = segment(missing, corpus.captions, workspace.store.root, corpus.ray, died)
+        cuts = find(missing, corpus.captions, workspace.store.root, corpus.ray, died)
         keep(cache, (table_of(Segmented, batch) for batch in cuts), Step.SEGMENT, len(missing), report, before)
-    unfinished |= _crashed(died, "a page was not segmented")
+    unfinished |= _crashed(died, "a picture was not segmented")
     counts.update(segmented=len(missing) - len(died))
 
 

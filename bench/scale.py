@@ -1,9 +1,9 @@
-"""What grows with a corpus: ``python -m bench.scale [--documents N ...] [--listed N ...] [--json]``.
+"""What grows with a corpus: ``python -m bench.scale [--documents N ...] [--pages P] [--listed N ...] [--json]``.
 
-Finished work of N documents is made up, 20 rows each: structured documents, figures, and vectors in their cache, as the steps
-before ``assemble`` leave them, so that no model and no PDF is measured. Then a version is made of it, a hundredth of the
-documents changes, and another is made; each stage runs in a process of its own, whose peak memory and CPU-seconds are shown.
-Vectors are random, of unit length. Wall times of a shared machine say little: ratios
+Finished work of N documents is made up, 4 rows for each of 5 pages: structured documents, figures, and vectors in their
+cache, as the steps before ``assemble`` leave them, so that no model and no PDF is measured. Then a version is made of it, a
+hundredth of the documents changes, and another is made; each stage runs in a process of its own, whose peak memory and
+CPU-seconds are shown. Vectors are random, of unit length. Wall times of a shared machine say little: ratios
 are of CPU-seconds a row. With ``--listed``, only the plan of N listed PDFs is made, read and cut into shards.
 """
 
@@ -62,14 +62,17 @@ def main() -> None:
     parser.add_argument(
         "--documents", type=int, nargs="+", default=[2_000, 20_000, 100_000], help="sizes, the smallest first"
     )
+    parser.add_argument(
+        "--pages", type=int, default=PAGES, help=f"pages a document, {ROWS_A_PAGE} rows each (default: {PAGES})"
+    )
     parser.add_argument("--listed", type=int, nargs="+", help="plan so many listed PDFs, and nothing else")
     parser.add_argument("--weaviate", metavar="URL", help="build in this server instead of in LanceDB")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--stage", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--stage", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.stage:
-        stage, root, documents = arguments.stage
-        print(json.dumps(asdict(_run(stage, Path(root), int(documents)))))
+        stage, root, documents, pages = arguments.stage
+        print(json.dumps(asdict(_run(stage, Path(root), int(documents), int(pages)))))
         return
     if arguments.listed:
         show("plan of made-up listings, no PDF is read", [row for listed in arguments.listed for row in _planned(listed)])
@@ -81,23 +84,24 @@ def main() -> None:
             (Path(folder) / "manuals.yaml").write_text(_CORPUS + index)
             costs[documents] = {}
             for stage in _STAGES:
-                cost = costs[documents][stage] = _alone(stage, Path(folder), documents)
+                cost = costs[documents][stage] = _alone(stage, Path(folder), documents, arguments.pages)
                 sys.stderr.write(
                     f"{documents} documents, {stage}: {cost.peak_mb:.0f} MB, {cost.cpu_s:.1f} CPU-s, {cost.wall_s:.1f} s\n"
                 )
-    show(f"documents of 20 rows each, made up; {'Weaviate' if index else 'LanceDB'}", list(_rows(costs)))
+    rows = arguments.pages * ROWS_A_PAGE
+    show(f"documents of {rows} rows each, made up; {'Weaviate' if index else 'LanceDB'}", list(_rows(costs, rows)))
 
 
-def _rows(costs: dict[int, dict[str, Cost]]) -> Iterator[Row]:
+def _rows(costs: dict[int, dict[str, Cost]], rows_each: int) -> Iterator[Row]:
     least, *_ = sizes = list(costs)
     for documents in sizes:
-        rows, stages, first = documents * PAGES * ROWS_A_PAGE, costs[documents], costs[least]
+        rows, stages, first = documents * rows_each, costs[documents], costs[least]
         floor = f"{least:,} documents"
         for stage, cost in stages.items():
             if stage in _SETTING_UP:
                 continue
             name, peer = f"{documents:,} {stage}", first[stage]
-            ours, theirs = 1e6 * cost.cpu_s / rows, 1e6 * peer.cpu_s / (least * PAGES * ROWS_A_PAGE)
+            ours, theirs = 1e6 * cost.cpu_s / rows, 1e6 * peer.cpu_s / (least * rows_each)
             peak = f"ratio at most {MOST_GROWTH}, below {MOST_MB}"
             yield Row(f"{name}, peak", "MB", cost.peak_mb, peer.peak_mb, floor, peak)
             yield Row(f"{name}, time a row", "CPU-µs", ours, theirs, floor, f"ratio at most {MOST_TIME_RATIO}")
@@ -110,24 +114,24 @@ def _rows(costs: dict[int, dict[str, Cost]]) -> Iterator[Row]:
 def _planned(listed: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="inset-scale-") as folder:
         (Path(folder) / "manuals.yaml").write_text(_CORPUS)
-        cost = _alone("plan", Path(folder), listed)
+        cost = _alone("plan", Path(folder), listed, PAGES)
     yield Row(f"{listed:,} plan, peak", "MB", cost.peak_mb, goal=f"below {MOST_MB}")
     yield Row(f"{listed:,} plan, time a document", "CPU-µs", 1e6 * cost.cpu_s / listed)
 
 
-def _alone(stage: str, root: Path, documents: int) -> Cost:
-    command = [sys.executable, "-m", "bench.scale", "--stage", stage, str(root), str(documents)]
+def _alone(stage: str, root: Path, documents: int, pages: int) -> Cost:
+    command = [sys.executable, "-m", "bench.scale", "--stage", stage, str(root), str(documents), str(pages)]
     ran = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     return Cost(**json.loads(ran.stdout.splitlines()[-1]))
 
 
-def _run(stage: str, root: Path, documents: int) -> Cost:
+def _run(stage: str, root: Path, documents: int, pages: int) -> Cost:
     name = stage.removeprefix("refresh: ")
     version = _FIRST if name == stage else _SECOND
     steps: dict[str, Callable[[], object]] = {
-        "made up": partial(_make, root, documents),
+        "made up": partial(_make, root, documents, pages),
         "plan": partial(_plan_listed, root, documents),
-        "changed": partial(_change, root, documents),
+        "changed": partial(_change, root, documents, pages),
         "publish": partial(_publish, root, version),
         "diff": partial(_diff, root),
     }
@@ -223,18 +227,18 @@ def publish_made_up(root: Path, documents: int, pages: int) -> None:
     _publish(root, _FIRST)
 
 
-def _make(root: Path, documents: int, pages: int = PAGES) -> None:
+def _make(root: Path, documents: int, pages: int) -> None:
     (root / "pdfs").mkdir()
     planned = _documents(root, range(documents), "a", pages)
     _plan(root, _FIRST, None, planned)
 
 
-def _change(root: Path, documents: int) -> None:
+def _change(root: Path, documents: int, pages: int) -> None:
     from pipeline.records.notes import read_plan
 
     store = _open(root).store
     anew = range(0, documents, 100)
-    changed = dict(zip(anew, _documents(root, anew, "b"), strict=True))
+    changed = dict(zip(anew, _documents(root, anew, "b", pages), strict=True))
     before = read_plan(store, _FIRST).documents
     _plan(root, _SECOND, _FIRST, [changed.get(number, document) for number, document in enumerate(before)])
 
@@ -260,7 +264,7 @@ def _plan(root: Path, version: str, parent: str | None, documents: "list[Planned
     write_plan(_open(root).store, plan)
 
 
-def _documents(root: Path, numbers: range, edition: str, pages: int = PAGES) -> "list[PlannedDocument]":
+def _documents(root: Path, numbers: range, edition: str, pages: int) -> "list[PlannedDocument]":
     from schemas.versions import PlannedDocument
 
     parts = [numbers[start : start + DOCUMENTS_AT_ONCE] for start in range(0, len(numbers), DOCUMENTS_AT_ONCE)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from schemas.documents import Figure, Kind, Line, Page, ParsedDocument, Placement, RecognisedLine, Role
 from schemas.geometry import BBox, gap, unrotated
 from schemas.tags import escape
+from tasks.reading.spreads import is_scanned_spread
 from tasks.tables.rows import upright
 from tasks.tables.tabulate import holds
 
@@ -80,6 +81,14 @@ def _lines(
     """Yield the recognised lines of one page in blocks, boxes converted from pixels to points."""
     block = max((line.block for line in held), default=0)
     previous: BBox | None = None
+    turn = page.rotation - _turn(read)
+    sheet = upright(BBox(0, 0, page.width_pt, page.height_pt), turn)
+    size = figure.width, figure.height
+    levels = [upright(unrotated(line.bbox, size, place.bbox, page.rotation, line.skew), turn) for line in read]
+    if is_scanned_spread(levels, sheet):
+        # Lines of one page are blocks only if those of the other aren't read between them.
+        second = [box.x0 + box.x1 > sheet.x0 + sheet.x1 for box in levels]
+        read = [line for half in (False, True) for line, is_second in zip(read, second, strict=True) if is_second is half]
     for line in read:
         box = unrotated(line.bbox, (figure.width, figure.height), place.bbox, page.rotation, line.skew).rounded()
         if any(holds(known.bbox, box) for known in held):

@@ -14,6 +14,7 @@ from schemas.documents import (
     ParsedDocument,
     Placement,
     RecognisedLine,
+    Role,
     Segment,
     StructuredDocument,
     TableRegion,
@@ -149,7 +150,8 @@ def _blocks(
     framed += _aligned(open_, content.page.rotation, headings, right_to_left=right_to_left)
     made: list[DraftBlock] = []
     whole = with_tables(paragraphs(free, margins, headings, hyphenated, code), framed)
-    for blocks, pictures in halves(whole, alone, content.page, right_to_left=right_to_left):
+    scanned = any(place.role is Role.PAGE_SCAN for place in content.placements)
+    for blocks, pictures in halves(whole, alone, content.page, right_to_left=right_to_left, scanned=scanned):
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
         made += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
     return with_margins_outside(made, content.page)

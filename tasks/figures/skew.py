@@ -16,7 +16,7 @@ SKEW_VERSION = "1"
 LARGEST_DEGREES = 6.0
 """Maximum skew that is searched for."""
 LEAST_DEGREES = 0.25
-"""Skew from which on a page is straightened. Of 48 upright pages the angle is 0.0, of 144 turned ones within 0.1 but for two."""
+"""Skew from which on a page is straightened. Of 48 upright pages the angle is 0.0, of 144 turned ones within 0.15 but for two."""
 STEP_DEGREES, FINE_STEP_DEGREES = 0.5, 0.1
 PEAK_RATIO = 3.0
 """Minimum ratio of the sharpness at the angle to the median of all angles: at least 3.1 of pages, at most 2.8 of photographs."""

@@ -73,6 +73,27 @@ def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -
     assert (counts["structured"], counts["segmented"]) == (1, 0), "a change behind it costs no look at the page"
 
 
+def test_a_picture_may_be_a_scanned_page_in_another_document(tmp_path: Path) -> None:
+    scan = write_scan(tmp_path / "scan.pdf", "water pump")
+    (tmp_path / "pdfs").mkdir()
+    with pymupdf.open(scan) as scanned, pymupdf.open() as shown:
+        picture = scanned.extract_image(scanned[0].get_images()[0][0])["image"]
+        page = shown.new_page()
+        page.insert_textbox((72, 72, 520, 300), "The manual of the pump had a page with a drawing. " * 20)
+        page.insert_image((150, 320, 450, 720), stream=picture)
+        shown.save(tmp_path / "pdfs" / "history.pdf")
+    file = write_corpus(tmp_path)
+    file.write_text(file.read_text().replace("ocr: none", "ocr: rapidocr"))
+    corpus_file = str(file)
+    assert refresh(open_workspace(corpus_file)).counts.tags == 1
+    scan.rename(tmp_path / "pdfs" / "scan.pdf")
+    workspace = open_workspace(corpus_file)
+    placements = read_placements(workspace.store, refresh(workspace).version or "").to_pylist()
+    assert sorted(place["role"] for place in placements) == ["content", "content", "page_scan"]
+    shared = {place["figure_id"] for place in placements if place["role"] == "page_scan"}
+    assert sum(place["figure_id"] in shared for place in placements) == 2, "both documents hold the same picture"
+
+
 def _answers_with_figures(published: PublishedCorpus, version: str | None) -> None:
     answer = published.answer(AnswerQuery("What does the steel winch look like from side 2?"))
     assert answer.version == version

@@ -128,6 +128,7 @@ def _structure(
     ]
     recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
     segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
+    searched = RecordCache(store, f"recognised/{keys.searched_for_tables}", schema_of(Segmented))
     counts = Counter(recognised=0, over_budget=0, segmented=0, structured=0)
     failed: dict[str, RowFailure] = {}
     for start in range(0, len(todo), DOCUMENTS_AT_ONCE):
@@ -135,13 +136,14 @@ def _structure(
         to_recognise, to_segment, to_search = _pictures_of(workspace, some)
         unfinished: dict[str, tuple[FailureCode, str]] = {}
         _recognise(workspace, recognised, chain.from_iterable(to_recognise.values()), counts, unfinished, ray, report)
-        for pictures, find in ((to_segment, segment), (to_search, find_tables)):
-            _segment(workspace, segmented, chain.from_iterable(pictures.values()), find, counts, unfinished, ray, report)
+        for cache, pictures, find in ((segmented, to_segment, segment), (searched, to_search, find_tables)):
+            _segment(workspace, cache, chain.from_iterable(pictures.values()), find, counts, unfinished, ray, report)
         work = (
             Unstructured(
                 doc_id,
                 rows_of(Recognised, recognised.read(to_recognise[doc_id])),
-                rows_of(Segmented, segmented.read([*to_segment[doc_id], *to_search[doc_id]])),
+                rows_of(Segmented, segmented.read(to_segment[doc_id]))
+                + rows_of(Segmented, searched.read(to_search[doc_id])),
                 {
                     name: unfinished[name]
                     for pictures in (to_recognise, to_segment, to_search)

@@ -200,10 +200,18 @@ def _is_code(rows: Sequence[_Row], run: range) -> bool:
     worded = any(len(text.split()) > 1 for text in texts)
     if not (worded or len(own) >= FEWEST_ROWS or (before is not None and _introduces(before, own[0]))):
         return False
-    beside = (other is not None and any(is_level(row.bbox, other.bbox) for row in own) for other in (before, after))
-    if len(own) < FEWEST_ROWS and any(beside):
+    if len(own) < FEWEST_ROWS and any(_is_part_of_table(own, other) for other in (before, after) if other is not None):
         return False
     return not _may_be_table(own, before)
+
+
+def _is_part_of_table(own: Sequence[_Row], other: _Row) -> bool:
+    """Return whether a row before or behind is level with one of the rows, or has cells right above or below cells of theirs."""
+    if any(is_level(row.bbox, other.bbox) for row in own):
+        return True
+    first, last = own[0], own[-1]
+    is_next = _is_below(last, other) or _is_below(other, first)
+    return is_next and len(other.parts) > 1 and any(len(row.parts) > 1 for row in own)
 
 
 def _introduces(before: _Row, row: _Row) -> bool:

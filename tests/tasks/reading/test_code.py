@@ -60,6 +60,20 @@ def test_aligned_code_is_no_table_and_cells_in_monospace_are_one() -> None:
     assert table.rows[1] == ("E1", "12", "340")
 
 
+def test_a_row_in_monospace_between_rows_of_a_table_is_no_command() -> None:
+    document, page = _page()
+    rows = ("Token Value", "ASSIGN -", "NAME 'pump'", "EQUALS -", "NAME 'valve'", "NUMBER 42")
+    for number, row in enumerate(rows):
+        first, second = row.split()
+        mono = second.startswith("'")
+        page.insert_text((90, 200 + STEP * number), first, fontname="cour" if number else "helv", fontsize=10)
+        page.insert_text((201, 200 + STEP * number), second, fontname="cour" if mono else "helv", fontsize=10)
+    found = structured(document)
+    assert not _code(found)
+    (table,) = of(found, BlockKind.TABLE)
+    assert table.rows == tuple(tuple(row.split()) for row in rows)
+
+
 def test_a_typed_table_below_a_header_in_another_font_is_a_table() -> None:
     document, page = _page()
     for x, cell in ((90, "Operator"), (174, "Cell")):

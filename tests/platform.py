@@ -119,6 +119,10 @@ class Platform:
         if shutil.which("prometheus"):
             self._start_prometheus()
 
+    def instance(self, service: str) -> str:
+        """Return by what name Prometheus knows a service."""
+        return f"127.0.0.1:{self._ports[SERVICES.index(service)]}"
+
     def start_service(self, name: str, corpus: str) -> None:
         """Start a query service, and wait until it is ready."""
         port = self._ports[SERVICES.index(name)]
@@ -141,7 +145,7 @@ class Platform:
 
     def _start_prometheus(self) -> None:
         port = free_port()
-        targets = [f"127.0.0.1:{port}" for port in self._ports]
+        targets = [self.instance(service) for service in SERVICES]
         config = {
             "global": {"scrape_interval": "1s"},
             "scrape_configs": [{"job_name": "inset", "static_configs": [{"targets": targets}]}],

@@ -156,4 +156,6 @@ def test_what_dies_during_a_refresh_is_replaced_and_every_question_answered(
     assert len(pictures) == len(set(pictures)) == 12, "no figure is described twice"
     if running.prometheus:
         seen = fetch(f"{running.prometheus}/api/v1/query?query=min_over_time(up[1h])")["data"]["result"]
-        assert sorted(one["value"][1] for one in seen) == ["0", "1"], "one service was down for a while"
+        least = {one["metric"]["instance"]: one["value"][1] for one in seen}
+        assert least.keys() == {running.instance(service) for service in SERVICES}
+        assert least[running.instance(SERVICES[0])] == "0", "it was down; a busy one that answers late counts as down, too"

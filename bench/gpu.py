@@ -81,20 +81,14 @@ def _texts() -> Iterator[Row]:
 def _clip(folder: Path, pictures: Sequence[bytes]) -> Iterator[Row]:
     name = str(write_clip(folder / "clip", sizes=VIT_L_14))
     exact, quick = ModelName(name, "1"), ModelName(name, "1", settings(**{PRECISION: BFLOAT16}))
-    yield from _both(
-        "ViT-L-14, float32",
-        "pictures/s",
-        lambda: Clip(exact, 64).embed_pictures,
-        lambda: Clip(exact, 64).embed_pictures,
-        pictures,
-    )
-    yield from _both(
-        "ViT-L-14, bfloat16",
-        "pictures/s",
-        lambda: Clip(quick, 64).embed_pictures,
-        lambda: Clip(exact, 64).embed_pictures,
-        pictures,
-    )
+    for precision, named in (("float32", exact), ("bfloat16", quick)):
+        yield from _both(
+            f"ViT-L-14, {precision}",
+            "pictures/s",
+            lambda named=named: Clip(named, 64).embed_pictures,  # type: ignore[misc]
+            lambda: Clip(exact, 64).embed_pictures,
+            pictures,
+        )
 
 
 def _late(folder: Path, pictures: Sequence[bytes]) -> Iterator[Row]:

@@ -64,12 +64,16 @@ class RecogniserActor:
         return [dataclasses.replace(line, bbox=straight.as_given(line.bbox), skew=straight.degrees) for line in lines]
 
 
-class SegmenterActor:
-    """Cuts figures out of stored pictures of pages, and stores them; finds rules. Input: the picture's name in the store."""
+class _LayoutActor:
+    """A layout model and the pictures that it sees."""
 
     def __init__(self, options: CaptionOptions, store_address: str) -> None:
         self._detector = DETECTORS.of(options).load(PICTURES_A_BATCH)
         self._store = open_store(store_address)
+
+
+class SegmenterActor(_LayoutActor):
+    """Cuts figures out of stored pictures of pages, and stores them; finds rules. Input: the picture's name in the store."""
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[tuple[list[Segment], list[BBox]]]]:
         """Return the segments and the rules of each picture."""
@@ -89,12 +93,8 @@ class SegmenterActor:
         return cut(picture, regions, lambda name, data: self._store.put(f"figures/{name}", data)), rules
 
 
-class TableFinderActor:
+class TableFinderActor(_LayoutActor):
     """Finds the tables, and their rules, in stored pictures that are no pages. Input: the picture's name in the store."""
-
-    def __init__(self, options: CaptionOptions, store_address: str) -> None:
-        self._detector = DETECTORS.of(options).load(PICTURES_A_BATCH)
-        self._store = open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[tuple[list[BBox], list[BBox]]]]:
         """Return the tables and the rules of each picture; no rules where it has no table."""

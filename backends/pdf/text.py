@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -125,13 +126,16 @@ def _is_mono(spans: Sequence[dict[str, Any]]) -> bool:
     spans = [span for span in spans if not span["text"].isspace()]
     if len(spans) > 1 and spans[0]["text"].strip().isdecimal():
         spans = spans[1:]
-    mono = [
-        bool(span["flags"] & _MONO or _MONO_FONT.search(span["font"])) and _NO_FONT not in span["font"] for span in spans
-    ]
+    mono = [_is_mono_font(span["font"], span["flags"]) for span in spans]
     if all(mono) or not any(mono):
         return mono[0]
     letters = [len(_WRITTEN.findall(span["text"])) for span in spans]
     return sum(compress(letters, mono)) >= MONO_SHARE * sum(letters) > 0
+
+
+@lru_cache(maxsize=1024)
+def _is_mono_font(name: str, flags: int) -> bool:
+    return bool(flags & _MONO or _MONO_FONT.search(name)) and _NO_FONT not in name
 
 
 def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:

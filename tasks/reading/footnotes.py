@@ -44,6 +44,9 @@ def _parts(block: DraftBlock, before: DraftBlock | None, page: Sequence[Line], m
         elif note is not None and not _is_alike(line, note):
             note, number = None, number + 1
         numbers.append((number, note is not None))
+    if numbers[-1] == (0, False):  # no line begins a footnote or goes on one
+        yield block
+        return
     for (_, is_note), group in groupby(zip(numbers, block.lines, strict=True), key=lambda pair: pair[0]):
         part = with_lines(block, [line for _, line in group])
         yield replace(part, kind=BlockKind.FOOTNOTE, text=_with_blank(part.words)) if is_note else part

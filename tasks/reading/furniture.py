@@ -58,6 +58,8 @@ def find_furniture(
         found |= dict.fromkeys(_at_side(own, page, fixed), Furniture.STAMP)
         found |= dict.fromkeys(_under(own, body), Furniture.WATERMARK)
         found |= dict.fromkeys(_line_numbers(own, body), Furniture.LINE_NUMBER)
+        if not fixed:
+            continue
         rest = [line for line in own if line not in found]
         edge = FIXED_WITHIN * page.height_pt
         tops = {line: (line.bbox.y0, line.bbox.y1) for line in rest}

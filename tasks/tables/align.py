@@ -115,8 +115,11 @@ def align(
         Tables of at least three rows and two columns.
     """
     rows = _rows(lines)
+    parts = _parts([rows], _is_prose)
+    if not parts:
+        return []
     stops = _with_wrapped(rows, is_stop)
-    parts = _parts(_parts([rows], _is_prose), lambda row: not stops.isdisjoint(row))
+    parts = _parts(parts, lambda row: not stops.isdisjoint(row))
     runs = [run for part in parts for run in _joined(_runs([_row(cells) for cells in part]))]
     found = [table for run in runs if (table := _table(run, [], right_to_left=right_to_left)) is not None]
     if not found:

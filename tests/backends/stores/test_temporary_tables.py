@@ -2,7 +2,7 @@ import pyarrow as pa
 
 from backends.stores.temporary_tables import TemporaryTables
 
-SCHEMA = pa.schema([("key", pa.string()), ("number", pa.int64())])
+SCHEMA = pa.table({"key": ["key"], "number": [1]}).schema
 
 
 def test_rows_added_one_at_a_time_fit_in_the_memory_limit() -> None:

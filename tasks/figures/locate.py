@@ -21,7 +21,7 @@ from tasks.figures.join_images import join_images, mark_inline
 from tasks.figures.legends import lone_legends
 from tasks.figures.overlays import lay_over, merge_overlapping, one_picture
 from tasks.figures.parts import TOUCH_PT, PageText, Part, Region
-from tasks.figures.ruled_tables import ruled_table
+from tasks.figures.ruled_tables import is_shaded_table, ruled_table
 from tasks.figures.uncaptioned import uncaptioned_pictures, without_decoration
 
 SHEET_SHARE = 0.5
@@ -57,7 +57,7 @@ def locate(
     if not images and not any(part.is_visible for part in parts):
         return Located((*ruled_algorithms(placed.marks, lines), *lone_legends(parts, lines)), tables)
     groups = captioned_parts(parts, placed.parts, text, page)
-    captioned = [_captioned_picture(group, text) for group in groups]
+    captioned = [_captioned_picture(group, text) for group in groups if not is_shaded_table(group, lines)]
     free = without_decoration([part for part in parts if not any(part in group for group in groups)], page, whole, text)
     pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, frames, text)])
     inline = [region for part in laid for region in part.images if region.inline and not part.marks]

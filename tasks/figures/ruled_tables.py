@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from schemas.documents import FoundBy, Line
 from schemas.drawings import Ruling, Side
-from schemas.geometry import BBox, gap, overlap
+from schemas.geometry import BBox, gap, overlap, union
 from tasks.figures.charts import has_bars
 from tasks.figures.parts import BORDER_PT, TOUCH_PT, Part, near, same_sides
+from tasks.tables.align import align
 from tasks.tables.tabulate import SAME_EDGE_PT
 
 FEWEST_WORDS = 4
@@ -42,6 +43,8 @@ WHITE_LINES_SHARE = 0.2
 """Minimum share of the lines on white rows. Of 2,191 pages 3 change at 0.134 (tables with shaded cells are read by their
 words), 6 at 0.3 (pages of shaded panels become tables).
 """
+ALIGNED_SHARE = 0.8
+"""Minimum share of the lines over shaded rows that are in columns; a chart's labels are not."""
 
 
 def ruled_table(part: Part, lines: Sequence[Line]) -> Ruling | None:
@@ -183,6 +186,20 @@ def has_stripes(part: Part, lines: Sequence[Line]) -> bool:
         return False
     between = sum(not any(box.has_middle_of(line.bbox) for box in boxes) for line in lines)
     return len(rows) == 1 or between >= WHITE_LINES_SHARE * len(lines)
+
+
+def is_shaded_table(parts: Sequence[Part], lines: Sequence[Line]) -> bool:
+    """Return whether drawings are only the shaded rows of a table, whose words in columns show its cells.
+
+    A caption beside a table ("Exhibit 12.1") would make its rows a picture.
+    """
+    if any(part.images or part.strokes or part.framed for part in parts):
+        return False
+    whole = Part(union(part.bbox for part in parts), tuple(mark for part in parts for mark in part.marks))
+    inner = [line for line in lines if whole.bbox.has_middle_of(line.bbox)]
+    if not has_stripes(whole, inner):
+        return False
+    return sum(len(table.lines) for table in align(inner)) >= ALIGNED_SHARE * len(inner)
 
 
 def _covered(boxes: Sequence[BBox]) -> float:

@@ -78,6 +78,8 @@ NUMBER_CHARACTERS = 3
 WORDS_SHARE = 0.4
 """Minimum share of the cells with two letters or digits: cells of formulas have fewer."""
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
+_DRAWN_RULE = re.compile("_{5,}")
+"""A rule of underscores, as reports to the American SEC have it above the notes of a table."""
 _LETTER = re.compile(r"[^\W\d_]")
 _TWO_LETTERS = re.compile(r"\w\W*\w")
 _CURRENCY = re.compile(r"[$€£¥%]|[—–-]+")
@@ -217,7 +219,7 @@ def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
             runs.append([run.pop()] if over else [])
             lone = 0 if row.is_split else 1
         runs[-1].append(row)
-    return [trimmed for run in runs if (trimmed := _trimmed(run))]
+    return runs
 
 
 def _repeats_header(row: _Row, run: Sequence[_Row]) -> bool:
@@ -240,7 +242,9 @@ def _follows(one: _Row, other: _Row) -> bool:
 
 
 def _is_prose(row: Sequence[Line]) -> bool:
-    """Return whether a row is a line of running text, or the first of a list item or note with a separate mark."""
+    """Return whether a row is a line of running text, the first of a list item or note with a separate mark, or drawn as a rule."""
+    if len(row) == 1 and _DRAWN_RULE.fullmatch(row[0].text.strip()):
+        return True
     if len(row) > 2 or len(row[-1].text.strip()) <= PROSE_CHARACTERS:
         return False
     return len(row) == 1 or _BULLET.fullmatch(row[0].text.strip()) is not None
@@ -270,14 +274,21 @@ def _spans(row: _Row, head: _Row, table: BBox) -> bool:
 
 
 def _joined(runs: Sequence[list[_Row]]) -> list[list[_Row]]:
-    """Join runs that continue in the same columns below a gap, as the sections of a balance sheet do."""
+    """Trim runs, and join those that continue in the same columns below a gap, as the sections of a balance sheet do."""
     joined: list[list[_Row]] = []
-    for run in runs:
-        if joined and _continues(joined[-1], run):
-            joined[-1] = [*joined[-1], *run]
-        else:
+    for whole in runs:
+        run = _trimmed(whole)
+        if run and joined and _continues(joined[-1], run):
+            joined[-1] = [*joined[-1], *_headings_of(run, whole), *run]
+        elif run:
             joined.append(run)
     return joined
+
+
+def _headings_of(section: Sequence[_Row], run: Sequence[_Row]) -> list[_Row]:
+    """Return the rows trimmed off above a section that are its headings, as "Current assets:": in its first column alone."""
+    right = min(row.cells[1].bbox.x0 for row in section if row.is_split)
+    return [row for row in run[: run.index(section[0])] if row.bbox.x1 <= right]
 
 
 def _continues(run: Sequence[_Row], other: Sequence[_Row]) -> bool:

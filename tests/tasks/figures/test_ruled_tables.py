@@ -83,3 +83,23 @@ def test_a_chart_of_stacked_bars_on_a_grid_of_rules_is_a_picture() -> None:
     located = search([border, *bars, *grid, *ticks], values)
     assert not located.tables
     assert boxes_of(located) == [border.bbox]
+
+
+def test_shaded_rows_under_the_number_of_an_exhibit_are_no_picture() -> None:
+    sides = (60, 296, 300, 436, 440, 540)
+    rows = [box_at(x0, 200 + 26 * row, x1, 213 + 26 * row) for row in range(5) for x0, x1 in pairwise(sides)]
+    cells = [
+        line_at(x, 201 + 13 * row, text)
+        for row in range(10)
+        for x, text in zip((64, 300, 440), (f"Company {row}", "Delaware", f"{90 + row}%"), strict=True)
+    ]
+    exhibit = line_at(60, 170, "Exhibit 21.1")
+    assert search(rows, [exhibit, *cells]).regions == ()
+
+
+def test_full_bars_under_the_number_of_an_exhibit_are_a_picture() -> None:
+    halves = [box for y in range(200, 400, 40) for box in (box_at(60, y, 280, y + 20), box_at(280, y, 540, y + 20))]
+    names = [line_at(64, y + 25, f"Group {y}") for y in range(200, 400, 40)]
+    shares = [line_at(x, y + 5, f"{x}%") for y in range(200, 400, 40) for x in (150, 400)]
+    (region,) = search(halves, [line_at(60, 170, "Exhibit 3: shares of both"), *names, *shares]).regions
+    assert region.captioned

@@ -23,6 +23,7 @@ def _grid(rows: Sequence[Sequence[str]], xs: Sequence[float], top: float = 100.0
     ]
 
 
+XS = (72, 240, 320)
 FIGURES = [("Model", "Recall", "Words"), ("BM25", "0.61", "120"), ("Dense", "0.72", "96"), ("Hybrid", "0.81", "101")]
 
 
@@ -195,3 +196,29 @@ def test_a_cell_that_reaches_over_its_gutter_beside_another_is_no_span() -> None
     (found,) = align([*rows, *long])
     assert found.table.rows[-1] == ("Dense, long name", "", "96")
     assert found.table.spans == ()
+
+
+def test_a_heading_of_a_section_below_a_gap_stays_in_its_table() -> None:
+    above = _grid(
+        [("Earnings:", "", ""), ("Before taxes", "506", "111"), ("Charges", "197", "283"), ("Total", "703", "172")], XS
+    )
+    below = _grid(
+        [("Fixed charges:", "", ""), ("Interest", "143", "210"), ("Rents", "57", "74"), ("Total", "200", "284")], XS, 180
+    )
+    (rows,) = _rows([*above, *below])
+    assert ("Fixed charges:", "", "") in rows
+    over = _line(72, 180, "These charges are those of the years before the restatement")
+    (rows,) = _rows([*above, over, *below[1:]])
+    assert all(over.text not in row for row in rows)
+
+
+def test_a_rule_of_underscores_ends_a_table() -> None:
+    rows = _grid([("", "2016", "2017"), ("Sales", "120", "143"), ("Costs", "96", "102"), ("Profit", "24", "41")], XS)
+    rule = _line(72, 156, "_" * 19)
+    notes = [
+        line
+        for y in (170, 184)
+        for line in (_line(72, y, "(1)"), _line(100, y, "A note that crosses the columns of values."))
+    ]
+    (found,) = align([*rows, rule, *notes])
+    assert found.lines == frozenset(rows)

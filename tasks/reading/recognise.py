@@ -34,10 +34,10 @@ def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[
 
 
 def page_scans(document: ParsedDocument) -> Iterator[tuple[Placement, Figure]]:
-    """Yield the pictures that are a whole scanned page, with their placements."""
+    """Yield the pictures that are a whole scanned page, with their placements; the page may have a hidden text layer."""
     figures = {figure.figure_id: figure for figure in document.figures}
     for place in document.placements:
-        if place.role is Role.PAGE_SCAN and place.figure_id is not None:
+        if place.role in (Role.PAGE_SCAN, Role.BACKGROUND) and place.figure_id is not None:
             yield place, figures[place.figure_id]
 
 

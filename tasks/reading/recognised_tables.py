@@ -17,13 +17,13 @@ from schemas.documents import (
     Segment,
     TableRegion,
 )
-from schemas.drawings import Mark
+from schemas.drawings import Mark, Ruling, Side
 from schemas.geometry import BBox, overlap, union, unrotated
 from schemas.tags import escape
 from tasks.figures.parts import Part, clusters
 from tasks.figures.ruled_tables import ruled_table
 from tasks.reading.recognise import SIZE_SHARE, page_scans
-from tasks.tables.align import align_region
+from tasks.tables.align import align_region, gutters_of
 from tasks.tables.rows import as_stored, upright
 from tasks.tables.tabulate import holds, tabulate
 
@@ -40,6 +40,11 @@ MOSTLY_FILLED_SHARE = 0.55
 all 8 tables 0.69. In a picture on a page with text, the layout model's tables need as many, too: a sequence diagram that it takes
 for one has 0.37.
 """
+
+SPANNING_SHARE = 0.8
+"""Minimum width of a rule between two rows, relative to the words of the table."""
+FEWEST_RULES = 2
+"""Minimum rules between rows from which on they, not lines of words, are the edges of all rows; one is below the head."""
 
 
 def with_recognised_tables(
@@ -134,11 +139,35 @@ def _tables(rules: Sequence[BBox], promised: Sequence[BBox], lines: Sequence[Lin
     for box in promised:
         free = [line for line in lines if not any(holds(table.bbox, line.bbox) for table in tables)]
         inner = [line._replace(bbox=upright(line.bbox, rotation)) for line in free if holds(box, line.bbox)]
-        found = align_region(inner)
+        across = [upright(rule, rotation) for rule in rules if holds(box, rule)]
+        found = _between_rules(across, inner) or (aligned.table if (aligned := align_region(inner)) is not None else None)
         if found is not None:
-            bbox = as_stored(found.table.bbox, rotation).rounded()
-            tables.append(replace(found.table, bbox=bbox, found_by=FoundBy.RECOGNISED))
+            tables.append(replace(found, bbox=as_stored(found.bbox, rotation).rounded(), found_by=FoundBy.RECOGNISED))
     return tables
+
+
+def _between_rules(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion | None:
+    """Return the upright table whose rows rules separate, and whose columns only words show; None if there are few rules."""
+    if not lines:
+        return None
+    box = union(line.bbox for line in lines)
+    across = sorted((rule.y0 + rule.y1) / 2 for rule in rules if rule.width >= SPANNING_SHARE * box.width)
+    inner = [y for y in across if any(line.bbox.y1 <= y for line in lines) and any(y <= line.bbox.y0 for line in lines)]
+    gutters = gutters_of(lines)
+    if len(inner) < FEWEST_RULES or not gutters:
+        return None
+    below = [line.bbox for line in lines if line.bbox.y0 >= inner[-1]]
+    if any(line.x0 < gutter < line.x1 for line in below for gutter in gutters):
+        box = box._replace(y1=inner.pop())  # a note below the table
+        lines = [line for line in lines if line.bbox.y0 < box.y1]
+    ruling = Ruling(
+        box,
+        tuple(Side(x, box.y0, box.y1) for x in (box.x0, *gutters, box.x1)),
+        tuple(Side(y, box.x0, box.x1) for y in (box.y0, *inner, box.y1)),
+        FoundBy.RECOGNISED,
+    )
+    grid = tabulate(ruling, lines, _letters_of)
+    return None if grid is None else TableRegion(lines[0].page, grid.bbox, grid.rows, grid.found_by, grid.spans)
 
 
 def _tight(line: Line, rotation: int) -> Line:

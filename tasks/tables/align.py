@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -138,6 +138,12 @@ def align_region(lines: Sequence[Line], *, right_to_left: bool = False) -> Align
     return _table(run, [], right_to_left=right_to_left)
 
 
+def gutters_of(lines: Sequence[Line]) -> list[float]:
+    """Return the middles of the gutters between the columns of a region."""
+    split = [row for level in _levels(lines) if (row := _row(level)).is_split]
+    return _gutters(split, union(row.bbox for row in split)) if split else []
+
+
 def _with_wrapped(rows: Sequence[Sequence[Line]], is_stop: Callable[[Line], bool]) -> frozenset[Line]:
     """Return the lines that end a table, and their wrapped ends: alone on a row, in the same block."""
     stops: set[Line] = set()
@@ -242,7 +248,7 @@ def _follows(one: _Row, other: _Row) -> bool:
 
 
 def _is_prose(row: Sequence[Line]) -> bool:
-    """Return whether a row is a line of running text, the first of a list item or note with a separate mark, or drawn as a rule."""
+    """Return whether a row is a line of running text, the first of an item or note with a separate mark, or a drawn rule."""
     if len(row) == 1 and _DRAWN_RULE.fullmatch(row[0].text.strip()):
         return True
     if len(row) > 2 or len(row[-1].text.strip()) <= PROSE_CHARACTERS:
@@ -419,8 +425,8 @@ def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
     """Return whether rows of cells are a table, not columns of prose, a list, an index or formulas."""
     texts: list[list[str]] = [[] for _ in range(len(gutters) + 1)]
     for row in rows:
-        for cell in row.cells:
-            texts[_column_of(cell.bbox, gutters)].append(cell.text.strip())
+        for column, cells in groupby(row.cells, lambda cell: _column_of(cell.bbox, gutters)):
+            texts[column].append(" ".join(cell.text.strip() for cell in cells))
     held = [column for column in texts if len(column) >= FILLED_COLUMN_SHARE * len(rows)]
     if len(held) < 2:
         return False

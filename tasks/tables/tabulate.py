@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from schemas.documents import CellSpan, FoundBy, Line
 from schemas.drawings import LettersOf, Ruling, Side
-from schemas.geometry import BBox, union
+from schemas.geometry import BBox, is_level, union
 from tasks.tables.columns import split_columns
-from tasks.tables.rows import Cell, CellLine, split_rows
+from tasks.tables.rows import Cell, CellLine, split_rows, upright
 from tasks.tables.spans import merged_cells, mirrored
 
 SAME_EDGE_PT = 3.0
@@ -67,7 +67,9 @@ def tabulate(
     cells = split_columns(cells, lines, letters_of, rotation)
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
     written = iter(_lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
-    ruled = [tuple(None if cell is None else Cell(cell, next(written)) for cell in row) for row in cells]
+    ruled = [
+        tuple(None if cell is None else Cell(cell, _unbroken(next(written), rotation)) for cell in row) for row in cells
+    ]
     table = [row for band in ruled for row in split_rows(band[::-1] if right_to_left else band, rotation)]
     spans = merged_cells([row[::-1] if right_to_left else row for row in table], rotation)
     if right_to_left:
@@ -175,6 +177,21 @@ def _lines_by_cell(
         for number, words in by_cell.items():
             written[number].append(CellLine(" ".join(word.text for word in words), union(word.bbox for word in words)))
     return written
+
+
+def _unbroken(lines: Sequence[CellLine], rotation: int) -> list[CellLine]:
+    """Return the lines of a cell, those that are one line of text joined: a PDF may set "$" and "506" apart."""
+    joined: list[CellLine] = []
+    for line in lines:
+        if joined and _goes_on(upright(joined[-1].bbox, rotation), upright(line.bbox, rotation)):
+            joined[-1] = CellLine(f"{joined[-1].text} {line.text}", joined[-1].bbox | line.bbox)
+        else:
+            joined.append(line)
+    return joined
+
+
+def _goes_on(before: BBox, box: BBox) -> bool:
+    return box.x0 >= before.x1 - HELD_PT and is_level(before, box)
 
 
 def _words(

@@ -231,3 +231,60 @@ def test_a_picture_with_few_words_in_its_cells_or_on_a_rotated_page_is_no_table(
     few = [["Part", "", "Test"], ["", "40", ""], ["", "", ""], ["Seal", "", "5"]]
     assert BlockKind.TABLE not in kinds(_with_picture(few))
     assert BlockKind.TABLE not in kinds(_with_picture(rotation=90))
+
+
+def _hidden(cells: Sequence[tuple[float, float, str]]) -> tuple[Line, ...]:
+    """Return lines of a hidden text layer, by their left and upper sides in points."""
+    return tuple(Line(1, 0, BBox(x, y, x + 5 * len(text), y + 11), text, 10, bold=False) for x, y, text in cells)
+
+
+TROUBLES = [
+    (60, 105, "PROBLEM"),
+    (180, 105, "CHECK"),
+    *[
+        (60, 130, "It doesn't"),
+        (60, 142, "run"),
+        (180, 130, "Is the plug"),
+        (250, 130, "in its socket, and"),
+        (180, 142, "the fuse whole?"),
+    ],
+    *[(60, 170, "It is loud"), (180, 170, "Is it level on the floor, far from"), (180, 182, "the wall?")],
+    *[(60, 210, "It leaks"), (180, 210, "Is the filter in the right way round?")],
+]
+
+
+def test_rules_between_rows_alone_say_where_the_rows_of_a_scan_with_hidden_text_end() -> None:
+    rules = [BBox(100, 2 * y, 740, 2 * y + 3) for y in (100, 124, 162, 204, 230)]
+    scan = replace(scanned(role=Role.BACKGROUND), lines=_hidden(TROUBLES))
+    found = structure(scan, {}, {SCAN: [_segment(BBox(100, 190, 750, 470), RegionKind.TABLE)]}, {SCAN: rules})
+    assert _rows(found) == [
+        ["PROBLEM", "CHECK"],
+        ["It doesn't\nrun", "Is the plug in its socket, and\nthe fuse whole?"],
+        ["It is loud", "Is it level on the floor, far from\nthe wall?"],
+        ["It leaks", "Is the filter in the right way round?"],
+    ]
+    assert found.figures == ()
+
+
+def test_a_note_below_the_last_rule_is_no_row() -> None:
+    rules = [BBox(100, 2 * y, 740, 2 * y + 3) for y in (100, 124, 162, 204, 230)]
+    note = (60, 235, "The plug and the fuse are not part of the delivery of the pump.")
+    scan = replace(scanned(role=Role.BACKGROUND), lines=_hidden([*TROUBLES, note]))
+    found = structure(scan, {}, {SCAN: [_segment(BBox(100, 190, 790, 510), RegionKind.TABLE)]}, {SCAN: rules})
+    assert len(_rows(found)) == 4
+    assert note[2] in [block.text for block in found.blocks]
+
+
+def test_two_columns_of_prose_cut_at_their_words_are_no_table() -> None:
+    words = "The pump is stopped before the valve".split()
+    prose: list[tuple[float, float, str]] = []
+    for row in range(8):
+        first, second = " ".join(words[: 2 + row % 4]), " ".join(words[2 + row % 4 :])
+        prose += [
+            (x, 100 + 12 * row, text)
+            for left in (10, 210)
+            for x, text in ((left, first), (left + 5 * len(first) + 9, second))
+        ]
+    scan = replace(scanned(role=Role.BACKGROUND), lines=_hidden(prose))
+    found = structure(scan, {}, {SCAN: [_segment(BBox(10, 190, 790, 410), RegionKind.TABLE)]})
+    assert not of(found, BlockKind.TABLE)

@@ -194,14 +194,14 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
     """Return the lines that are page numbers.
 
     They have the word for it, or the total of pages; or they increase with the pages near them; or, with none near, they are the
-    number of their page, a cover counted or not. A number that is the same page after page is a chapter's.
+    number of their page, a cover counted or not. A number that is the same at the same height page after page is a chapter's.
     """
     forms: dict[str, set[int]] = defaultdict(set)
-    same: dict[tuple[str, int], list[int]] = defaultdict(list)
+    same: dict[tuple[str, int], list[int]] = defaultdict(list)  # by text and height
     by_page: dict[int, list[_Number]] = defaultdict(list)
     for number in numbers:
         forms[number.form].add(number.line.page)
-        same[number.line.text, number.side].append(number.line.page)
+        same[number.line.text, round(number.line.bbox.y0)].append(number.line.page)
         by_page[number.line.page].append(number)
 
     def counts_pages(number: _Number) -> bool:
@@ -221,7 +221,7 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
         ):
             return True
         by_itself = len(pages) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)
-        return by_itself or counts_pages(number) or _stays(same[number.line.text, number.side], page)
+        return by_itself or counts_pages(number) or _stays(same[number.line.text, round(number.line.bbox.y0)], page)
 
     return {number.line for number in numbers if is_page_number(number)}
 

@@ -115,3 +115,13 @@ def test_other_numbers_and_words_at_the_foot_are_text(feet: list[str]) -> None:
 
 def test_a_year_above_a_column_is_no_page_number() -> None:
     assert _margins(["2018|2017|1", "2018|2017|2", "3", "4", "5"]) == ["1", "2", "3", "4", "5"]
+
+
+def test_the_third_items_of_lists_near_the_feet_of_pages_are_no_page_numbers() -> None:
+    document = pymupdf.open()
+    for top, region in ((775, "Peoria"), (787, "Ann Arbor"), (806, "Nebraska"), (781, "Dayton")):
+        page = document.new_page(width=595, height=842)
+        paragraph(page, "The regions are", 120)
+        page.insert_text((85, top), "3.", fontsize=9)
+        page.insert_text((110, top), region, fontsize=9)
+    assert of(structured(document), BlockKind.MARGIN) == []

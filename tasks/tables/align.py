@@ -83,6 +83,8 @@ _DRAWN_RULE = re.compile("_{5,}")
 _LETTER = re.compile(r"[^\W\d_]")
 _TWO_LETTERS = re.compile(r"\w\W*\w")
 _CURRENCY = re.compile(r"[$€£¥%]|[—–-]+")
+_BEFORE_NEXT = re.compile(r"(.*\S)\s+([$£¥])")
+"""A cell with a symbol that is written before numbers, so that it is the next cell's."""
 _BULLET = re.compile(r"[^\w\s]|o|\(?\w{1,2}[.)]|\([*†‡§]{1,3}\)|[*†‡§]{2,3}")
 
 
@@ -117,7 +119,8 @@ def align(
         Tables of at least three rows and two columns.
     """
     rows = _rows(lines)
-    parts = _parts([rows], _is_prose)
+    labels = _wide_labels(rows)
+    parts = _parts([rows], lambda row: _is_prose(row) and row[0] not in labels)
     if not parts:
         return []
     stops = _with_wrapped(rows, is_stop)
@@ -127,7 +130,7 @@ def align(
     if not found:
         return []
     taken = stops.union(*(table.lines for table in found))
-    free = [line for line in lines if line not in taken and not _is_prose([line])]
+    free = [line for line in lines if line not in taken and (line in labels or not _is_prose([line]))]
     tables = (_table(run, free, right_to_left=right_to_left) for run in runs)
     return [table for table in tables if table is not None]
 
@@ -256,6 +259,24 @@ def _is_prose(row: Sequence[Line]) -> bool:
     return len(row) == 1 or _BULLET.fullmatch(row[0].text.strip()) is not None
 
 
+def _wide_labels(rows: Sequence[Sequence[Line]]) -> frozenset[Line]:
+    """Return the lines that begin a wrapped label: alone on a row, they end before the values; the next row is in lower case."""
+    sides: list[float] = []  # where the values of the last row with cells begin, for each row
+    last = 0.0
+    for row in rows:
+        last = row[1].bbox.x0 if len(row) > 1 else last
+        sides.append(last)
+    labels: set[Line] = set()
+    following, text = 0.0, ""
+    for row, above in zip(reversed(rows), reversed(sides), strict=True):
+        if len(row) > 1:
+            following = row[1].bbox.x0
+        elif text[:1].islower() and row[0].bbox.x1 <= min(above, following):
+            labels.add(row[0])
+        text = row[0].text.strip()
+    return frozenset(labels)
+
+
 def _trimmed(run: Sequence[_Row]) -> list[_Row]:
     """Remove the rows at the ends that have no cells, except a header over several columns."""
     split = [number for number, row in enumerate(run) if row.is_split]
@@ -323,7 +344,8 @@ def _table(run: Sequence[_Row], free: Sequence[Line], *, right_to_left: bool) ->
     head, run = _wrapped_head(run, free, gutters)
     box = union(row.bbox for row in (*head, *run))
     columns = _extents(split, gutters)
-    written = [_cells(row, gutters, columns, right_to_left=right_to_left) for row in (*head, *run)]
+    whole = run if right_to_left else _with_whole_labels(run, gutters)
+    written = [_cells(row, gutters, columns, right_to_left=right_to_left) for row in (*head, *whole)]
     rows = [row for row, _ in written]
     if head:
         rows = [tuple(" ".join(filter(None, texts)) for texts in zip(*rows[: len(head)], strict=True)), *rows[len(head) :]]
@@ -335,6 +357,37 @@ def _table(run: Sequence[_Row], free: Sequence[Line], *, right_to_left: bool) ->
     page = run[0].cells[0].page
     table = TableRegion(page, box.rounded(), tuple(rows), FoundBy.ALIGNED, spans)
     return Aligned(table, frozenset(cell for row in (*head, *run) for cell in row.cells))
+
+
+def _with_whole_labels(rows: Sequence[_Row], gutters: Sequence[float]) -> list[_Row]:
+    """Return rows with the lines of each wrapped label joined; its values are level with one of them.
+
+    A line of the first column goes on the one above if it begins in lower case, and its first word had no room there.
+    """
+    values = min(cell.bbox.x0 for row in rows for cell in row.cells if _column_of(cell.bbox, gutters))
+    right = max((cell.bbox.x1 for row in rows for cell in row.cells if cell.bbox.x1 <= values), default=0.0)
+    joined: list[_Row] = []
+    for row in rows:
+        above = joined[-1] if joined else None
+        if above is not None and _is_wrapped(above, row, right):
+            first = above.cells[0]
+            blank = "" if first.text.rstrip().endswith("-") else " "
+            text = f"{first.text.strip()}{blank}{row.cells[0].text.strip()}"
+            label = first._replace(text=text, bbox=first.bbox | row.cells[0].bbox)
+            cells = (label, *above.cells[1:], *row.cells[1:])
+            joined[-1] = _Row(cells, above.bbox | row.bbox, above.size, above.is_split or row.is_split)
+        else:
+            joined.append(row)
+    return joined
+
+
+def _is_wrapped(above: _Row, row: _Row, right: float) -> bool:
+    """Return whether the label of a row goes on the one above, given how far right labels reach."""
+    label, line, text = above.cells[0].bbox, row.cells[0].bbox, row.cells[0].text.strip()
+    if (len(above.cells) > 1 and len(row.cells) > 1) or not text[:1].islower() or max(label.x1, line.x1) > right:
+        return False
+    word = line.width * (1 + len(text.split()[0])) / len(text)
+    return row.bbox.y0 - above.bbox.y1 <= HEAD_LINE_EM * row.size and label.x1 + word > right
 
 
 def _wrapped_head(run: Sequence[_Row], free: Sequence[Line], gutters: Sequence[float]) -> tuple[list[_Row], Sequence[_Row]]:
@@ -477,4 +530,7 @@ def _cells(
         texts[number] = f"{texts[number]} {cell.text.strip()}".strip()
         if wide:
             spans[number] = len(columns)
+    for at in range(len(texts) - 1):
+        if texts[at + 1] and (found := _BEFORE_NEXT.fullmatch(texts[at])):
+            texts[at : at + 2] = found[1], f"{found[2]} {texts[at + 1]}"
     return tuple(texts), spans

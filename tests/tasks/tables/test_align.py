@@ -222,3 +222,46 @@ def test_a_rule_of_underscores_ends_a_table() -> None:
     ]
     (found,) = align([*rows, rule, *notes])
     assert found.lines == frozenset(rows)
+
+
+def test_a_wrapped_label_is_one_cell_whichever_of_its_lines_has_the_values() -> None:
+    rows = [
+        ("Balance as of January 2015", "465", "5"),
+        ("Purchases of equipment and", "", ""),
+        ("software", "119", "12"),
+        ("Issuance of stock for a non-", "31", "6"),
+        ("cash acquisition", "", ""),
+        ("Sales", "", ""),
+        ("abroad", "7", "1"),
+    ]
+    assert _rows(_grid(rows, XS, step=11)) == [
+        (
+            rows[0],
+            ("Purchases of equipment and software", "119", "12"),
+            ("Issuance of stock for a non-cash acquisition", "31", "6"),
+            rows[5],
+            rows[6],
+        )
+    ]
+
+
+def test_a_long_line_is_a_label_only_if_the_next_row_continues_it() -> None:
+    label = "Purchases of property and equipment, including software for internal use and development of websites, net"
+    xs = (72, 620, 680)
+    rows = [
+        ("Cash from operations", "120", "143"),
+        ("Interest", "8", "9"),
+        (label, "", ""),
+        ("of proceeds", "96", "102"),
+        ("Free cash", "24", "41"),
+    ]
+    (found,) = _rows(_grid(rows, xs, step=11))
+    assert (f"{label} of proceeds", "96", "102") in found
+    other = [*rows[:3], ("Of which proceeds", "96", "102"), rows[4]]
+    assert all(label not in row for table in _rows(_grid(other, xs, step=11)) for row in table)
+
+
+def test_a_currency_symbol_behind_a_number_is_the_next_ones() -> None:
+    rows = [("Sales", "465 $", "5 $", "11"), ("Costs", "6", "—", "4"), ("Taxes", "7", "2", "9")]
+    (found,) = _rows(_grid(rows, (72, 240, 320, 400)))
+    assert found[0] == ("Sales", "465", "$ 5", "$ 11")

@@ -84,7 +84,7 @@ def test_a_cell_over_two_columns_or_rows_is_one() -> None:
     across = [Side(100, 72, 272), Side(124, 72, 272), Side(148, 172, 272), Side(172, 72, 272)]  # nor the left column
     grid = _table(CELLS, _ruling(down, across))
     assert grid is not None
-    assert grid.rows == (("Name\nTorque", ""), ("Cover\nBolt", "40"), ("", "12"))
+    assert grid.rows == (("Name Torque", ""), ("Cover\nBolt", "40"), ("", "12"))
     assert grid.boxes == (
         (BBox(72, 100, 272, 124), None),
         (BBox(72, 124, 172, 172), BBox(172, 124, 272, 148)),

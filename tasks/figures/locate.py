@@ -21,6 +21,7 @@ from tasks.figures.join_images import join_images, mark_inline
 from tasks.figures.legends import lone_legends
 from tasks.figures.overlays import lay_over, merge_overlapping, one_picture
 from tasks.figures.parts import TOUCH_PT, PageText, Part, Region
+from tasks.figures.row_rules import tables_between_rules
 from tasks.figures.ruled_tables import is_shaded_table, ruled_table
 from tasks.figures.uncaptioned import uncaptioned_pictures, without_decoration
 
@@ -83,7 +84,7 @@ def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[li
     shown = [part for part in join_bars(joined, text.lines) if not is_note_background(part, text.lines, placed.pictures)]
     tables = [ruled_table(part, text.lines) for part in shown]
     drawings = [part for part, table in zip(shown, tables, strict=True) if table is None]
-    return drawings, tuple(table for table in tables if table is not None)
+    return drawings, (*(table for table in tables if table is not None), *tables_between_rules(drawings, text.lines))
 
 
 def _captioned_picture(parts: Sequence[Part], text: PageText) -> Region:

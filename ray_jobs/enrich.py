@@ -36,6 +36,7 @@ from tasks.figures.segment import cut, tables_in
 from tasks.figures.skew import straightened
 from tasks.reading.contents import grow
 from tasks.reading.structure import structure
+from tasks.reading.text_layers import without_layer
 from workers.garbage import infrequent_gc
 
 PICTURES_A_BATCH = 4
@@ -210,6 +211,8 @@ class Unstructured:
     segmented: tuple[Segmented, ...]
     unfinished: Mapping[str, tuple[FailureCode, str]] = field(default_factory=dict)
     """Pictures without a result, and why."""
+    fault_of_layer: str | None = None
+    """Why OCR replaces its text layer."""
 
 
 class StructureActor:
@@ -231,7 +234,7 @@ class StructureActor:
         parse_key, structured_key = self._keys
         parsed = read_parsed(self._store, parsed_file(work.doc_id, parse_key))
         with errors_as_bad_input("structuring it"), infrequent_gc():
-            document = structure_with(parsed, work.recognised, work.segmented, work.unfinished)
+            document = structure_with(parsed, work.recognised, work.segmented, work.unfinished, work.fault_of_layer)
             chunks = chunk(document, self._count_tokens, max_tokens=self._chunks.tokens, by=self._chunks.by)
             data = pack_structured(document, grow(document), chunks)
         # Replaced, since an earlier result may lack model results, or be damaged.
@@ -244,8 +247,12 @@ def structure_with(
     recognised: Sequence[Recognised],
     segmented: Sequence[Segmented],
     unfinished: Mapping[str, tuple[FailureCode, str]] = MappingProxyType({}),
+    fault_of_layer: str | None = None,
 ) -> StructuredDocument:
-    """Structure a document with model results; pictures without one are among its failures."""
+    """Structure a document with model results; pictures without one are among its failures.
+
+    With a ``fault_of_layer``, what was recognised replaces its text layer.
+    """
     code = FailureCode.MODEL_FAILED
     failed = {read.id: (code, f"words of a figure were not read: {read.failure}") for read in recognised if read.failure}
     failed |= {page.id: (code, f"a picture was not segmented: {page.failure}") for page in segmented if page.failure}
@@ -255,6 +262,8 @@ def structure_with(
         for placement in parsed.placements
         if placement.figure_id in failed
     ]
+    if fault_of_layer is not None:
+        parsed = without_layer(parsed, (read.id for read in recognised if read.lines), fault_of_layer)
     document = structure(
         parsed,
         {read.id: read.lines for read in recognised},

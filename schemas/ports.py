@@ -391,6 +391,16 @@ class LanguageDetector(Protocol):
         """Return the probability of each known language by its ISO 639 code, most likely first; they sum to 1."""
 
 
+class Lexicon(Protocol):
+    """Knows the words of languages, by their ISO 639 codes."""
+
+    def language_of(self, text: str) -> str | None:
+        """Return the likeliest language of a text; None where its words aren't known."""
+
+    def is_word(self, word: str, language: str) -> bool:
+        """Return whether a language that ``language_of`` returned has a word, in lower case or with a capital."""
+
+
 class SearchIndex(Protocol):
     """One version's rows in an engine. Fusion, diversity and stop words are in ``tasks/``, for all engines.
 

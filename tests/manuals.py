@@ -1,6 +1,7 @@
 """Small manuals made in the test: a heading, running text, a raster figure with its caption, a drawing."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pymupdf
@@ -56,6 +57,22 @@ def write_scan(path: Path, subject: str) -> Path:
     scan = pymupdf.open()
     page = scan.new_page(width=595, height=842)
     page.insert_image(page.rect, pixmap=pixels)
+    scan.save(path, garbage=3, deflate=True, no_new_id=True)
+    scan.close()
+    return path
+
+
+def write_layered_scan(path: Path, subject: str, layer: Callable[[str], str]) -> Path:
+    """Write a manual as a scanner with OCR of its own would: two pictures with hidden text, which is ``layer`` of the words."""
+    scan = pymupdf.open()
+    with pymupdf.open(write_manual(path, subject)) as document:
+        for printed in document:
+            page = scan.new_page(width=595, height=842)
+            page.insert_image(page.rect, pixmap=printed.get_pixmap(dpi=120))
+            for block in printed.get_text("dict")["blocks"]:
+                for line in block.get("lines", ()):
+                    words = "".join(span["text"] for span in line["spans"])
+                    page.insert_text(line["spans"][0]["origin"], layer(words), fontsize=10, render_mode=3)
     scan.save(path, garbage=3, deflate=True, no_new_id=True)
     scan.close()
     return path

@@ -14,6 +14,8 @@ from itertools import combinations, pairwise
 
 import regex
 
+from backends.models.lexicon import is_word
+
 ANALYSIS_VERSION = "1"
 """Raised when a text gives other terms, so that collections are built again."""
 
@@ -295,12 +297,4 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
 
 def _dictionary(language: str) -> Callable[[str], bool]:
     """Return a function that looks up words of at least ``SHORTEST_PART`` letters in a language's dictionary."""
-    import simplemma
-
-    name = {"no": "nb"}.get(language, language)
-
-    @functools.lru_cache(_RUNS_KEPT)
-    def is_word(word: str) -> bool:
-        return len(word) >= SHORTEST_PART and any(simplemma.is_known(form, name) for form in (word, word.capitalize()))
-
-    return is_word
+    return lambda word: len(word) >= SHORTEST_PART and is_word(word, language)

@@ -96,6 +96,11 @@ class ParsedDocumentFile(_DocumentFile):
         return self._rows("placements", Placement)
 
     @property
+    def lines(self) -> tuple[Line, ...]:
+        """Its lines."""
+        return self._rows("lines", Line)
+
+    @property
     def labelled(self) -> frozenset[int]:
         """The orders of the placements that contain lines of text."""
         data = self._data

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from backends.engines.analyser import ANALYSIS_VERSION
 from backends.models.language import DETECTION_VERSION
+from backends.models.lexicon import LEXICON_VERSION
 from pipeline.corpus.captioners import CaptionerInUse
 from schemas.corpus import Corpus
 from schemas.errors import UserError
@@ -21,6 +22,7 @@ from tasks.enriching.spaces import DEFAULT
 from tasks.figures.segment import SEGMENT_VERSION
 from tasks.figures.skew import SKEW_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
+from tasks.reading.text_layers import TEXT_LAYERS_VERSION
 from tasks.versions.assemble import ASSEMBLE_VERSION
 from tasks.versions.check import CHECK_VERSION
 from workers.page_pictures import drawn_key
@@ -69,6 +71,7 @@ def keys_of(
         chunk=CHUNK_VERSION,
         chunks=corpus.chunks.shape(),
         tokens_by=spaces[DEFAULT.name].model.model_dump(),
+        **({"text_layers": [TEXT_LAYERS_VERSION, LEXICON_VERSION, DETECTION_VERSION]} if recogniser else {}),
     )
     drawn = drawn_key() if corpus.captions.pages is not None else None
     assembled = key(

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from backends.models.lexicon import Simplemma
 from backends.stores.document_files import parsed_file, read_parsed, reported
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
@@ -42,6 +43,7 @@ from schemas.tags import TagTemplate, fill, restore, strip
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.contents import depths, grow, print_contents
 from tasks.reading.recognise import pictures_to_recognise
+from tasks.reading.text_layers import fault_of_layer, layered_pages, pictures_to_compare
 from tasks.tables.mark_up import as_html, caption_of, markdown, text_on
 from tasks.versions.tag import number_figures
 from workers.parse_shard import ParseJob, parse_documents, parse_key
@@ -139,16 +141,27 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
     to_recognise = pictures_to_recognise(parsed.placements, labelled) if captions.ocr != NONE else []
     to_segment = pictures_to_segment(parsed.placements) if captions.layout != NONE else []
     to_search = pictures_with_tables(parsed.placements) if NONE not in (captions.ocr, captions.layout) else []
-    if to_recognise:
-        for read in recognise(to_recognise, captions, store.root, None):
-            recognised.extend(read)
-            report(Step.RECOGNISE, len(recognised), len(to_recognise))
+    lexicon = Simplemma()
+    layered = layered_pages(parsed.placements) if captions.ocr != NONE else {}
+    to_compare = pictures_to_compare(layered, parsed.lines, lexicon) if layered else []
+
+    def read(pictures: Sequence[str]) -> None:
+        total = len(recognised) + len(pictures)
+        for made in recognise(pictures, captions, store.root, None) if pictures else ():
+            recognised.extend(made)
+            report(Step.RECOGNISE, len(recognised), total)
+
+    read(to_recognise + to_compare)
+    lines = {made.id: made.lines for made in recognised}
+    fault = fault_of_layer(layered, parsed.lines, lines, lexicon) if to_compare else None
+    if fault is not None:
+        read(sorted({place.figure_id or "" for place in layered.values()} - lines.keys()))
     for pictures, find in ((to_segment, segment), (to_search, find_tables)):
         for found in find(pictures, captions, store.root, None) if pictures else ():
             segmented.extend(found)
             report(Step.SEGMENT, len(segmented), len(to_segment) + len(to_search))
     with errors_as_bad_input("structuring it"):
-        return structure_with(parsed, recognised, segmented)
+        return structure_with(parsed, recognised, segmented, fault_of_layer=fault)
 
 
 def _digests(structured: StructuredDocument) -> dict[str, int]:

@@ -32,6 +32,7 @@ MOST_QUESTIONS = 50
 
 _ENRICHED = {
     "recognised": "pictures read",
+    "layers_replaced": "text layers replaced by OCR",
     "segmented": "pages segmented",
     "structured": "documents structured",
     "drawn": "pages drawn",

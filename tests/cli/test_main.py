@@ -18,7 +18,7 @@ from pipeline.records.audit import this_person
 from pipeline.records.lease import acquire
 from schemas.documents import Chunk, StructuredDocument
 from tasks.enriching.chunk import chunk
-from tests.manuals import write_long_table, write_manual, write_scan
+from tests.manuals import write_layered_scan, write_long_table, write_manual, write_scan
 
 
 class CommandResult:
@@ -344,6 +344,20 @@ def test_parse_finds_the_figure_of_a_scanned_page_and_reads_its_words(folder: Pa
     tagged = page["tagged_text"]
     assert 0 < tagged.index("takes 01 bar") < tagged.index(figure["tag"]) < tagged.index("shows, the water pump has")
     assert "seen from side 1" in figure["caption"]
+
+
+def test_parse_says_whose_words_a_scan_with_a_text_layer_has(folder: Path, inset: Inset) -> None:
+    misread = str.maketrans({"e": "c", "m": "rn", "l": "1", "a": "o"})
+    for name, layer in (("good", str), ("poor", lambda words: words.translate(misread))):
+        file = write_layered_scan(folder / f"{name}.pdf", "water pump", layer)
+        pages = inset("parse", file, "--ocr", "--json").json["pages"]
+        scans = [figure for page in pages for figure in page["figures"] if figure["kind"] == "scan" and not figure["tag"]]
+        assert {scan["role"] for scan in scans} == {"background" if name == "good" else "page_scan"}
+        assert all(("whose text layer OCR replaces" in scan["reason"]) is (name == "poor") for scan in scans)
+        for page in pages:
+            assert page["tagged_text"].count("seen from side") == 1
+            assert "pump takes" in page["tagged_text"]
+            assert "purnp" not in page["tagged_text"]
 
 
 def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:

@@ -18,6 +18,7 @@ from backends.models import clip, late_interaction
 from backends.models.combined_vectors import combine
 from backends.models.endpoint import Endpoint
 from backends.models.language import Py3LangId
+from backends.models.lexicon import Simplemma
 from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX
 from backends.models.local_model import LocalModel
 from backends.models.minilm import MiniLM
@@ -212,6 +213,16 @@ def _language(_folder: Path) -> Outputs:
     }
 
 
+def _lexicon(_folder: Path) -> Outputs:
+    model = Simplemma()
+    found: dict[str, tuple[str, str]] = {}
+    for name, text in _LANGUAGES.items():
+        language = model.language_of(text)
+        known = [model.is_word(word, language) for word in text.lower().split()] if language is not None else None
+        found[name] = digest(text), digest([language, known])
+    return found
+
+
 def _unhurried() -> None:
     """Let torch compute in one thread: with so little to do, several only wait for each other."""
     import torch
@@ -391,6 +402,7 @@ MODELS: dict[str, tuple[Callable[[Path], Outputs], str]] = {
     "rapidocr": (_rapidocr, "backends.models.rapidocr_recogniser:SETTINGS_VERSION"),
     "rapid-layout": (_rapid_layout, "backends.models.rapid_layout_detector:SETTINGS_VERSION"),
     "language detector": (_language, "backends.models.language:DETECTION_VERSION"),
+    "lexicon": (_lexicon, "backends.models.lexicon:LEXICON_VERSION"),
     "perceptual hash": (_hash, "backends.models.perceptual_hash:HASH_VERSION"),
     "clip": (_clip, "backends.models.clip:SETTINGS_VERSION"),
     "unified": (_unified, "backends.models.combined_vectors:SETTINGS_VERSION"),

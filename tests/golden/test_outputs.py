@@ -18,6 +18,7 @@ from PIL import Image, ImageDraw
 
 from backends.engines.analyser import query_terms, terms
 from backends.models.language import Py3LangId
+from backends.models.lexicon import Simplemma
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
@@ -28,12 +29,15 @@ from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     Chunk,
+    Kind,
     LayoutRegion,
     Page,
     ParsedDocument,
+    Placement,
     Recognised,
     RecognisedLine,
     RegionKind,
+    Role,
     Segmented,
     StructuredDocument,
 )
@@ -66,6 +70,7 @@ from tasks.figures.segment import cut, pictures_to_segment
 from tasks.figures.skew import straightened
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
+from tasks.reading.text_layers import fault_of_layer, layered_pages, pictures_to_compare, without_layer
 from tasks.versions.assemble import DocumentChunks
 from tasks.versions.check import DocumentContent
 from tests.golden.models import MODELS
@@ -238,6 +243,37 @@ def _segment(made: list[_Made]) -> Outputs:
 
 def _structure(made: list[_Made]) -> Outputs:
     return {one.name: (digest([one.parsed, one.recognised, one.segmented]), digest(one.structured)) for one in made}
+
+
+def _text_layers(made: list[_Made]) -> Outputs:
+    """Each document as a scan with a text layer, once as it is, and once with letters confused."""
+    lexicon, found = Simplemma(), dict[str, tuple[str, str]]()
+    for one in made:
+        whole = [
+            Placement(page.page, 0, _WHOLE, f"{page.page:064x}", Kind.SCAN, Role.BACKGROUND, "")
+            for page in one.parsed.pages
+        ]
+        read = {
+            place.figure_id or "": [
+                RecognisedLine(line.bbox, line.text, 0.9) for line in one.parsed.lines if line.page == place.page
+            ]
+            for place in whole
+        }
+        for name, confused in (("as it is", ""), ("confused", "aeilm")):
+            lines = tuple(
+                line._replace(text=line.text.translate({ord(letter): "0" for letter in confused}))
+                for line in one.parsed.lines
+            )
+            layered = replace(one.parsed, placements=tuple(whole), lines=lines)
+            pages = layered_pages(layered.placements)
+            sample = pictures_to_compare(pages, lines, lexicon)
+            fault = fault_of_layer(pages, lines, {picture: read[picture] for picture in sample}, lexicon)
+            kept = layered if fault is None else without_layer(layered, sample, fault)
+            found[f"{one.name}, {name}"] = digest([layered, [*read.items()]]), digest([sample, fault, kept])
+    return found
+
+
+_WHOLE = BBox(0, 0, 595, 842)
 
 
 def _chunk(made: list[_Made]) -> Outputs:
@@ -522,6 +558,7 @@ STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
     "skew": (_skew, "tasks.figures.skew:SKEW_VERSION"),
     "segment": (_segment, "tasks.figures.segment:SEGMENT_VERSION"),
     "structure": (_structure, "tasks.reading.structure:STRUCTURE_VERSION"),
+    "text layers": (_text_layers, "tasks.reading.text_layers:TEXT_LAYERS_VERSION"),
     "chunk": (_chunk, "tasks.enriching.chunk:CHUNK_VERSION"),
     "prompt": (_prompt, "tasks.enriching.prompts:PROMPT_VERSION"),
     "near duplicates": (_near_duplicates, "tasks.enriching.near_duplicates:NEAR_DUPLICATES_VERSION"),

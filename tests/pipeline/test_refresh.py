@@ -12,7 +12,7 @@ import pytest
 from backends.stores import sources
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.evidence import read_placements
+from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import list_versions, publish_version, read_manifest, read_pointer, roll_back
 from pipeline.records.tagged_copies import tagged_copies
@@ -25,7 +25,7 @@ from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import RefreshResult, RunOptions
-from tests.manuals import write_manual, write_scan
+from tests.manuals import write_layered_scan, write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
 from workers.child_processes import Refused
@@ -92,6 +92,28 @@ def test_a_picture_may_be_a_scanned_page_in_another_document(tmp_path: Path) -> 
     assert sorted(place["role"] for place in placements) == ["content", "content", "page_scan"]
     shared = {place["figure_id"] for place in placements if place["role"] == "page_scan"}
     assert sum(place["figure_id"] in shared for place in placements) == 2, "both documents hold the same picture"
+
+
+def test_ocr_replaces_a_poor_text_layer_once(tmp_path: Path) -> None:
+    misread = str.maketrans({"e": "c", "m": "rn", "l": "1", "a": "o"})
+    write_layered_scan(tmp_path / "pdfs" / "good.pdf", "steel winch", str)
+    write_layered_scan(tmp_path / "pdfs" / "poor.pdf", "water pump", lambda words: words.translate(misread))
+    file = write_corpus(tmp_path)
+    file.write_text(file.read_text().replace("ocr: none", "ocr: rapidocr"))
+    workspace = open_workspace(str(file))
+    version = refresh(workspace).version or ""
+    assert read_notes(workspace.store, version)[Stage.ENRICH].counts["layers_replaced"] == 1
+    placements = read_placements(workspace.store, version).to_pylist()
+    scans = [place for place in placements if place["role"] == "page_scan"]
+    assert [place["page"] for place in scans] == [1, 2]
+    assert all("whose text layer OCR replaces" in place["reason"] for place in scans)
+    texts = "\n".join(row["text"] for part in evidence_parts(workspace.store, version) for row in part.to_pylist())
+    assert "The water pump takes 02 bar." in texts
+    assert "purnp" not in texts
+    file.write_text(file.read_text() + "chunks: {tokens: 64}\n")
+    again = refresh(open_workspace(str(file)))
+    counts = read_notes(workspace.store, again.version or "")[Stage.ENRICH].counts
+    assert (counts["recognised"], counts["layers_replaced"]) == (0, 1), "the pages aren't read again"
 
 
 def _answers_with_figures(published: PublishedCorpus, version: str | None) -> None:

@@ -11,6 +11,7 @@ from itertools import chain
 
 import pyarrow as pa
 
+from backends.models.lexicon import Simplemma
 from backends.stores.document_files import ParsedDocumentFile, is_finished, parsed_file, structured_file
 from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace
@@ -51,6 +52,7 @@ from tasks.enriching.spaces import RowText, Space
 from tasks.enriching.spending import Budget, cost_of, most_embedded
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.recognise import pictures_to_recognise
+from tasks.reading.text_layers import fault_of_layer, layered_pages, pictures_to_compare
 
 ROWS_AT_ONCE = 50_000
 """Rows that are embedded together: some 100 MB of text. Loading a model once for so many is cheap."""
@@ -133,9 +135,14 @@ def _structure(
     failed: dict[str, RowFailure] = {}
     for start in range(0, len(todo), DOCUMENTS_AT_ONCE):
         some = todo[start : start + DOCUMENTS_AT_ONCE]
-        to_recognise, to_segment, to_search = _pictures_of(workspace, some)
+        to_recognise, to_segment, to_search, to_compare = _pictures_of(workspace, some)
         unfinished: dict[str, tuple[FailureCode, str]] = {}
         _recognise(workspace, recognised, chain.from_iterable(to_recognise.values()), counts, unfinished, ray, report)
+        faults, behind = _faulty_layers(workspace, to_compare, recognised)
+        if faults:
+            _recognise(workspace, recognised, chain.from_iterable(behind.values()), counts, unfinished, ray, report)
+            to_recognise |= {doc_id: to_recognise[doc_id] + pictures for doc_id, pictures in behind.items()}
+            counts.update(layers_replaced=len(faults))
         for cache, pictures, find in ((segmented, to_segment, segment), (searched, to_search, find_tables)):
             _segment(workspace, cache, chain.from_iterable(pictures.values()), find, counts, unfinished, ray, report)
         work = (
@@ -150,6 +157,7 @@ def _structure(
                     for name in pictures[doc_id]
                     if name in unfinished
                 },
+                faults.get(doc_id),
             )
             for doc_id in some
         )
@@ -170,21 +178,48 @@ def _structure(
     return dict(counts), failed
 
 
-def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[_Pictures, _Pictures, _Pictures]:
-    """Return for each document the pictures to recognise text in, those to segment, and those to search for tables."""
+def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[_Pictures, _Pictures, _Pictures, _Pictures]:
+    """Return for each document the pictures to recognise text in, those to segment, and those to search for tables.
+
+    The last are those among the first with which a text layer is compared, of the documents that have one.
+    """
     to_recognise: _Pictures = {}
     to_segment: _Pictures = {}
     to_search: _Pictures = {}
+    to_compare: _Pictures = {}
+    lexicon = Simplemma()
     for doc_id in doc_ids:
         parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
         to_recognise[doc_id], to_segment[doc_id], to_search[doc_id] = [], [], []
         if workspace.recogniser is not None:
             to_recognise[doc_id] = pictures_to_recognise(parsed.placements, parsed.labelled)
+            if pages := layered_pages(parsed.placements):
+                to_compare[doc_id] = pictures_to_compare(pages, parsed.lines, lexicon)
+                to_recognise[doc_id] += to_compare[doc_id]
         if workspace.detector is not None:
             to_segment[doc_id] = pictures_to_segment(parsed.placements)
             if workspace.recogniser is not None:
                 to_search[doc_id] = pictures_with_tables(parsed.placements)
-    return to_recognise, to_segment, to_search
+    return to_recognise, to_segment, to_search, to_compare
+
+
+def _faulty_layers(
+    workspace: Workspace, to_compare: _Pictures, recognised: RecordCache
+) -> tuple[dict[str, str], _Pictures]:
+    """Return why OCR replaces the text layers of documents, and the pictures that are to be read for that."""
+    faults: dict[str, str] = {}
+    behind: _Pictures = {}
+    lexicon = Simplemma()
+    for doc_id, pictures in to_compare.items():
+        read = {made.id: made.lines for made in rows_of(Recognised, recognised.read(pictures))}
+        if read:
+            parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
+            pages = layered_pages(parsed.placements)
+            fault = fault_of_layer(pages, parsed.lines, read, lexicon)
+            if fault is not None:
+                faults[doc_id] = fault
+                behind[doc_id] = sorted({place.figure_id or "" for place in pages.values()} - read.keys())
+    return faults, behind
 
 
 def _recognise(

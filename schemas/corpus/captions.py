@@ -113,6 +113,8 @@ class CaptionOptions(Section):
             raise ValueError(f"summaries: there is no model {self.summaries!r} below captions.models")
         return self
 
-    ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")
+    ocr: Text = Field(
+        "rapidocr", description="What reads words inside figures and scanned pages, and replaces poor text layers; or none."
+    )
     ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
     layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")

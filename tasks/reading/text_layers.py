@@ -2,7 +2,7 @@
 
 A scanner's own OCR may confuse letters, join or split words, or write them in an encoding that nothing decodes. Few known words
 alone don't show that, since jargon and names are unknown too: OCR reads a sample of the pages, and both are compared
-(decision 8).
+(decision 21).
 """
 
 import re
@@ -16,14 +16,21 @@ from schemas.ports import Lexicon
 TEXT_LAYERS_VERSION = "1"
 
 SAMPLED_PAGES = 3
-"""Maximum pages of a document that OCR reads for the comparison."""
+"""Maximum pages of a document that OCR reads for the comparison: 1.9 CPU-seconds each."""
 SURER_BY = 0.05
-"""How much larger the share of known words must be in what OCR reads than in the text layer."""
+"""How much larger the share of known words must be in what OCR reads than in the text layer. Of 577 layers made worse, of 51
+documents, 13 are replaced by worse text and 24 stay that are worse by 5 % of the words; 25 and 8 at 0.03, 5 and 91 at 0.1. Of 59
+good layers none is replaced at 0.03.
+"""
 FEWEST_WORDS = 100
-"""Minimum words that OCR reads on the sampled pages for a decision."""
+"""Minimum words that OCR reads on the sampled pages for a decision. On 150 pages of 80 words and more, the shares of OCR and of a
+perfect layer differ by at most 0.04, but for math, glued to words in the layer, and Cyrillic.
+"""
 
 READ_SHARE = 0.8
-"""Minimum letters that OCR reads on the sampled pages, relative to those of the text layer; else it lacks the script."""
+"""Minimum letters that OCR reads on the sampled pages, relative to those of the text layer. It has 0.06 to 0.48 of three
+Russian documents, whose script it lacks, and 0.99 or more of 48 others.
+"""
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 

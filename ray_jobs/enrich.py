@@ -36,7 +36,7 @@ from tasks.figures.segment import cut, tables_in
 from tasks.figures.skew import straightened
 from tasks.reading.contents import grow
 from tasks.reading.structure import structure
-from tasks.reading.text_layers import without_layer
+from tasks.reading.text_layers import layered_pages, without_layer
 from workers.garbage import infrequent_gc
 
 PICTURES_A_BATCH = 4
@@ -251,7 +251,7 @@ def structure_with(
 ) -> StructuredDocument:
     """Structure a document with model results; pictures without one are among its failures.
 
-    With a ``fault_of_layer``, what was recognised replaces its text layer.
+    With a ``fault_of_layer``, what was recognised replaces its text layer; else what was recognised behind one is dropped.
     """
     code = FailureCode.MODEL_FAILED
     failed = {read.id: (code, f"words of a figure were not read: {read.failure}") for read in recognised if read.failure}
@@ -264,9 +264,10 @@ def structure_with(
     ]
     if fault_of_layer is not None:
         parsed = without_layer(parsed, (read.id for read in recognised if read.lines), fault_of_layer)
+    layered = {place.figure_id for place in layered_pages(parsed.placements).values()}
     document = structure(
         parsed,
-        {read.id: read.lines for read in recognised},
+        {read.id: read.lines for read in recognised if read.id not in layered},
         {page.id: page.segments for page in segmented},
         {page.id: page.rules for page in segmented},
         {picture.id: picture.tables for picture in segmented if picture.tables},

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from backends.models.lexicon import Simplemma
-from schemas.documents import Kind, Line, ParsedDocument, Placement, RecognisedLine, Role
+from ray_jobs.enrich import structure_with
+from schemas.documents import Kind, Line, ParsedDocument, Placement, Recognised, RecognisedLine, Role
 from schemas.geometry import BBox
 from tasks.reading.structure import structure
 from tasks.reading.text_layers import fault_of_layer, layered_pages, pictures_to_compare, without_layer
@@ -134,6 +135,14 @@ def test_a_page_that_ocr_cant_read_keeps_its_layer() -> None:
     found = without_layer(document, [_picture(1), _picture(3)], "why")
     assert {line.page for line in found.lines} == {2}
     assert [place.role for place in found.placements] == [Role.PAGE_SCAN, Role.BACKGROUND, Role.PAGE_SCAN]
+
+
+@pytest.mark.parametrize(("why", "expected"), [(None, JARGON), ("why", ENGLISH)])
+def test_a_page_has_words_of_its_layer_or_of_ocr(why: str | None, expected: str) -> None:
+    (read,) = ocr(ENGLISH).values()
+    elsewhere = [replace(line, bbox=line.bbox._replace(y0=line.bbox.y0 + 600, y1=line.bbox.y1 + 600)) for line in read]
+    found = structure_with(layer(JARGON), [Recognised(_picture(1), tuple(elsewhere))], [], fault_of_layer=why)
+    assert " ".join(" ".join(block.text for block in found.blocks).split()) == expected.strip()
 
 
 def test_a_page_with_two_pictures_behind_its_text_is_read_once() -> None:

@@ -264,7 +264,7 @@ def _text_layers(made: list[_Made]) -> Outputs:
                 line._replace(text=line.text.translate({ord(letter): "0" for letter in confused}))
                 for line in one.parsed.lines
             )
-            layered = replace(one.parsed, placements=tuple(whole), lines=lines)
+            layered = replace(one.parsed, placements=tuple(whole), lines=lines, figures=(), tables=())
             pages = layered_pages(layered.placements)
             sample = pictures_to_compare(pages, lines, lexicon)
             fault = fault_of_layer(pages, lines, {picture: read[picture] for picture in sample}, lexicon)

@@ -7,7 +7,7 @@ import pytest
 
 from backends.models.lexicon import Simplemma
 from ray_jobs.enrich import structure_with
-from schemas.documents import Kind, Line, ParsedDocument, Placement, Recognised, RecognisedLine, Role
+from schemas.documents import FoundBy, Kind, Line, ParsedDocument, Placement, Recognised, RecognisedLine, Role, TableRegion
 from schemas.geometry import BBox
 from tasks.reading.structure import structure
 from tasks.reading.text_layers import fault_of_layer, layered_pages, pictures_to_compare, without_layer
@@ -132,8 +132,11 @@ def test_only_pictures_behind_text_are_compared(role: Role) -> None:
 def test_a_page_that_ocr_cant_read_keeps_its_layer() -> None:
     poor = ENGLISH.translate(MISREAD)
     document = layer(poor, poor, poor)
+    tables = tuple(TableRegion(page, BBox(50, 50, 200, 200), (("purnp",),), FoundBy.RULED) for page in (1, 2))
+    document = replace(document, tables=tables)
     found = without_layer(document, [_picture(1), _picture(3)], "why")
     assert {line.page for line in found.lines} == {2}
+    assert found.tables == tables[1:]
     assert [place.role for place in found.placements] == [Role.PAGE_SCAN, Role.BACKGROUND, Role.PAGE_SCAN]
 
 

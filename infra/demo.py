@@ -48,6 +48,7 @@ MARK = "INSET_DEMO"
 STARTED_WITHIN_S = 300.0
 SCHEDULED_WITHIN_S = 30.0
 REFRESHED_WITHIN_S = 3600.0
+ANSWERED_WITHIN_S = 60.0
 ENDED_WITHIN_S = 10.0
 PROGRESS_EVERY_S = 10.0
 
@@ -374,7 +375,21 @@ class Airflow:
         self.token = str(fetch(f"{self.address}/auth/token", body=login)["access_token"])
 
     def call(self, path: str, *, body: Any = None, method: str | None = None) -> Any:
-        """Call the REST API."""
+        """Call the REST API, again where it answers a server error: SQLite is locked for seconds while tasks start."""
+        replies: list[Any] = []
+
+        def answered() -> bool:
+            try:
+                replies.append(self._call_once(path, body=body, method=method))
+            except urllib.error.HTTPError as error:
+                if error.code < 500:
+                    raise
+            return bool(replies)
+
+        self.children.wait(f"Airflow's answer to {path}", answered, ANSWERED_WITHIN_S)
+        return replies[0]
+
+    def _call_once(self, path: str, *, body: Any = None, method: str | None = None) -> Any:
         try:
             return fetch(f"{self.address}/api/v2/{path}", body=body, method=method, token=self.token)
         except urllib.error.HTTPError as error:
@@ -429,7 +444,7 @@ class Airflow:
         """Return the log of a task; [] where it can't be read now."""
         path = f"{_run_path(run_id)}/taskInstances/{task['task_id']}/logs/{max(1, task['try_number'])}"
         try:
-            content = self.call(f"{path}?map_index={task['map_index']}&full_content=true")["content"]
+            content = self._call_once(f"{path}?map_index={task['map_index']}&full_content=true")["content"]
         except (OSError, ValueError, KeyError):
             return []
         return [entry for entry in content if isinstance(entry, dict)]
@@ -588,7 +603,7 @@ def main() -> int:
                 children.end()
     except KeyboardInterrupt:
         pass
-    except (DemoError, InsetError) as error:
+    except (DemoError, InsetError, OSError) as error:
         say(f"demo: {error}")
         status = 1
     return status

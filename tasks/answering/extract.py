@@ -75,6 +75,12 @@ _POINTS_AT_PICTURE = re.compile(
     re.IGNORECASE,
 )
 
+_POINTS_AT_CODE = re.compile(
+    r"\b(?:here|above|(?:this|these|the preceding|the previous) (?:examples?|codes?|commands?|programs?|scripts?|functions?|lines?|"
+    r"statements?|listings?|snippets?|declarations?|settings?))\b",
+    re.IGNORECASE,
+)
+
 
 class Candidate(NamedTuple):
     """A sentence, table row or figure that may answer.
@@ -275,8 +281,12 @@ class _Answer:
                 following = next((run for run in lists if run.start == candidate.block + 1), None)
                 if following is not None and (self.is_how or block.text.rstrip().endswith(":")):
                     self._show_list(blocks, following, following.start, show)
+                if (code := _code_before(blocks, candidate.block)) is not None and _about_code(block, shown[candidate.block]):
+                    show(code)
             after = candidate.block + 1
-            ends = not block.sentences or candidate.place == len(block.sentences) - 1
+            last = len(block.sentences) - 1
+            introduces = last in shown.get(candidate.block, ()) and block.text.rstrip().endswith(":")
+            ends = not block.sentences or candidate.place == last or introduces
             while ends and after < len(blocks) and blocks[after].style == "code":
                 show(after)
                 after += 1
@@ -291,7 +301,9 @@ class _Answer:
             passage.rank == 0 and len(figures_of(passage)) <= MOST_FIGURES
         )
         for place in kept:
-            if blocks[place].style == "figure" and (leads or self._belongs(blocks, place, shown)):
+            if blocks[place].style == "figure" and (
+                leads or {place - 1, place + 1} <= shown.keys() or self._belongs(blocks, place, shown)
+            ):
                 show(place)
         if shown:
             first = min(shown)
@@ -470,6 +482,18 @@ def _after(blocks: Sequence[PassageBlock], place: int) -> int | None:
         if blocks[at].style != "figure":
             return at if blocks[at].style in ("prose", "item") else None
     return None
+
+
+def _code_before(blocks: Sequence[PassageBlock], place: int) -> int | None:
+    """Return the code that stands directly before a block, skipping figures; None for none."""
+    at = next((at for at in range(place - 1, -1, -1) if blocks[at].style != "figure"), None)
+    return at if at is not None and blocks[at].style == "code" else None
+
+
+def _about_code(block: PassageBlock, shown: Iterable[int]) -> bool:
+    """Return whether the sentences of a paragraph that are shown refer to the code before it."""
+    texts = {at: block.text[slice(*block.sentences[at])] for at in shown}
+    return any(_POINTS_AT_CODE.search(text) or (at == 0 and _REFERS.match(text)) for at, text in texts.items())
 
 
 def _filled(block: PassageBlock, place: int) -> list[int]:

@@ -15,7 +15,10 @@ let running = null;
 export const stop = () => running?.abort();
 
 // of is { corpus, version }, version "" for the live one; doc is "" for all documents. to makes a link to another state of the page.
-export async function browse(of, { tab, doc, contains, sort }, { to, say }) {
+// All documents together have no outline, one document has no list of documents: the first tab is shown instead.
+export async function browse(of, { tab: wanted, doc, contains, sort }, { to, say }) {
+  const tabs = doc ? OF_ONE : OF_ALL;
+  const tab = tabs.some(([name]) => name === wanted) ? wanted : tabs[0][0];
   stop();
   const turn = new AbortController();
   running = turn;
@@ -25,7 +28,7 @@ export async function browse(of, { tab, doc, contains, sort }, { to, say }) {
   $("browse-contains").value = contains;
   $("browse-sort").hidden = doc || tab !== "documents";
   $("browse-sort").value = sort;
-  $("browse-tabs").replaceChildren(...(doc ? OF_ONE : OF_ALL).map(([name, label]) =>
+  $("browse-tabs").replaceChildren(...tabs.map(([name, label]) =>
     el("li", {}, to(label, { browse: name }, name === tab))));
   $("browse-all").replaceChildren(...(doc ? [to("All documents", { browse: "documents", doc: "" })] : []));
   $("browse-list").replaceChildren(skeleton(8));

@@ -62,6 +62,14 @@ def test_a_section_of_an_outline_opens_its_page(corpus: FakeCorpus, browser: Bro
         assert _texts(browser, "#viewer-section") == ["Service › Valves"]
 
 
+@pytest.mark.parametrize(("address", "tab"), [("browse=outline", "Documents"), (f"browse=documents&doc={DOC_ID}", "Outline")])
+def test_a_list_that_there_is_not_gives_way_to_the_first(address: str, tab: str, corpus: FakeCorpus, browser: Browser) -> None:
+    with opened(browser, corpus, address, routes=FakeBrowse().router):
+        browser.settled()
+        assert _texts(browser, "#browse-tabs [aria-current]") == [tab]
+        assert _texts(browser, "#browse-list [role=alert]") == []
+
+
 @pytest.mark.parametrize("doc", ["", f"&doc={DOC_ID}"], ids=["of all", "of one"])
 def test_figures_are_a_contact_sheet_and_each_leads_to_its_page(doc: str, corpus: FakeCorpus, browser: Browser) -> None:
     with opened(browser, corpus, f"browse=figures{doc}", routes=FakeBrowse().router):

@@ -29,6 +29,22 @@ def test_without_an_outline_headings_go_by_size() -> None:
     ]
 
 
+@pytest.mark.parametrize("leaders", ["   ", " . . . . . "])
+def test_entries_of_a_table_of_contents_are_no_headings(leaders: str) -> None:
+    document = pymupdf.open()
+    titles = ["1 Service", "2 Storage", "3 Release 7"]
+    page = document.new_page()
+    page.insert_text((72, 100), "Contents", fontsize=16)
+    for row, title in enumerate(titles):
+        page.insert_text((72, 140 + 40 * row), f"{title}{leaders}{row + 2}", fontsize=10, fontname="hebo")
+    paragraph(page, "Alpha", 400)
+    for title in titles:
+        page = document.new_page()
+        page.insert_text((72, 100), title, fontsize=16)
+        paragraph(page, "Beta", 120)
+    assert [block.text for block in of(structured(document), BlockKind.HEADING)] == ["Contents", *titles]
+
+
 @pytest.mark.parametrize("rotation", [0, 90])
 def test_a_stamp_along_the_edge_of_the_page_is_no_heading(rotation: int) -> None:
     document = pymupdf.open()

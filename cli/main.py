@@ -110,7 +110,7 @@ def init(
         print_json({"corpus": name, "file": str(path), "text_model": model})
         return
     if model == MULTILINGUAL:
-        say(f"the PDFs are largely not in English: embeddings.text is {MULTILINGUAL}")
+        say(f"a fifth or more of the PDFs are not in English: embeddings.text is {MULTILINGUAL}")
     say(f"wrote {path}; look it over, then run: inset refresh {name}")
 
 
@@ -427,6 +427,7 @@ def quarantine(
 ) -> None:
     """List what the last refresh left out and why, or try it again."""
     from pipeline.corpus.workspace import open_workspace
+    from pipeline.operations.quarantine import REMEDIES
     from pipeline.records.publication import manifests
     from pipeline.records.quarantine import read_failures
 
@@ -447,6 +448,8 @@ def quarantine(
     columns = ("source", "page", "step", "code", "message")
     rows = [(row.source, pages, row.step, row.code, row.message) for row, pages in _by_document(failures)]
     print_table("", columns, rows)
+    for code in dict.fromkeys(row.code for row in failures):
+        say(f"{code}: {REMEDIES[code]}")
     say(_RETRY.format(corpus=corpus))
 
 

@@ -14,7 +14,7 @@ SAMPLED = 20
 
 
 def text_model_for(source: str) -> str:
-    """Return the text model for the languages of a source: that for English, unless a sample is largely in others.
+    """Return the text model for the languages of a source: that for English, unless a fifth of a sample or more is in others.
 
     Where nothing can be read, such as a source that isn't there yet or is on S3, it is the one for English.
     """

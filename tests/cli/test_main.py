@@ -243,7 +243,9 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     *_, reason, override_hint = refused.err.splitlines()
     assert reason.startswith("  refused: quarantine ceiling: 1 of 3 documents are in quarantine (33%)")
     assert "empty.pdf (empty_file); to see why: inset quarantine manuals" in reason
-    assert "empty_file" in inset("quarantine", "manuals").out
+    listed = inset("quarantine", "manuals")
+    assert "empty_file" in listed.out
+    assert "empty_file: Put the file into the source again" in listed.err
     (version,) = [row["version"] for row in inset("versions", "manuals", "--json").json["versions"]]
     unpublished = inset("search", "manuals", "valve").err
     assert f"nothing is published; {version} was refused: quarantine ceiling: " in unpublished

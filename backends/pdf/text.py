@@ -30,8 +30,13 @@ _BOLD = 16
 
 _MONO = 8
 """The flag of a span whose letters are all as wide."""
-_MONO_FONT = re.compile(r"mono|cour|consol|menlo|monaco|typewriter|lettergothic|code|(?<![a-z])tt\d", re.IGNORECASE)
-"""Names of fonts that are so without the flag: DejaVu Sans Mono, Inconsolata, Latin Modern Mono, Letter Gothic."""
+_MONO_FONT = re.compile(
+    r"mono|nimbusmon|cour|consol|menlo|monaco|typewriter|lettergothic|code|(?<![a-z])(?:(?:cm|sf|ec)(?:sl)?)?tti?\d",
+    re.IGNORECASE,
+)
+"""Names of fonts that are so without the flag: DejaVu Sans Mono, Inconsolata, Latin Modern Mono, Letter Gothic, NimbusMonL,
+Computer Modern Typewriter. In 80 pages of a manual in NimbusMonL 155 blocks become code, and 15 tables of code are none.
+"""
 _NO_FONT = "GlyphLess"
 """The font of hidden words behind a scan, whose widths say nothing."""
 MONO_SHARE = 0.9

@@ -15,7 +15,7 @@ def known_languages(workspace: Workspace) -> frozenset[str] | None:
 
 
 def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
-    """Return advice in one line where a fifth of a version or more is in languages that the text model doesn't know; else None."""
+    """Return advice in one line where the text model doesn't know the languages of a fifth of a version or more; else None."""
     known = known_languages(workspace)
     if known is None:
         return None

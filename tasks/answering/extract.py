@@ -76,8 +76,8 @@ _POINTS_AT_PICTURE = re.compile(
 )
 
 _POINTS_AT_CODE = re.compile(
-    r"\b(?:here|above|(?:this|these|the preceding|the previous) (?:examples?|codes?|commands?|programs?|scripts?|functions?|lines?|"
-    r"statements?|listings?|snippets?|declarations?|settings?))\b",
+    r"\b(?:here|above|(?:this|these|the preceding|the previous) (?:examples?|codes?|commands?|programs?|scripts?|functions?|"
+    r"lines?|statements?|listings?|snippets?|declarations?|settings?))\b",
     re.IGNORECASE,
 )
 
@@ -281,7 +281,9 @@ class _Answer:
                 following = next((run for run in lists if run.start == candidate.block + 1), None)
                 if following is not None and (self.is_how or block.text.rstrip().endswith(":")):
                     self._show_list(blocks, following, following.start, show)
-                if (code := _code_before(blocks, candidate.block)) is not None and _about_code(block, shown[candidate.block]):
+                if (code := _code_before(blocks, candidate.block)) is not None and _about_code(
+                    block, shown[candidate.block]
+                ):
                     show(code)
             after = candidate.block + 1
             last = len(block.sentences) - 1

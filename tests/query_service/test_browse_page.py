@@ -62,8 +62,12 @@ def test_a_section_of_an_outline_opens_its_page(corpus: FakeCorpus, browser: Bro
         assert _texts(browser, "#viewer-section") == ["Service › Valves"]
 
 
-@pytest.mark.parametrize(("address", "tab"), [("browse=outline", "Documents"), (f"browse=documents&doc={DOC_ID}", "Outline")])
-def test_a_list_that_there_is_not_gives_way_to_the_first(address: str, tab: str, corpus: FakeCorpus, browser: Browser) -> None:
+@pytest.mark.parametrize(
+    ("address", "tab"), [("browse=outline", "Documents"), (f"browse=documents&doc={DOC_ID}", "Outline")]
+)
+def test_a_list_that_there_is_not_gives_way_to_the_first(
+    address: str, tab: str, corpus: FakeCorpus, browser: Browser
+) -> None:
     with opened(browser, corpus, address, routes=FakeBrowse().router):
         browser.settled()
         assert _texts(browser, "#browse-tabs [aria-current]") == [tab]

@@ -166,7 +166,9 @@ def test_code_and_its_picture_stand_before_the_paragraph_about_them() -> None:
     fenced = f"```\n{code}\n```"
     about = "The even-odd rule here fills the ring between the circles."
     pictures = f"{TAGS[1]}\n\n{LONG}\n\n{TAGS[2]}\n\n{LONG}\n\n{TAGS[0]}"
-    answer = _ask("What fills the ring?", [_hit("a", f"{LONG}\n\n{fenced}\n\n{TAGS[1]}\n\n{about}\n\n{LONG}\n\n{pictures}")])
+    answer = _ask(
+        "What fills the ring?", [_hit("a", f"{LONG}\n\n{fenced}\n\n{TAGS[1]}\n\n{about}\n\n{LONG}\n\n{pictures}")]
+    )
     assert _unfolded(answer) == [code, "f2", about]
 
 

@@ -115,6 +115,17 @@ def test_a_single_row_is_code_if_it_is_a_command(before: str, row: str, left: fl
     assert [" ".join(text.split()) for text in _code(structured(document))] == ([row] if is_code else [])
 
 
+@pytest.mark.parametrize("font", ["NimbusMonL-Regu", "NimbusMonL-Bold", "CMTT10", "CMSLTT10", "CMTTI10", "SFTT0900"])
+def test_a_monospace_font_is_known_by_its_name(font: str) -> None:
+    document, page = _page()
+    rows = ["cli", "halt"]
+    for number, row in enumerate(rows):
+        page.insert_text((90, 200 + STEP * number), f"{row} --now;", fontname="cour", fontsize=10)
+    (xref,) = (entry[0] for entry in page.get_fonts() if entry[3] == "Courier")
+    document.xref_set_key(xref, "BaseFont", f"/{font}")
+    assert _code(structured(document)) == ["cli --now;\nhalt --now;"]
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_monospace_words_of_a_sentence_are_prose(times: int) -> None:
     document, page = _page()

@@ -77,6 +77,7 @@ NUMBER_CHARACTERS = 3
 """Maximum length of the numbers before the lines of a listing."""
 WORDS_SHARE = 0.4
 """Minimum share of the cells with two letters or digits: cells of formulas have fewer."""
+_ROMAN = re.compile(r"[ivxlc]+")
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
 _DRAWN_RULE = re.compile("_{5,}")
 """A rule of underscores, as reports to the American SEC have it above the notes of a table."""
@@ -486,13 +487,22 @@ def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
     if len(held) == 2 and _length(held[0]) <= NUMBER_CHARACTERS:
         return False
     words = [text for column in texts for text in column]
-    if len(held) == 2 and sum(bool(_LEADER.search(text)) for text in words) > LEADERS_SHARE * len(rows):
-        return False  # a table of contents
+    if sum(bool(_LEADER.search(text)) for text in words) > LEADERS_SHARE * len(rows) and (
+        len(held) == 2 or (len(held) == 3 and _ascend(held[-1]))
+    ):
+        return False  # a table of contents; in three columns are numbers, titles and pages
     if sum(_length(column) > SENTENCE_CHARACTERS for column in held) > MOST_SENTENCE_COLUMNS:
         return False
     # A separate currency symbol, or a dash for no amount, may be a table's or a formula's.
     spelled = [text for text in words if not _CURRENCY.fullmatch(text)]
     return sum(_TWO_LETTERS.search(text) is not None for text in spelled) >= WORDS_SHARE * len(spelled)
+
+
+def _ascend(column: Sequence[str]) -> bool:
+    """Return whether a column holds the numbers of pages in order, which may begin with Roman ones."""
+    numbers = [int(text) for text in column if text.isdecimal()]
+    others = [text for text in column if not text.isdecimal()]
+    return len(numbers) > 1 and numbers == sorted(numbers) and all(_ROMAN.fullmatch(text) for text in others)
 
 
 def _length(column: Sequence[str]) -> float:

@@ -73,6 +73,16 @@ def test_text_level_for_other_reasons_is_no_table() -> None:
         assert _rows(_grid(rows, xs)) == []  # type: ignore[arg-type]
 
 
+def test_a_table_of_contents_with_numbers_of_sections_is_no_table_and_a_statement_with_leaders_is_one() -> None:
+    pages = ("iv", "1", "3", "3", "12")
+    contents = [(f"1.{number}", f"Part of the pump {'. ' * 20}", page) for number, page in enumerate(pages)]
+    statement = [
+        (f"{number}", f"Sales of the pump {'. ' * 20}", sold) for number, sold in enumerate(("90", "12", "35", "7"))
+    ]
+    assert _rows(_grid(contents, (72, 100, 500))) == []
+    assert len(_rows(_grid(statement, (72, 100, 500)))[0]) == 4
+
+
 def test_a_listing_with_numbered_lines_and_comments_is_no_table() -> None:
     code = [("1", "assign tmp = a + b;", "// data path"), ("2", "", ""), ("3", "always @(posedge clk)", "// register")]
     assert _rows(_grid([*code, ("4", "y <= tmp;", "")], (72, 90, 240))) == []

@@ -75,6 +75,7 @@ export function paragraphs(points) {
 }
 
 // Where the code of a text is, as [start, end) in code points: what is fenced in the text with tags is in it line by line.
+// Signs may differ (leaders are one token in the text that is searched), so lines are compared by letters and digits; no code begins with a blank line.
 function codeIn(text, tagged) {
   const lines = text.split("\n");
   const bare = (line) => line.replace(/[^\p{L}\p{N}]+/gu, "");
@@ -82,7 +83,7 @@ function codeIn(text, tagged) {
   let from = 0;
   for (const [, , code] of tagged.matchAll(/^(`{3,})\n([^]*?)\n\1$/gm)) {
     const wanted = code.split("\n").map(bare);
-    const first = lines.findIndex((_, at) => at >= from && wanted.every((line, next) => line === bare(lines[at + next] ?? "")));
+    const first = lines.findIndex((line, at) => at >= from && line.trim() && wanted.every((line, next) => line === bare(lines[at + next] ?? "")));
     if (first < 0) continue;
     from = first + wanted.length;
     const start = [...lines.slice(0, first).join("\n")].length + (first > 0);

@@ -89,6 +89,14 @@ def test_code_of_a_hit_keeps_its_lines_and_indents(browser: Browser) -> None:
     assert '</pre><p dir="auto">Then 𝛼 wait.</p>' in shown
 
 
+def test_code_of_signs_alone_is_whole(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps", text="Write:\n\n+ <= ;\n- ^ |\n\nThen *x* waits.")
+    corpus.code = "+ <= ;\n- ^ |"
+    html = page_after(browser, corpus)
+    shown = re.sub(r"</?span[^>]*>", "", html.partition('class="hit-text')[2])
+    assert "<code>+ &lt;= ;\n- ^ |</code></pre>" in shown
+
+
 def test_words_of_a_document_never_become_markup(browser: Browser) -> None:
     html = page_after(browser, FakeCorpus("pumps"))
     assert "&lt;b&gt;Turn&lt;/b&gt; the valve." in html

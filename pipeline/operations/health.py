@@ -219,7 +219,7 @@ def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> Corp
     if late := _stale(one, last.succeeded if last else None, now) or _late(one, last_run, now):
         found.append((State.STALE, late))
     if pointer is None and not found:
-        found.append((State.EMPTY, f"nothing is published yet; run refresh_{one.name}"))
+        found.append((State.EMPTY, f"nothing is published yet; run: inset refresh {one.name}, or its DAG"))
     found.sort(key=lambda problem: list(State).index(problem[0]))
     return CorpusHealth(
         corpus=one.name,

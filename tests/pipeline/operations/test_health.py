@@ -109,6 +109,7 @@ def test_each_corpus_has_a_line_whatever_is_wrong_with_the_others(folder: Path) 
     }
     assert all(one.problems for name, one in found.items() if name != "good")
     assert found["lost"].live == version_name(0)
+    assert found["empty"].problems == ["nothing is published yet; run: inset refresh empty, or its DAG"]
 
 
 def test_a_store_that_never_answers_costs_its_own_line_and_is_asked_once(

@@ -27,7 +27,9 @@ def test_a_user_sees_only_corpora_whose_dag_they_may_read(client: TestClient, fo
     write_corpus(folder, "pumps", versions=1)
     write_corpus(folder, "secret", versions=1)
     rights.hidden = {"refresh_secret"}
-    assert "secret" not in client.get("/inset/").text
+    page = client.get("/inset/").text
+    assert "secret" not in page
+    assert "<h1>1 corpus</h1>" in page
     assert [line["corpus"] for line in client.get("/inset/health.json").json()] == ["pumps"]
 
 

@@ -60,5 +60,5 @@ def test_rows_of_values_between_rules_are_read_by_their_words() -> None:
 
 
 def test_notes_between_rules_are_no_table() -> None:
-    note = "Note that the computation is cheap. It is done for each file,\nand its result is kept, so that no\nfile is read twice."
+    note = "Note that the computation is cheap. It is done for a file,\nand its result is kept, so that\nno file is read twice."
     assert not of(structured(_page([[note, "", ""]] * 4)), BlockKind.TABLE)

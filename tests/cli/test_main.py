@@ -443,7 +443,7 @@ def test_parse_takes_the_folder_of_a_file_as_it_is_called(folder: Path, inset: I
 
 
 def test_parse_says_in_one_line_what_nobody_foresaw(folder: Path, inset: Inset, monkeypatch: pytest.MonkeyPatch) -> None:
-    def structure_with(*_: object) -> None:
+    def structure_with(*_: object, **_named: object) -> None:
         raise RecursionError("too deep")
 
     monkeypatch.setattr("pipeline.inspection.inspect.structure_with", structure_with)

@@ -23,9 +23,10 @@ import io
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict, cast
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, StringConstraints
 
 from pipeline.published.corpus import PublishedCorpus
@@ -66,7 +67,6 @@ ITEM = 0.5
 COMPARISON = 1_000.0
 """Prices of an item, and of comparing two versions."""
 
-Limit = Annotated[int, Query(ge=1, le=MOST_ITEMS, description="Maximum items.")]
 Cursor = Annotated[
     str | None,
     Query(
@@ -85,39 +85,52 @@ Kinds = Annotated[list[Modality] | None, Query(max_length=len(Modality), descrip
 Sort = Literal["source", "title", "date", "pages", "size", "rows", "-source", "-title", "-date", "-pages", "-size", "-rows"]
 
 
-async def _listed(
-    request: Request,
-    corpus: PublishedCorpus,
-    version: str | None,
-    cursor: str | None,
-    limit: int,
-    read: Callable[[str | None, int], Listing[Any]],
-    asked: float = 0.0,
-) -> Response:
-    """Reply a part of a list.
+class _Place(TypedDict):
+    """The arguments of a method of ``PublishedContents`` that say which part of a list it returns."""
 
-    Args:
-        request: The client's request.
-        corpus: The corpus.
-        version: The version that the request names.
-        cursor: Where to go on.
-        limit: Maximum items.
-        read: Returns the items of a version after as many others.
-        asked: Price of what is more than reading.
-    """
-    digest = _digest(request)
-    held, offset = (version, 0) if cursor is None else _parse(cursor, digest)
-    if version is not None and version != held:
-        raise RequestError(
-            f"the cursor is from version {held}, not {version};", "start again without it, or leave version out"
-        )
+    version: str | None
+    offset: int
+    limit: int
 
-    def page() -> BaseModel:
-        found = read(held, offset)
-        after = offset + len(found.items)
-        return found.model_copy(update={"next": _cursor(found.version, after, digest) if after < found.total else None})
 
-    return await _reply(request, corpus, held, page, asked + ITEM * limit)
+@dataclass(frozen=True)
+class _Part:
+    """The part of a list that a request asks for."""
+
+    request: Request
+    corpus: Corpus
+    limit: Annotated[int, Query(ge=1, le=MOST_ITEMS, description="Maximum items.")] = 50
+    cursor: Cursor = None
+    version: VersionParameter = None
+
+    async def reply(self, read: Callable[[_Place], Listing[Any]], asked: float = 0.0) -> Response:
+        """Reply the part, read by a function; ``asked`` is the price of what is more than reading."""
+        digest = _digest(self.request)
+        held, offset = (self.version, 0) if self.cursor is None else _parse(self.cursor, digest)
+        if self.version is not None and self.version != held:
+            raise RequestError(
+                f"the cursor is from version {held}, not {self.version};", "start again without it, or leave version out"
+            )
+
+        def page() -> BaseModel:
+            found = read(_Place(version=held, offset=offset, limit=self.limit))
+            after = offset + len(found.items)
+            return found.model_copy(update={"next": _cursor(found.version, after, digest) if after < found.total else None})
+
+        return await _reply(self.request, self.corpus, held, page, asked + ITEM * self.limit)
+
+
+@dataclass(frozen=True)
+class _PartOfPlacements(_Part):
+    limit: Annotated[int, Query(ge=1, le=20, description="Maximum placements.")] = 10
+
+
+@dataclass(frozen=True)
+class _PartOfChanges(_Part):
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum rows.")] = 500
+
+
+Part = Annotated[_Part, Depends()]
 
 
 async def _reply(
@@ -219,8 +232,8 @@ def _linked(item: Any, corpus: str, version: str, doc_id: str = "") -> Any:
 
 @router.get("/documents", response_model=Listing[DocumentSummary])
 async def documents(
-    request: Request,
     corpus: Corpus,
+    part: Part,
     source: Globs = None,
     language: Annotated[
         list[Annotated[str, StringConstraints(max_length=35)]] | None,
@@ -230,28 +243,13 @@ async def documents(
     sort: Annotated[
         Sort, Query(description="By what; descending after a minus. Those without a date come last.")
     ] = "source",
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
 ) -> Response:
     """The documents of a version; ``contains`` is part of a title or source."""
-    globs = source or []
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.documents(
-            sources=globs,
-            languages=language or [],
-            contains=contains,
-            sort=sort,
-            version=held,
-            offset=offset,
-            limit=limit,
+    return await part.reply(
+        lambda place: corpus.contents.documents(
+            sources=source or (), languages=language or (), contains=contains, sort=sort, **place
         ),
-        GLOB * len(globs),
+        GLOB * len(source or ()),
     )
 
 
@@ -273,133 +271,43 @@ async def document_info(request: Request, corpus: Corpus, doc_id: DocumentId, ve
 
 
 @router.get("/documents/{doc_id}/outline", response_model=Listing[OutlineSection])
-async def outline(
-    request: Request,
-    corpus: Corpus,
-    doc_id: DocumentId,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
-) -> Response:
+async def outline(corpus: Corpus, doc_id: DocumentId, part: Part) -> Response:
     """The sections of a document, in reading order."""
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.outline(doc_id, version=held, offset=offset, limit=limit),
-    )
+    return await part.reply(lambda place: corpus.contents.outline(doc_id, **place))
 
 
 @router.get("/documents/{doc_id}/pages", response_model=Listing[DocumentPage])
-async def pages(
-    request: Request,
-    corpus: Corpus,
-    doc_id: DocumentId,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
-) -> Response:
+async def pages(corpus: Corpus, doc_id: DocumentId, part: Part) -> Response:
     """The pages of a document; the printed label is known where a row stands on the page."""
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.pages(doc_id, version=held, offset=offset, limit=limit),
-    )
+    return await part.reply(lambda place: corpus.contents.pages(doc_id, **place))
 
 
 @router.get("/documents/{doc_id}/rows", response_model=Listing[BrowsedRow])
 async def document_rows(
-    request: Request,
-    corpus: Corpus,
-    doc_id: DocumentId,
-    modality: Kinds = None,
-    page: OnPage = None,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
+    corpus: Corpus, doc_id: DocumentId, part: Part, modality: Kinds = None, page: OnPage = None
 ) -> Response:
     """The rows of a document, in reading order, those of whole pages last."""
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.rows(
-            doc_id, modalities=modality or [], page=page, version=held, offset=offset, limit=limit
-        ),
-    )
+    return await part.reply(lambda place: corpus.contents.rows(doc_id, modalities=modality or (), page=page, **place))
 
 
 @router.get("/documents/{doc_id}/tables", response_model=Listing[TableSummary])
-async def document_tables(
-    request: Request,
-    corpus: Corpus,
-    doc_id: DocumentId,
-    page: OnPage = None,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
-) -> Response:
+async def document_tables(corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None) -> Response:
     """The tables of a document, without their cells."""
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.tables(doc_id, page=page, version=held, offset=offset, limit=limit),
-    )
+    return await part.reply(lambda place: corpus.contents.tables(doc_id, page=page, **place))
 
 
 @router.get("/documents/{doc_id}/figures", response_model=Listing[FigureSummary])
-async def document_figures(
-    request: Request,
-    corpus: Corpus,
-    doc_id: DocumentId,
-    page: OnPage = None,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
-) -> Response:
+async def document_figures(corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None) -> Response:
     """The figures of a document, each where it is placed."""
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.figures(doc_id, page=page, version=held, offset=offset, limit=limit),
-    )
+    return await part.reply(lambda place: corpus.contents.figures(doc_id, page=page, **place))
 
 
 @router.get("/rows", response_model=Listing[BrowsedRow])
-async def rows(
-    request: Request,
-    corpus: Corpus,
-    modality: Kinds = None,
-    source: Globs = None,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
-) -> Response:
+async def rows(corpus: Corpus, part: Part, modality: Kinds = None, source: Globs = None) -> Response:
     """The rows of all documents, by document id and in reading order."""
-    globs = source or []
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.rows(
-            modalities=modality or [], sources=globs, version=held, offset=offset, limit=limit
-        ),
-        GLOB * len(globs),
+    return await part.reply(
+        lambda place: corpus.contents.rows(modalities=modality or (), sources=source or (), **place),
+        GLOB * len(source or ()),
     )
 
 
@@ -412,25 +320,9 @@ async def row(
 
 
 @router.get("/tables", response_model=Listing[TableSummary])
-async def tables(
-    request: Request,
-    corpus: Corpus,
-    source: Globs = None,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
-) -> Response:
+async def tables(corpus: Corpus, part: Part, source: Globs = None) -> Response:
     """The tables of all documents, without their cells."""
-    globs = source or []
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.tables(sources=globs, version=held, offset=offset, limit=limit),
-        GLOB * len(globs),
-    )
+    return await part.reply(lambda place: corpus.contents.tables(sources=source or (), **place), GLOB * len(source or ()))
 
 
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
@@ -485,72 +377,31 @@ def _csv(lines: Sequence[Sequence[str]]) -> str:
 
 
 @router.get("/figures", response_model=Listing[FigureSummary])
-async def figures(
-    request: Request,
-    corpus: Corpus,
-    source: Globs = None,
-    contains: Contains = "",
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
-) -> Response:
+async def figures(corpus: Corpus, part: Part, source: Globs = None, contains: Contains = "") -> Response:
     """The figures of all documents, each where it is placed; ``contains`` is part of a caption."""
-    globs = source or []
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.figures(
-            sources=globs, contains=contains, version=held, offset=offset, limit=limit
-        ),
-        GLOB * len(globs),
+    return await part.reply(
+        lambda place: corpus.contents.figures(sources=source or (), contains=contains, **place), GLOB * len(source or ())
     )
 
 
 @router.get("/figures/{figure_id}/context", response_model=Listing[FigureContext])
 async def figure_context(
-    request: Request,
     corpus: Corpus,
     figure_id: FigureId,
+    part: Annotated[_PartOfPlacements, Depends()],
     around: Annotated[int, Query(ge=1, le=5, description="Rows on each side.")] = 2,
-    limit: Annotated[int, Query(ge=1, le=20, description="Maximum placements.")] = 10,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
 ) -> Response:
     """The placements of a figure, each with the rows before and after it in reading order."""
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.context(figure_id, around=around, version=held, offset=offset, limit=limit),
-        RETRIEVER * limit,
+    return await part.reply(
+        lambda place: corpus.contents.context(figure_id, around=around, **place), RETRIEVER * part.limit
     )
 
 
 @router.get("/changes", response_model=Changes)
-async def changes(
-    request: Request,
-    corpus: Corpus,
-    since: VersionRequired,
-    limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum rows.")] = 500,
-    cursor: Cursor = None,
-    version: VersionParameter = None,
-) -> Response:
+async def changes(corpus: Corpus, since: VersionRequired, part: Annotated[_PartOfChanges, Depends()]) -> Response:
     """The rows that are gone and added from one version to another, so that another index can follow.
 
     Delete what is gone before storing what is added: a row whose content changed is both. The first comparison of two versions
     reads all their rows; where that takes longer than the deadline, 503 says to ask again.
     """
-    return await _listed(
-        request,
-        corpus,
-        version,
-        cursor,
-        limit,
-        lambda held, offset: corpus.contents.changes(since, version=held, offset=offset, limit=limit),
-        COMPARISON,
-    )
+    return await part.reply(lambda place: corpus.contents.changes(since, **place), COMPARISON)

@@ -1,7 +1,6 @@
 """The figures of a version as a contact sheet, filtered and paged."""
 
 import functools
-from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, cast
 
@@ -10,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.stores.objects import read_part, read_table
-from pipeline.records.evidence import placement_parts, row_files
+from backends.stores.objects import read_table
+from pipeline.records.evidence import DocumentRows, placement_parts, row_files, rows_at
 from pipeline.records.ledger import first_sources, read_ledger
 from schemas.documents import Role
-from schemas.evidence import Modality
+from schemas.evidence import PLACEMENTS, Modality
 from schemas.flags import Flag
 from schemas.frozen import Frozen
 from schemas.geometry import BBox
@@ -75,10 +74,8 @@ class FigureSheet:
 
     def __init__(self, store: ObjectStore, version: str) -> None:
         self._store = store
-        files = row_files(self._store, version)
-        self._files = [name for name in files if "/placements/" in name]
-        self._evidence = [name for name in files if "/evidence/" in name]
-        self._first_document = functools.cache(self._read_first_document)
+        self._files = row_files(self._store, version, "placements")
+        self._evidence = DocumentRows(self._store, version)
         self._sources = first_sources(read_ledger(self._store, version))
         documents: dict[str, int] = {}
         roles, captioned, of_document, pixels = [], [], [], []
@@ -126,13 +123,8 @@ class FigureSheet:
         Raises:
             DamagedError: Their rows can't be read.
         """
-        rows: list[tuple[int, dict[str, Any]]] = []
-        for place, name in enumerate(self._files):
-            start, stop = self._starts[place : place + 2]
-            inside = numbers[bisect_left(numbers, start) : bisect_left(numbers, stop)]
-            if len(inside):
-                table = read_table(self._store, name).take(pa.array([number - start for number in inside]))
-                rows += zip(inside, table.to_pylist(), strict=True)
+        found = rows_at(self._store, self._files, self._starts, np.array(numbers, np.int64), PLACEMENTS)
+        rows = list(zip(numbers, found, strict=True))
         said = self._descriptions({row["doc_id"] for _, row in rows})
         return [self._figure(number, row, said.get((row["doc_id"], row["figure_id"]))) for number, row in rows]
 
@@ -160,12 +152,7 @@ class FigureSheet:
         """Return what the rows of figures of some documents say of each, from the files that hold them."""
         documents = sorted(doc_ids)
         wanted = pa.array(documents, pa.string())
-        files = dict[str, None]()
-        for doc_id in documents:
-            # The document may begin inside the file before the first that begins with it.
-            first = bisect_left(self._evidence, doc_id, key=self._first_document)
-            stop = bisect_right(self._evidence, doc_id, key=self._first_document)
-            files.update(dict.fromkeys(self._evidence[max(0, first - 1) : stop]))
+        files = dict.fromkeys(name for doc_id in documents for name in self._evidence.files(doc_id))
         found = dict[tuple[str, str], dict[str, Any]]()
         for name in files:
             part = read_table(self._store, name, columns=["doc_id", "modality", "figure_id", *_SAID])
@@ -174,10 +161,6 @@ class FigureSheet:
             for row in part.filter(fits).to_pylist():
                 found.setdefault((row["doc_id"], row["figure_id"]), row)
         return found
-
-    def _read_first_document(self, name: str) -> str:
-        documents = read_part(self._store, name, "doc_id")
-        return str(documents[0].as_py()) if len(documents) else ""
 
 
 _SAID = ("description", "described_by", "flags")

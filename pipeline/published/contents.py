@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.stores.objects import read_part, read_table
+from backends.stores.objects import read_part
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.published.version import OpenVersion
 from pipeline.published.versions import OpenVersions
-from pipeline.records.evidence import evidence_parts, row_files
+from pipeline.records.evidence import evidence_parts, row_files, rows_at
 from pipeline.records.ledger import read_ledger
 from schemas.browse import (
     BrowsedRow,
@@ -371,7 +371,7 @@ class _Catalogue:
 
     def __init__(self, store: ObjectStore, opened: OpenVersion) -> None:
         self._store = store
-        self._files = [name for name in row_files(store, opened.version) if "/evidence/" in name]
+        self._files = row_files(store, opened.version, "evidence")
         self._sources = opened.sources
         self.doc_ids = sorted(opened.sources)
         self._starts = [0]
@@ -461,16 +461,9 @@ class _Catalogue:
             fits &= np.isin(self._modalities, [_MODALITIES.index(modality) for modality in modalities])
         return np.flatnonzero(fits)
 
-    def read(self, numbers: Sequence[int] | NDArray[np.int64]) -> list[dict[str, Any]]:
+    def read(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
         """Return rows by their numbers, in ascending order."""
-        found: list[dict[str, Any]] = []
-        for place, file in enumerate(self._files):
-            start, stop = self._starts[place : place + 2]
-            inside = numbers[bisect_left(numbers, start) : bisect_left(numbers, stop)]
-            if len(inside):
-                table = read_table(self._store, file, EVIDENCE)
-                found += table.take(pa.array([int(number) - start for number in inside])).to_pylist()
-        return found
+        return list(rows_at(self._store, self._files, self._starts, numbers, EVIDENCE))
 
 
 _SECTIONED = ("evidence_id", "doc_id", "title", "section_path", "modality", "page", "regions", "page_labels")

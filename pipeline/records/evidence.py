@@ -3,13 +3,17 @@
 import bisect
 import functools
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from backends.stores.checksums import damage
-from backends.stores.objects import read_table, reading
+from backends.stores.objects import read_part, read_table, reading
 from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows, rows_before
 from schemas.ids import version_file
@@ -80,13 +84,23 @@ def table_parts(store: ObjectStore, folder: str, schema: pa.Schema) -> Iterator[
     return (read_table(store, name, schema) for name in _parts(store, folder))
 
 
-def row_files(store: ObjectStore, version: str) -> list[str]:
-    """Return the names of the files of a version's rows.
+def row_files(store: ObjectStore, version: str, *kinds: Literal["evidence", "placements"]) -> list[str]:
+    """Return the names of the files of a version's rows, of both kinds if none is named.
 
     Raises:
         DamagedError: One is missing.
     """
-    return [name for kind in ("evidence", "placements") for name in _parts(store, version_file(version, kind))]
+    return [name for kind in kinds or ("evidence", "placements") for name in _parts(store, version_file(version, kind))]
+
+
+def rows_at(
+    store: ObjectStore, files: Sequence[str], starts: Sequence[int], numbers: NDArray[np.int64], schema: pa.Schema
+) -> Iterator[dict[str, Any]]:
+    """Yield rows by their numbers, in ascending order; ``starts`` are the number of each file's first row, and of all rows."""
+    for name, (start, stop) in zip(files, pairwise(starts), strict=True):
+        inside = numbers[slice(*np.searchsorted(numbers, [start, stop]))]
+        if len(inside):
+            yield from read_table(store, name, schema).take(inside - start).to_pylist()
 
 
 def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
@@ -104,7 +118,7 @@ def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
     Raises:
         DamagedError: A part is damaged or missing.
     """
-    names = _parts(store, version_file(version, "evidence"))
+    names = row_files(store, version, "evidence")
     chosen = names[:: -(-len(names) // FILES_SAMPLED) or 1]
     for name in chosen:
         part = read_table(store, name, EVIDENCE)
@@ -185,20 +199,24 @@ class DocumentRows:
 
     def __init__(self, store: ObjectStore, version: str) -> None:
         self._store = store
-        self._names = _parts(store, version_file(version, "evidence"))
+        self._names = row_files(store, version, "evidence")
         self._first_document = functools.cache(self._read_first_document)
 
-    def of(self, doc_id: str) -> pa.Table:
-        """Return a document's rows in reading order; empty where the version lacks it."""
+    def files(self, doc_id: str) -> list[str]:
+        """Return the files that may have rows of a document."""
         # The document may begin inside the file before the first that begins with it.
         first = bisect.bisect_left(self._names, doc_id, key=self._first_document)
         stop = bisect.bisect_right(self._names, doc_id, key=self._first_document)
-        parts = (read_table(self._store, name, EVIDENCE) for name in self._names[max(0, first - 1) : stop])
+        return self._names[max(0, first - 1) : stop]
+
+    def of(self, doc_id: str) -> pa.Table:
+        """Return a document's rows in reading order; empty where the version lacks it."""
+        parts = (read_table(self._store, name, EVIDENCE) for name in self.files(doc_id))
         found = [part.filter(pc.equal(part.column("doc_id"), pa.scalar(doc_id))) for part in parts]
         return pa.concat_tables([EVIDENCE.empty_table(), *found])
 
     def _read_first_document(self, name: str) -> str:
-        documents = read_table(self._store, name, columns=["doc_id"]).column("doc_id")
+        documents = read_part(self._store, name, "doc_id")
         if len(documents):
             return str(documents[0].as_py())
         # Deleting a long document leaves files without rows.
@@ -220,7 +238,7 @@ def pictured_rows(store: ObjectStore, version: str, modality: Modality) -> pa.Ta
     """
     columns = [*_PICTURED.names, "modality"]
     parts = [_PICTURED.empty_table()]
-    for name in _parts(store, version_file(version, "evidence")):
+    for name in row_files(store, version, "evidence"):
         with reading(store, name):
             part = read_table(store, name, columns=columns)
             wanted = pc.equal(part.column("modality"), pa.scalar(str(modality)))

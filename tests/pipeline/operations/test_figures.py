@@ -7,6 +7,7 @@ import pytest
 
 from backends.stores import object_store
 from pipeline.operations.figures import FigureSheet, figure_sheet
+from pipeline.records.evidence import delete_documents
 from schemas.documents import Role
 from schemas.ports import ObjectStore
 from tests.pipeline.operations.corpora import version_name, write_corpus
@@ -66,6 +67,16 @@ def test_a_figure_has_its_description_and_its_flags(store: ObjectStore) -> None:
     assert first.flags == ["near duplicate", "cut off", "placed 2 times"]
     assert (second.described_by, second.flags) == (None, ["no caption"])
     assert (third.description, third.described_by, third.flags) == (None, "context", ["placed 2 times"])
+
+
+def test_figures_keep_their_descriptions_where_a_long_document_was_deleted(store: ObjectStore) -> None:
+    placed = [placement(document, order) for document, count in ((1, 5), (2, 5), (3, 1)) for order in range(count)]
+    write_sheet(store, version_name(0), placed, [described(row) for row in placed])
+    delete_documents(store, version_name(0), [document_id(2)])  # leaves a file without rows
+    found = sheet_of(store).figures(range(6))
+    assert [(one.source, one.described_by) for one in found] == [("manuals/1.pdf", "context")] * 5 + [
+        ("manuals/3.pdf", "context")
+    ]
 
 
 def test_a_version_without_figures_has_an_empty_sheet(store: ObjectStore) -> None:

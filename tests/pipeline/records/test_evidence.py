@@ -104,10 +104,12 @@ def test_the_rows_of_a_document_are_found_in_its_own_files(store: ObjectStore, c
 
 def test_few_files_are_read_for_a_document(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(store, {f"{number:03}": 5 for number in range(128)})
-    get = Mock(side_effect=store.get)
+    get, part = Mock(side_effect=store.get), Mock(side_effect=store.open)
     monkeypatch.setattr(store, "get", get)
+    monkeypatch.setattr(store, "open", part)
     assert DocumentRows(store, VERSION).of("077").num_rows == 5
-    assert get.call_count < 20
+    assert get.call_count <= 2
+    assert 0 < part.call_count < 20
 
 
 def _write(store: ObjectStore, counts: dict[str, int]) -> None:

@@ -18,10 +18,12 @@ from pipeline.records.forgotten import read_forgotten
 from pipeline.records.inventory import Damage
 from pipeline.records.languages import unknown_languages
 from pipeline.records.lease import LEASE
+from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import (
     COPY,
     LIVE,
     list_versions,
+    manifests,
     override_hint,
     read_manifest,
     read_pointer,
@@ -214,6 +216,11 @@ def _forgotten(workspace: Workspace) -> Finding | None:
         return Finding(subject=" forgotten", ok=False, message=message, remedy=f"inset refresh {name}, which finishes it")
     if not forgotten.documents:
         return None
+    # Release 0.1.0 doesn't know the list, and takes documents in again.
+    ledgers = (readable_ledger(workspace.store, manifest.version) for manifest in manifests(workspace.store))
+    if again := sorted(forgotten.doc_ids.intersection(row.doc_id for ledger in ledgers for row in ledger)):
+        message = f"{len(again)} forgotten documents are in kept versions again, {again[0]} among them"
+        return Finding(subject=" forgotten", ok=False, message=message, remedy=f"inset forget {name} {again[0]} --yes")
     message = f"{len(forgotten.documents)} documents are forgotten, and aren't taken in again"
     return Finding(subject=" forgotten", ok=True, message=message)
 

@@ -14,7 +14,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.audit import read_events
 from pipeline.records.delta import read_delta
 from pipeline.records.descriptions import open_descriptions, read_spent
-from pipeline.records.forgotten import read_forgotten
+from pipeline.records.forgotten import FORGOTTEN, read_forgotten
 from pipeline.records.lease import acquire
 from pipeline.records.ledger import read_ledger
 from pipeline.records.picture_hashes import hash_cache
@@ -29,6 +29,7 @@ from pipeline.upkeep.prune import prune
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.generation import Description
 from schemas.ids import document_file, sha256
+from schemas.inspection import Finding
 from schemas.parquet import table_of
 from schemas.retrieval import Query
 from tests.manuals import picture, write_manual
@@ -154,14 +155,33 @@ def test_the_source_that_still_holds_it_is_not_taken_in_unless_asked(published: 
     result = refresh(published)
     assert (result.published, result.counts.documents, result.plan.forgotten) == (True, 2, 2)
     assert not published.store.exists(document_file(doc_id))
-    said = [finding.message for finding in diagnose([str(published.file)]).findings if "forgotten" in finding.subject]
-    assert said == ["1 documents are forgotten, and aren't taken in again"]
+    assert [finding.message for finding in _said_of_forgotten(published)] == [
+        "1 documents are forgotten, and aren't taken in again"
+    ]
 
     assert readmit(published, "winch.pdf") == [doc_id]
     result = refresh(published)
     assert (result.counts.documents, result.plan.forgotten) == (3, 0)
     with pytest.raises(UserError, match="isn't forgotten"):
         readmit(published, "winch.pdf")
+
+
+def test_doctor_names_a_document_that_an_older_release_took_in_again(published: Workspace) -> None:
+    store = published.store
+    (doc_id,) = forget(published, "winch.pdf", dry_run=False).documents
+    noted = store.get(FORGOTTEN)
+    store.delete(FORGOTTEN)  # which release 0.1.0 doesn't read
+    assert refresh(published).published
+    store.replace(FORGOTTEN, noted)
+    (found,) = _said_of_forgotten(published)
+    assert (found.ok, found.remedy) == (False, f"inset forget manuals {doc_id} --yes")
+    forget(published, doc_id, dry_run=False)
+    (found,) = _said_of_forgotten(published)
+    assert found.ok
+
+
+def _said_of_forgotten(workspace: Workspace) -> list[Finding]:
+    return [finding for finding in diagnose([str(workspace.file)]).findings if "forgotten" in finding.subject]
 
 
 def test_a_running_service_lets_go_of_it(published: Workspace, tmp_path: Path) -> None:
@@ -199,8 +219,7 @@ def test_a_killed_deletion_is_finished_by_the_next_refresh(
         with pytest.raises(KilledError):
             forget(workspace, "winch.pdf", dry_run=False)
     assert read_forgotten(workspace.store).pending == sorted(doc_ids)
-    said = [finding for finding in diagnose([str(workspace.file)]).findings if "forgotten" in finding.subject]
-    assert [finding.ok for finding in said] == [False]
+    assert [finding.ok for finding in _said_of_forgotten(workspace)] == [False]
     assert not refresh(workspace).published
     words = (b"winch", *(doc_id.encode() for doc_id in sorted(doc_ids)))
     assert {name.split("/")[0] for name, _ in _traces(workspace, words)} == {"FORGOTTEN.json", "audit", "LIVE", "LIVE.copy"}

@@ -28,7 +28,7 @@ import psutil
 
 from bench.attack_requests import ABSENT, CLOSED, CORPUS, HIDDEN, ORIGIN, Attack, Site, attacks
 from bench.page_bombs import WORDS, held_mib, transparency_bomb
-from bench.served import serving
+from bench.served import serving, until_ready
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh
@@ -149,6 +149,7 @@ def _served(folder: Path) -> Iterator[tuple[str, psutil.Process, Mapping[str, st
     try:
         options = ["--keys", str(folder / "keys.jsonl"), "--cors-origin", ORIGIN]
         with serving(log, *files, *options) as (address, process):
+            until_ready(address)
             yield address, process, keys
     finally:
         if failed := [line for line in log.read_text().splitlines() if "Error" in line]:
@@ -184,11 +185,9 @@ def _corpora(folder: Path) -> list[str]:
 
 
 async def _site(address: str, keys: Mapping[str, str]) -> Site:
-    """Wait until the service is ready, and return what the list is made from."""
+    """Return what the list is made from."""
     headers = {"authorization": f"Bearer {keys['normal']}"}
     async with httpx.AsyncClient(base_url=address, timeout=TIMEOUT_S, headers=headers) as client:
-        while not await _is_ready(client):
-            await asyncio.sleep(0.2)
 
         async def documents(corpus: str) -> Any:
             return (await client.get(f"/v1/corpora/{corpus}/documents?limit=1")).raise_for_status().json()
@@ -212,13 +211,6 @@ async def _site(address: str, keys: Mapping[str, str]) -> Site:
             hidden_cursor=rows["next"],
             keys=keys,
         )
-
-
-async def _is_ready(client: httpx.AsyncClient) -> bool:
-    try:
-        return (await client.get("/readyz")).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 @contextlib.contextmanager

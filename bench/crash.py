@@ -28,6 +28,7 @@ from pathlib import Path
 
 from backends.stores.document_files import parsed_file, structured_file
 from backends.stores.object_store import FolderStore
+from bench.faults import MANUALS, change, write_corpus
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.published.corpus import PublishedCorpus
@@ -41,10 +42,7 @@ from schemas.errors import InsetError
 from schemas.ids import collection_name, document_file, figure_file
 from schemas.retrieval import Query
 from schemas.versions import Status
-from tests.synthetic import PRESETS, synthesize
 
-MANUALS = 3
-PAGES = 2
 _QUESTION = "How is the bearing fitted?"
 _ALL_ROWS = 10_000
 _READERS = 2
@@ -69,9 +67,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=30, help="refreshes to kill")
     parser.add_argument("--seed", type=int, default=0, help="what the moments are drawn by")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--nursery", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--fork-server", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.nursery:
+    if arguments.fork_server:
         _serve()
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -95,32 +93,35 @@ def crash(folder: Path, *, kills: int, seed: int, log: Callable[[str], object] =
     """Kill refreshes of a small corpus at random moments and look at what is there afterwards.
 
     Args:
-        folder: An empty one, for the corpus and its store.
+        folder: One for the corpus and its store, without a corpus yet.
         kills: Refreshes to kill.
         seed: What the moments are drawn by.
         log: Called with a line a kill.
     """
     pick, outcome = random.Random(seed), Outcome()
-    file, changes = _write_corpus(folder), iter(range(MANUALS, 1_000_000))
+    index = "lancedb"
+    if url := os.environ.get("WEAVIATE_URL"):
+        index = f"weaviate, url: '{url}', grpc_port: {os.environ.get('WEAVIATE_GRPC_PORT', '50051')}"
+    file, changes = write_corpus(folder, index=index), itertools.count(MANUALS)
     workspace = open_workspace(str(file))
     refresh(workspace)
-    _change(folder, next(changes))
-    with _Readers(workspace, outcome), _Nursery(file) as nursery:
-        status, moments = nursery.refresh("", 0)
+    change(folder, next(changes))
+    with _Readers(workspace, outcome), _ForkServer(file) as server:
+        status, moments = server.refresh("", 0)
         if status:
             raise SystemExit(f"an undisturbed refresh ended with {status}")
         draws = _draws(moments, pick)
         while len(outcome.killed_at) < kills:
-            _change(folder, next(changes))
+            change(folder, next(changes))
             moment, occurrence = next(draws)
-            status, _ = nursery.refresh(moment, occurrence)
+            status, _ = server.refresh(moment, occurrence)
             reached = status == -signal.SIGKILL
             if not reached and status != 0:
                 outcome.unpublished.append(f"the refresh that was to be killed {moment} ended with {status}")
             log(f"{len(outcome.killed_at) + reached:3} {moment} ({occurrence}){'' if reached else ': not reached'}\n")
             outcome.killed_at += [moment] * reached
             outcome.broken_versions += [f"after {moment}: {lacking}" for lacking in _lacking(workspace)]
-        _change(folder, next(changes))
+        change(folder, next(changes))
         try:
             if not refresh(workspace).published:
                 outcome.unpublished.append("gates refused the last refresh")
@@ -132,28 +133,6 @@ def crash(folder: Path, *, kills: int, seed: int, log: Callable[[str], object] =
     for line in (*outcome.wrong_answers, *outcome.broken_versions, *outcome.unpublished, *outcome.orphans):
         log(f"{line}\n")
     return outcome
-
-
-def _write_corpus(folder: Path) -> Path:
-    (folder / "pdfs").mkdir()
-    for number in range(MANUALS):
-        _change(folder, number)
-    file = folder / "manuals.yaml"
-    engine = "lancedb"
-    if url := os.environ.get("WEAVIATE_URL"):
-        engine = f"weaviate, url: '{url}', grpc_port: {os.environ.get('WEAVIATE_GRPC_PORT', '50051')}"
-    # Without OCR and in one process: what is killed here is the publisher.
-    file.write_text(
-        "name: crash\nsource: pdfs\nstore: store\ncaptions: {ocr: none, layout: none}\nparse: {workers: 1}\n"
-        f"tags: {{pdf: true}}\nretention: {{versions: 2}}\nindex: {{engine: {engine}}}\n"
-    )
-    return file
-
-
-def _change(folder: Path, seed: int) -> None:
-    """Write one of the manuals anew."""
-    name = f"manual-{seed % MANUALS}"
-    (folder / "pdfs" / f"{name}.pdf").write_bytes(synthesize(name, seed=seed, pages=PAGES, options=PRESETS["easy"]).pdf)
 
 
 # ---- kills ----
@@ -174,14 +153,14 @@ def _draws(moments: Counter[str], pick: random.Random) -> Iterator[tuple[str, in
 _PUBLICATION = ("publish", "diff.json", "release_note.md", "inventory.parquet", "manifest.json", "LIVE", "LEASE")
 
 
-class _Nursery:
+class _ForkServer:
     """A process that has imported what a refresh needs, and forks one that refreshes: imports would take most of the time."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def __enter__(self) -> "_Nursery":
-        command = [sys.executable, "-m", "bench.crash", "--nursery"]
+    def __enter__(self) -> "_ForkServer":
+        command = [sys.executable, "-m", "bench.crash", "--fork-server"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         return self
 
@@ -380,7 +359,7 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
     if workspace.corpus.index.engine == "weaviate":
         kept_names = {collection_name(workspace.corpus.name, version) for version in versions}
         held = open_server(workspace.corpus.index).client().collections.list_all()
-        yield from (f"orphan collection {name}" for name in held if name.startswith("Crash_") and name not in kept_names)
+        yield from (f"orphan collection {name}" for name in held if name.startswith("Faults_") and name not in kept_names)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 import psutil
 
-from bench.served import serving
+from bench.served import serving, until_ready
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh
@@ -57,6 +57,7 @@ def _served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
     if not made.published or made.failures:
         raise SystemExit(f"the corpus to be served isn't whole: {made.failures or made.gates}")
     with serving(folder / "log", str(file)) as served:
+        until_ready(served[0])
         yield served
 
 
@@ -65,8 +66,6 @@ async def _measure(address: str, process: psutil.Process, clients: int, seconds:
     peaks: list[float] = []
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=httpx.Timeout(None), limits=limits) as client:
-        while not await _is_ready(client):
-            await asyncio.sleep(0.2)
         documents = await _documents(client)
         resolutions: dict[str, Iterator[int]] = {
             name: itertools.cycle(range(36, 201)) for name in ("bomb1.pdf", "bomb2.pdf")
@@ -95,13 +94,6 @@ async def _measure(address: str, process: psutil.Process, clients: int, seconds:
 
 def _p99(waits: Seconds) -> float:
     return float(np.percentile(waits, 99)) * 1000
-
-
-async def _is_ready(client: httpx.AsyncClient) -> bool:
-    try:
-        return (await client.get("/readyz")).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 async def _documents(client: httpx.AsyncClient) -> dict[str, str]:

@@ -1,11 +1,14 @@
 """The query service as a process of its own."""
 
 import contextlib
+import http.client
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 
@@ -31,3 +34,15 @@ def serving(log: Path, *arguments: str) -> Iterator[tuple[str, psutil.Process]]:
             yield f"http://127.0.0.1:{port}", psutil.Process(process.pid)
         finally:
             process.terminate()
+
+
+def until_ready(address: str) -> None:
+    """Wait until a service is ready."""
+    url = urlsplit(address)
+    while True:
+        connection = http.client.HTTPConnection(url.hostname or "", url.port)
+        with contextlib.suppress(OSError), contextlib.closing(connection):
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status == http.HTTPStatus.OK:
+                return
+        time.sleep(0.1)

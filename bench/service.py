@@ -22,8 +22,8 @@ import httpx
 import psutil
 
 from bench.page_bombs import held_mib
-from bench.served import serving
-from bench.service_load import WARM_UP, Ask, at_scale, client_of, compared, until_ready
+from bench.served import serving, until_ready
+from bench.service_load import WARM_UP, Ask, at_scale, client_of, compared
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus

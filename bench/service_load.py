@@ -6,7 +6,6 @@ the standard library's HTTP client take a few percent of a core, which a row of 
 the machine's cores, so each rate also stands as searches a CPU-second of what answers.
 """
 
-import contextlib
 import http.client
 import itertools
 import json
@@ -29,7 +28,7 @@ import psutil
 from backends.models.minilm import MiniLM
 from bench.query import bare_searches
 from bench.scale import WORDS, publish_made_up, vocabulary
-from bench.served import serving
+from bench.served import serving, until_ready
 from bench.table import Row
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.publication import read_pointer
@@ -115,18 +114,6 @@ def client_of(address: str) -> Callable[[dict[str, Any]], bytes]:
         return text
 
     return post
-
-
-def until_ready(address: str) -> None:
-    """Wait until a service is ready."""
-    url = urlsplit(address)
-    while True:
-        connection = http.client.HTTPConnection(url.hostname or "", url.port)
-        with contextlib.suppress(OSError), contextlib.closing(connection):
-            connection.request("GET", "/readyz")
-            if connection.getresponse().status == http.HTTPStatus.OK:
-                return
-        time.sleep(0.1)
 
 
 def compared(name: str, ours: Ask, theirs: Ask, peer: str, questions: Sequence[str]) -> Iterator[Row]:

@@ -67,4 +67,4 @@ def mistake_at(place: str, error: ValueError | RecursionError, *, below: str = "
         return f"{place}: {below}{key}: {mistake['msg']}"
     if isinstance(error, json.JSONDecodeError):
         return f"{place} is not JSON: {error.msg}"
-    return f"{place} holds what no question may: {type(error).__name__}"  # thousands of digits, or as many brackets
+    return f"{place} holds what no record may: {type(error).__name__}"  # thousands of digits, or as many brackets

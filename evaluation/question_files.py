@@ -82,7 +82,7 @@ def read_question_file(path: Path, form: str = "auto") -> QuestionFile:
     Raises:
         UserError: The file can't be read at all.
     """
-    rows = list(_rows(path))
+    rows = list(read_rows(path))
     if form == "auto":
         keys = next((row.keys() for _, row in rows if isinstance(row, dict)), ())
         form = next((name for name, one in FORMS.items() if one.keys <= set(keys)), OWN)
@@ -94,7 +94,7 @@ def read_question_file(path: Path, form: str = "auto") -> QuestionFile:
         try:
             listed = list(_given(form, row))
         except (ValueError, RecursionError) as error:
-            found.mistakes.append(_mistake(f"{path}: line {line}", error))
+            found.mistakes.append(mistake_of(f"{path}: line {line}", error))
             number += 1
             continue
         for given in listed:
@@ -104,7 +104,7 @@ def read_question_file(path: Path, form: str = "auto") -> QuestionFile:
                 if question.id in ids:
                     raise _RowError(f"id: {question.id} is the id of line {ids[question.id]}, too; {_REMEDIES['id']}")
             except (ValueError, RecursionError) as error:
-                found.mistakes.append(_mistake(f"{path}: line {line}", error))
+                found.mistakes.append(mistake_of(f"{path}: line {line}", error))
             else:
                 ids[question.id] = line
                 found.questions.append(question)
@@ -115,7 +115,8 @@ class _RowError(ValueError):
     """A row that isn't in its file's form; says what is wrong and what to do."""
 
 
-def _mistake(place: str, error: ValueError | RecursionError) -> str:
+def mistake_of(place: str, error: ValueError | RecursionError) -> str:
+    """Return one line that says what is wrong with a row at a place, and what to do."""
     if isinstance(error, _RowError):
         return f"{place}: {error}"
     key = str(error.errors()[0]["loc"][0]) if isinstance(error, ValidationError) and error.errors()[0]["loc"] else ""
@@ -138,8 +139,12 @@ def _given(form: str, row: Any) -> Iterator[dict[str, Any]]:
         raise _RowError(f"it is not in the form of {form} ({type(error).__name__}: {error}); {_REMEDY}") from error
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield line and row; an error in place of a row that isn't CSV or JSON."""
+def read_rows(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield line and row; an error in place of a row that isn't CSV or JSON.
+
+    Raises:
+        UserError: The file can't be read at all.
+    """
     if path.suffix.lower() in {".xlsx", ".xlsm"}:
         yield from _sheet_rows(path)
         return

@@ -1,16 +1,13 @@
 """Labels that people give to outcomes, from a file."""
 
-import csv
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from evaluation.json_lines import mistake_at
 from evaluation.judging.metrics import METRICS
 from evaluation.outcomes import Outcome
+from evaluation.question_files import mistake_of, read_rows
 from schemas.errors import UserError
 
 
@@ -45,38 +42,20 @@ class Label(BaseModel):
 
 
 def load_labels(path: Path) -> list[Label]:
-    """Read labels from a CSV file with a line of names, or from a JSONL file.
+    """Read labels from a file of any kind that holds questions.
 
     Raises:
         UserError: The file can't be read, a line is invalid, or two label the same; the message names the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UserError(f"can't read the labels {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"can't read the labels {path}: they are not UTF-8; save the file as UTF-8") from error
     found: dict[tuple[str, str, str], Label] = {}
-    number = 1
-    try:
-        for number, row in _csv(text) if path.suffix.lower() == ".csv" else _jsonl(text):
+    for number, row in read_rows(path):
+        place = f"{path}: line {number}"
+        try:
+            if isinstance(row, Exception):
+                raise row
             label = Label.model_validate(row)
-            if found.setdefault((label.system, label.question_id, label.metric), label) is not label:
-                raise UserError(f"{path}: line {number} labels the same as a line before it")
-    except ValidationError as error:
-        raise UserError(mistake_at(f"{path}: line {number}", error)) from error
-    except (ValueError, csv.Error, RecursionError) as error:
-        raise UserError(f"{path}: after line {number}: this is no label: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise UserError(mistake_of(place, error)) from error
+        if found.setdefault((label.system, label.question_id, label.metric), label) is not label:
+            raise UserError(f"{place} labels the same as a line before it")
     return list(found.values())
-
-
-def _csv(text: str) -> Iterator[tuple[int, Any]]:
-    rows = csv.DictReader(text.splitlines(keepends=True), restkey="more", skipinitialspace=True)
-    for row in rows:
-        yield rows.line_num, {name.strip(): value for name, value in row.items()}
-
-
-def _jsonl(text: str) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            yield number, json.loads(line)

@@ -53,7 +53,7 @@ def test_labels_are_read_from_csv_and_jsonl_alike(tmp_path: Path) -> None:
         tmp_path,
         "labels.jsonl",
         '{"system": "answer ilt", "question_id": "q1", "metric": "answer_relevancy", "label": true, "answer": "Two\\nlines"}\n\n'
-        '{"system": "answer ilt", "question_id": 2, "metric": "answer_relevancy", "label": "no", "answer": ""}\n',
+        '{"system": "answer ilt", "question_id": 2, "metric": "answer_relevancy", "label": "no", "answer": null}\n',
     )
     assert load_labels(table) == load_labels(lines)
     assert [(one.question_id, one.label) for one in load_labels(table)] == [("q1", True), ("2", False)]
@@ -78,7 +78,7 @@ ROW = "answer ilt,q1,answer_relevancy,"
             "d.csv: line 3 labels the same as a line before it",
         ),
         ("e.jsonl", "{}\n{\n", "e.jsonl: line 1: system: Field required"),
-        ("f.jsonl", "\n{\n", "f.jsonl: after line 1: this is no label"),
+        ("f.jsonl", "\n{\n", "f.jsonl: line 2 is not JSON"),
         ("g.jsonl", "[1]\n", "g.jsonl: line 1: "),
     ],
 )
@@ -88,7 +88,7 @@ def test_a_wrong_label_is_named_with_its_line(tmp_path: Path, name: str, text: s
 
 
 def test_labels_that_can_not_be_read_are_a_users_mistake(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"can't read the labels .*missing\.csv: No such file"):
+    with pytest.raises(UserError, match=r"can't read .*missing\.csv: No such file"):
         load_labels(tmp_path / "missing.csv")
     (tmp_path / "latin.csv").write_bytes("system,Prüfer\n".encode("latin-1"))
     with pytest.raises(UserError, match="not UTF-8"):

@@ -318,7 +318,7 @@ def test_the_command_says_who_is_not_admitted_and_who_agrees(
         ({"judges": ["a", "b", "c"]}, "judges: List should have at most 2 items"),
         ({"judges": ["careful", "careful"]}, "judges: careful stands there twice"),
         ({"labels": "labels.csv"}, "labels: there are no judges to compare with them"),
-        ({"judges": ["careful"], "labels": "missing.csv"}, r"can't read the labels .*missing\.csv: No such file"),
+        ({"judges": ["careful"], "labels": "missing.csv"}, r"can't read .*missing\.csv: No such file"),
     ],
 )
 def test_a_mistake_is_one_line_before_any_call(

@@ -1,9 +1,10 @@
 """A run of a refresh as an operator sees it: its plan, what each stage did, and how its version was judged."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from backends.stores.objects import read_model
 from evaluation.golden import ModeReport, QuestionScore
@@ -42,7 +43,7 @@ _ENRICHED = {
     "undescribed": "descriptions missing",
 }
 
-Model = TypeVar("Model", bound=BaseModel)
+Found = TypeVar("Found")
 
 
 class WorkItem(Frozen):
@@ -246,7 +247,7 @@ def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunRepo
     notes = read_notes(store, version, ON_A_VERSION if manifest else (*ON_A_VERSION, Stage.TAG))
     if manifest is not None and Stage.TAG in manifest.timings_s:
         notes[Stage.TAG] = StageNote(seconds=manifest.timings_s[Stage.TAG], counts=manifest.work)
-    judged = _readable(store, version_file(version, f"evaluation/{JUDGED}.json"), ModeReport)
+    judged = _judged(store, version)
     parse, shards = _parse_note(store, version, manifest, plan)
     if parse is not None:
         notes = {Stage.PARSE: parse, **notes}
@@ -268,8 +269,10 @@ def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunRepo
         slowest=manifest.slowest if manifest else parse.slowest if parse else [],
         gates=_gates(store, entry),
         questions=_changed_ranks(one, store, version, made.parent, judged),
-        note=_note(store, version),
-        experiments={name: _compared(store, version, name) for name in _experiments(store, version)},
+        note=(_unless_damaged(lambda: store.get(version_file(version, "release_note.md"))) or b"").decode(),
+        experiments={
+            name: _unless_damaged(partial(read_compared, store, version, name)) for name in _experiments(store, version)
+        },
     )
 
 
@@ -289,32 +292,21 @@ def _experiments(store: ObjectStore, version: str) -> list[str]:
     return [name for name in found if store.exists(stored_name(version, name, REPORT))]
 
 
-def _compared(store: ObjectStore, version: str, experiment: str) -> Compared | None:
+def _unless_damaged(read: Callable[[], Found]) -> Found | None:
+    """Return what is read; None where it is damaged or missing."""
     try:
-        return read_compared(store, version, experiment)
+        return read()
     except DamagedError:
         return None
 
 
 def _readable_plan(store: ObjectStore, version: str) -> Plan | None:
-    try:
-        return read_plan_summary(store, version)
-    except DamagedError:
-        return None
+    return _unless_damaged(lambda: read_plan_summary(store, version))
 
 
-def _readable(store: ObjectStore, name: str, model: type[Model]) -> Model | None:
-    try:
-        return read_model(store, name, model)
-    except DamagedError:
-        return None
-
-
-def _note(store: ObjectStore, version: str) -> str:
-    try:
-        return store.get(version_file(version, "release_note.md")).decode()
-    except DamagedError:
-        return ""
+def _judged(store: ObjectStore, version: str) -> ModeReport | None:
+    name = version_file(version, f"evaluation/{JUDGED}.json")
+    return _unless_damaged(lambda: read_model(store, name, ModeReport))
 
 
 def _parse_note(
@@ -437,7 +429,7 @@ def _changed_ranks(
     """Compare the reports of two versions, as the release note does."""
     if parent is None or judged is None:
         return None
-    earlier = _readable(store, version_file(parent, f"evaluation/{JUDGED}.json"), ModeReport)
+    earlier = _judged(store, parent)
     if earlier is None:
         return None
     before = {score.id: score.page_rank for score in earlier.scores}
@@ -482,9 +474,8 @@ def _questions(one: CorpusSchedule) -> dict[str, Question]:
 
 def _by_file_name(store: ObjectStore, version: str) -> dict[str, str]:
     """Return the documents of a version by the file names of their sources, as questions name them."""
-    try:
-        fates = read_fates(store, version)
-    except DamagedError:
+    fates = _unless_damaged(lambda: read_fates(store, version))
+    if fates is None:
         return {}
     return {fate.source.rpartition("/")[2]: fate.doc_id for fate in each_fate(fates) if fate.status is Status.INDEXED}
 

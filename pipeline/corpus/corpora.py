@@ -64,7 +64,7 @@ def find_corpus_file(name_or_path: str) -> Path:
     is_path = name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path
     path = Path(name_or_path).absolute() if is_path else corpora_folder() / f"{name_or_path}.yaml"
     try:
-        kind = path.stat().st_mode
+        mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         known = [file.stem for file in corpus_files()]
         more = f" and {len(known) - 10} more" if len(known) > 10 else ""
@@ -72,8 +72,8 @@ def find_corpus_file(name_or_path: str) -> Path:
         raise UserError(f"there is no corpus file {path}; {hint}") from error
     except OSError as error:
         raise UserError(f"{path}: this corpus file can't be read: {error.strerror}") from error
-    if not stat.S_ISREG(kind):
-        raise UserError(f"{path}: this is no file, so it can't be a {kind}; remove it, or give it another name")
+    if not stat.S_ISREG(mode):
+        raise UserError(f"{path}: this is no file, so it can't be a corpus file; remove it, or give it another name")
     return path
 
 
@@ -95,19 +95,14 @@ def load_corpus(name_or_path: str) -> Corpus:
     resolved = {key: _resolved(address, path, key) for key, address in addresses.items() if address is not None}
     resolved.setdefault("store", str(_default_store(path.parent)))
     _check_addresses(resolved, path)
-    captions, retrieval = corpus.captions, corpus.retrieval
-    if retrieval.presets is not None:
-        named = _resolved(retrieval.presets, path, "retrieval.presets")
-        retrieval = retrieval.model_copy(update={"presets": named})
-    if captions.corrections is not None:
-        named = _resolved(captions.corrections, path, "captions.corrections")
-        captions = captions.model_copy(update={"corrections": named})
     if corpus.experiment.endswith((".yaml", ".yml")):
         resolved["experiment"] = _resolved(corpus.experiment, path, "experiment")
-    answer = corpus.answer
-    if answer.presets is not None:
-        answer = answer.model_copy(update={"presets": _resolved(answer.presets, path, "answer.presets")})
-    return corpus.model_copy(update=resolved | {"captions": captions, "retrieval": retrieval, "answer": answer})
+    sections: dict[str, Section] = {}
+    for section, key in (("captions", "corrections"), ("retrieval", "presets"), ("answer", "presets")):
+        options = getattr(corpus, section)
+        if (address := getattr(options, key)) is not None:
+            sections[section] = options.model_copy(update={key: _resolved(address, path, f"{section}.{key}")})
+    return corpus.model_copy(update=resolved | sections)
 
 
 class QuerySettings:

@@ -164,17 +164,23 @@ def _only_one_is_broken(file: Path, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [os.mkfifo, Path.mkdir, lambda path: path.symlink_to(path), lambda path: path.symlink_to("nowhere")],
+    ("make", "says"),
+    [
+        (os.mkfifo, "m.yaml: this is no file, so it can't be a corpus file"),
+        (Path.mkdir, "m.yaml: this is no file, so it can't be a corpus file"),
+        (lambda path: path.symlink_to(path), "m.yaml: this corpus file can't be read"),
+        (lambda path: path.symlink_to("nowhere"), "there is no corpus file"),
+    ],
     ids=["FIFO", "folder", "link to itself", "link to nothing"],
 )
-def test_what_is_no_file_is_not_waited_for(folder: Path, make: Callable[[Path], object]) -> None:
+def test_what_is_no_file_is_not_waited_for(folder: Path, make: Callable[[Path], object], says: str) -> None:
     file = folder / "m.yaml"
     make(file)
     (folder / "good.yaml").write_text("name: good\nsource: x\n")
     with pytest.raises(UserError) as caught:
         load_corpus("m")
     assert "m.yaml" in caught.value.message
+    assert says in caught.value.message
     _only_one_is_broken(file, caught.value.message)
 
 

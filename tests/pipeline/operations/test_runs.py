@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.stores import object_store
 from evaluation.golden import ModeReport, QuestionScore
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import Workspace
@@ -213,7 +212,7 @@ def test_a_version_that_is_not_there_is_said(folder: Path) -> None:
 
 
 def test_a_run_of_ten_thousand_documents_among_a_hundred_versions_costs_few_reads(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, reads: Counter[str]
 ) -> None:
     store = write_corpus(folder, "pumps", versions=100)
     version, note = version_name(99), StageNote(seconds=1.0, counts={"rows": 5})
@@ -222,14 +221,7 @@ def test_a_run_of_ten_thousand_documents_among_a_hundred_versions_costs_few_read
         write_note(store, version, Stage.PARSE, note, shard=shard)
     for stage in (Stage.ENRICH, Stage.ASSEMBLE, Stage.CHECK, Stage.BUILD, Stage.EVALUATE):
         write_note(store, version, stage, note)
-    reads = Counter[str]()
-    read = object_store.FolderStore._read
-
-    def counted(self: object_store.FolderStore, name: str) -> bytes:
-        reads[name.rpartition("/")[2]] += 1
-        return read(self, name)
-
-    monkeypatch.setattr(object_store.FolderStore, "_read", counted)
+    reads.clear()
     assert version_of_run(store, "run-50") == version_name(50)
     assert reads == {"manifest.json": 50}, "newest first, until it is found"
     reads.clear()

@@ -187,7 +187,7 @@ def change(folder: Path, seed: int) -> None:
 
 
 class Objects:
-    """The bytes of a store's objects, past all that checks them."""
+    """The bytes of a store's objects, read and written without checks."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -342,7 +342,7 @@ def _is_a_crash(reply: Reply) -> bool:
 
 
 def _names_something(reply: Reply) -> bool:
-    """Return whether a reply that isn't what was asked for says in one line where the trouble is and what helps."""
+    """Return whether a reply that isn't what was asked for says in one line where the fault is and what helps."""
     return reply.code in (0, 200) or any(part in reply.output for part in ("/faults", "inset ", "corpus faults"))
 
 
@@ -356,7 +356,7 @@ def table(
     damages: Sequence[str] = tuple(DAMAGES),
     log: Callable[[str], object] = lambda _line: None,
 ) -> Outcome:
-    """Do each damage to each kind of object, ask everything, refresh once, and look whether all is well again.
+    """Damage each kind of object in each way, run all commands and requests, refresh once, and check that it is repaired.
 
     Args:
         folder: One that isn't there yet, for the corpus and its store.
@@ -400,7 +400,7 @@ def table(
 
 @contextlib.contextmanager
 def _unreadable(workspace: Workspace, kind: str) -> Iterator[None]:
-    """Let nobody read an object, though it is there: who may do everything, as the superuser may, can't be stopped by modes."""
+    """Refuse reads of an existing object; modes don't stop a superuser."""
     path = Path(workspace.store.root) / Objects(workspace.store).find(kind)
     read, opened = Path.read_bytes, Path.open
 
@@ -428,7 +428,7 @@ def _read_only_store(workspace: Workspace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _store_gone(workspace: Workspace) -> Iterator[None]:
-    """Let the store be elsewhere, as a disk is that isn't mounted."""
+    """Move the store away, as where its disk isn't mounted."""
     root = Path(workspace.store.root).parent
     aside = root.with_name("aside")
     root.rename(aside)
@@ -443,9 +443,9 @@ _CONDITIONS = {"the store read-only": _read_only_store, "the store gone": _store
 
 
 def _is_harmless(kind: str, damage: str) -> bool:
-    """Return whether the damage is no loss, or was made good by one of the commands: ``prune`` takes the lease.
+    """Return whether the damage is no loss, or a command repaired it: ``prune`` takes the lease.
 
-    What was read off pictures is in the documents too: a cache of it that isn't there is one that nobody filled yet.
+    Structured documents contain what was recognised, so a missing cache of it is an empty one.
     """
     return kind == "LEASE" or (damage == "missing" and kind in ("LIVE.copy", "recognised/"))
 
@@ -516,8 +516,8 @@ def _ask(workspace: Workspace, what: str, outcome: Outcome) -> None:
 # ---- rounds ----
 
 
-class _Trouble:
-    """What befalls a corpus in a round: each kind is a method that does its harm for as long as a block lasts."""
+class _Faults:
+    """The faults of rounds: a method for each kind returns a context manager that injects it."""
 
     def __init__(self, folder: Path, workspace: Workspace, pick: random.Random) -> None:
         self._folder, self._workspace, self._pick = folder, workspace, pick
@@ -525,7 +525,7 @@ class _Trouble:
         self._objects = Objects(workspace.store)
 
     def kinds(self) -> list[str]:
-        """Return the kinds of trouble."""
+        """Return the kinds of faults that the store can have."""
         common = ["kill", "flip", "truncate", "lose", "vanish", "clock", "unreadable_source"]
         local = ["full_disk", "read_only", "unreadable_folder"]
         return common + (local if isinstance(self._workspace.store, FolderStore) else [])
@@ -535,7 +535,7 @@ class _Trouble:
         change(self._folder, next(self._seed))
 
     def make(self, kind: str) -> contextlib.AbstractContextManager[None]:
-        """Return the trouble of a kind, for as long as a block lasts."""
+        """Return the context manager that injects a fault of a kind."""
         made: contextlib.AbstractContextManager[None] = getattr(self, f"_{kind}")()
         return made
 
@@ -563,7 +563,7 @@ class _Trouble:
 
     @contextlib.contextmanager
     def _kill(self) -> Iterator[None]:
-        """Let a refresh die after so many writes; what it would do at its end isn't done."""
+        """End a refresh after a number of writes, without its clean-up."""
         left = self._pick.randint(1, 40)
         with _refusing_writes(self._workspace, _Killed, after=left):
             yield
@@ -594,7 +594,7 @@ class _Trouble:
 
     @contextlib.contextmanager
     def _unreadable_source(self) -> Iterator[None]:
-        """Take a document's place in the source by a folder: it can be listed by none, and read by none."""
+        """Replace a document of the source by a folder, which is neither listed nor read."""
         path = self._pick.choice(sorted((self._folder / "pdfs").glob("*.pdf")))
         aside = path.with_suffix(".aside")
         path.rename(aside)
@@ -617,21 +617,21 @@ class _Trouble:
 
     @contextlib.contextmanager
     def _clock(self) -> Iterator[None]:
-        """Let a lease be held by a run of a clock that was ahead, or behind."""
+        """Write a lease of a run whose clock was ahead, or behind."""
         until = datetime.now(UTC) + timedelta(days=self._pick.choice((-3650, -1, 1, 3650)))
-        lease = Lease(run_id="from another age", fence=1, until=until, host="elsewhere")
+        lease = Lease(run_id="other clock", fence=1, until=until, host="elsewhere")
         store = self._workspace.store
         store.swap(LEASE, lease.model_dump_json().encode(), store.etag(LEASE))
         yield
 
 
 class _Killed(BaseException):
-    """The end of a process, as far as a test in the same process can have it."""
+    """Ends a refresh in this process as a kill would."""
 
 
 @contextlib.contextmanager
 def _refusing_writes(workspace: Workspace, error: Callable[[], BaseException], *, after: int) -> Iterator[None]:
-    """Let writes to a store fail, from one on."""
+    """Let writes to a store fail after the first ``after``."""
     left = itertools.count(after, -1)
     kind: Any = type(workspace.store)
     method = "_write" if isinstance(workspace.store, FolderStore) else "replace"
@@ -663,38 +663,38 @@ def rounds(
     around: Callable[[random.Random], contextlib.AbstractContextManager[None]] | None = None,
     log: Callable[[str], object] = lambda _line: None,
 ) -> Outcome:
-    """Let a corpus meet trouble again and again, and look after each whether one refresh makes all well.
+    """Inject faults into a corpus, one a round, and check after each that one refresh repairs it.
 
     Args:
         folder: One that isn't there yet, for the corpus.
         count: How often.
-        seed: What the troubles are drawn by.
+        seed: Of the random choices.
         store: Where the corpus file says the store is.
         index: The engine, as the corpus file spells it.
-        around: More trouble, drawn anew for each round.
+        around: Returns a further fault for each round.
         log: Called with a line a round.
     """
     pick, outcome = random.Random(seed), Outcome()
     file = write_corpus(folder, store=store, index=index)
     workspace = open_workspace(str(file))
-    trouble = _Trouble(folder, workspace, pick)
+    faults = _Faults(folder, workspace, pick)
     refresh(workspace)
-    trouble.change()
+    faults.change()
     refresh(workspace)
     for turn in range(count):
-        kind = pick.choice(trouble.kinds())
+        kind = pick.choice(faults.kinds())
         if pick.random() < 0.5:
-            trouble.change()
+            faults.change()
         before = len(outcome.faults())
         more = around(pick) if around is not None else contextlib.nullcontext()
-        with trouble.make(kind), more:
+        with faults.make(kind), more:
             _asked_amid(workspace, file, f"round {turn}, {kind}", outcome)
             done = run_command(["refresh", str(file)])
         if done.code == 70 and _Killed.__name__ in done.output:
             done = Reply(done.request, 137, "")
         if _is_a_crash(done):
             outcome.tracebacks.append(f"round {turn}, {kind}: {done.request}: {done.output[-600:]}")
-        _bury(workspace)
+        _free_lease(workspace)
         run_command(["doctor", str(file), "--deep"])
         _heal(workspace, file, f"round {turn}, {kind}", outcome)
         outcome.rounds[kind] += 1
@@ -704,8 +704,8 @@ def rounds(
     return outcome
 
 
-def _bury(workspace: Workspace) -> None:
-    """Let a refresh that could not give its lease back be that of a process that is gone: here it lives on, as this one."""
+def _free_lease(workspace: Workspace) -> None:
+    """Assign the lease that a failed refresh kept to an ended process; its own, this one, goes on."""
     store = workspace.store
     with contextlib.suppress(InsetError):
         found = store.read_mutable(LEASE)
@@ -717,7 +717,7 @@ def _bury(workspace: Workspace) -> None:
 
 
 def _asked_amid(workspace: Workspace, file: Path, what: str, outcome: Outcome) -> None:
-    """Search amid trouble: the answer is whole and of one version, or there is one line that says why there is none."""
+    """Search during a fault: the answer is whole and of one version, or one line says why there is none."""
     reply = run_command(["search", str(file), _QUESTION, "--mode", "dense", "-k", "1000", "--json"])
     if _is_a_crash(reply):
         outcome.tracebacks.append(f"{what}: {reply.request}: {reply.output[-600:]}")

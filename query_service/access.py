@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import DEFAULT_K
-from query_service.errors import HTTP_CODES, error_response
+from query_service.errors import error_response
 from query_service.rate_limits import RateLimits, SharedRateLimits
 from schemas.errors import UserError
 from schemas.retrieval import Query
@@ -338,8 +338,7 @@ class AccessControl:
                 await self._admit(caller.key)
                 key = caller.key
         except HTTPException as error:
-            code = HTTP_CODES[error.status_code]
-            response = error_response(error.status_code, code, error.detail, dict(error.headers or {}))
+            response = error_response(error.status_code, error.detail, error.headers)
             await response(scope, receive, send)
             return
         if key is None:

@@ -1,6 +1,7 @@
 """Error responses: problem details (RFC 9457), with a ``code`` for programs and a ``detail`` of one line for people."""
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -43,7 +44,8 @@ PROBLEM = "application/problem+json"
 _SHOWN = 500
 """Maximum characters of a mistake, which may quote what was sent."""
 
-HTTP_CODES = {
+_CODES = {
+    400: "bad_request",
     401: "unauthorized",
     403: "forbidden",
     404: "not_found",
@@ -52,6 +54,7 @@ HTTP_CODES = {
     422: "invalid",
     429: "too_many_requests",
     431: "too_large",
+    500: "internal",
     503: "unavailable",
 }
 
@@ -59,38 +62,25 @@ HTTP_CODES = {
 def install(app: FastAPI) -> None:
     """Install the handlers of errors; unexpected ones are handled by ``Guard``."""
 
-    @app.exception_handler(NotFoundError)
-    async def not_found(_: Request, error: NotFoundError) -> JSONResponse:
-        return error_response(404, "not_found", error.message)
-
-    @app.exception_handler(RequestError)
-    async def mistaken(_: Request, error: RequestError) -> JSONResponse:
-        return error_response(400, "bad_request", error.message)
-
     @app.exception_handler(UserError)
-    async def misconfigured(request: Request, error: UserError) -> JSONResponse:
-        _logger.error("%s %r: %s", request.method, request.url.path, one_line(error.message))
-        return error_response(503, "unavailable", error.message)
-
     @app.exception_handler(BadInputError)
-    async def unreadable(_: Request, error: BadInputError) -> JSONResponse:
-        return error_response(422, "unreadable", error.message)
-
     @app.exception_handler(TransientError)
-    async def unavailable(request: Request, error: TransientError) -> JSONResponse:
-        cause = error.__cause__ if isinstance(error, UnforeseenError) else None
-        _logger.warning("%s %r: %s", request.method, request.url.path, one_line(error.message), exc_info=cause)
-        return error_response(503, "unavailable", error.message, {"retry-after": "5"})
+    async def expected(request: Request, error: InsetError) -> JSONResponse:
+        found = problem_of(error)
+        if found.status == 503:
+            level = logging.WARNING if isinstance(error, TransientError) else logging.ERROR
+            cause = error.__cause__ if isinstance(error, UnforeseenError) else None
+            _logger.log(level, "%s %r: %s", request.method, request.url.path, found.detail, exc_info=cause)
+        return _response(found, {"retry-after": "5"} if isinstance(error, TransientError) else None)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return error_response(422, "invalid", explained(error))
+        return error_response(422, explained(error))
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
         message = f"there is nothing at {request.url.path}" if error.detail == "Not Found" else error.detail
-        headers = dict(error.headers or {})
-        return error_response(error.status_code, HTTP_CODES.get(error.status_code, "bad_request"), message, headers)
+        return error_response(error.status_code, message, error.headers)
 
 
 def one_line(message: str) -> str:
@@ -111,29 +101,34 @@ def explained(error: RequestValidationError) -> str:
     return f"{where}: {what[:1].lower()}{what[1:]}{more}"
 
 
-def error_response(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return an error response."""
-    return JSONResponse(problem(status, code, message).model_dump(), status, headers, PROBLEM)
+    return _response(problem(status, message), headers)
 
 
-def problem(status: int, code: str, message: str) -> Problem:
-    """Return the body of an error response."""
+def _response(found: Problem, headers: Mapping[str, str] | None) -> JSONResponse:
+    return JSONResponse(found.model_dump(), found.status, headers, PROBLEM)
+
+
+def problem(status: int, message: str, code: str | None = None) -> Problem:
+    """Return the body of an error response, with the code of its status unless another is given."""
+    code = code or _CODES.get(status, "bad_request")
     return Problem(title=HTTPStatus(status).phrase, status=status, detail=one_line(message), code=code)
 
 
 def problem_of(error: InsetError | HTTPException) -> Problem:
-    """Return the problem of an error, as the handlers of ``install`` do."""
+    """Return the problem of an error."""
     match error:
         case HTTPException():
-            return problem(error.status_code, HTTP_CODES.get(error.status_code, "bad_request"), error.detail)
+            return problem(error.status_code, error.detail)
         case NotFoundError():
-            return problem(404, "not_found", error.message)
+            return problem(404, error.message)
         case RequestError():
-            return problem(400, "bad_request", error.message)
+            return problem(400, error.message)
         case BadInputError():
-            return problem(422, "unreadable", error.message)
+            return problem(422, error.message, "unreadable")
         case _:
-            return problem(503, "unavailable", error.message)
+            return problem(503, error.message)
 
 
 def describe_problems(contract: dict[str, Any]) -> dict[str, Any]:

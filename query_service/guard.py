@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from query_service.errors import PROBLEM, error_response, problem
+from query_service.errors import error_response
 
 BODY_LIMIT = 128 * 1024
 """Maximum bytes of a request body without its picture: a thousand ids take 70 KB."""
@@ -104,7 +104,7 @@ class Guard:
         try:
             if len(scope["headers"]) > HEADERS_LIMIT or _size(scope["headers"]) > HEADERS_BYTES:
                 line = f"a request has {HEADERS_LIMIT} headers at most, of {HEADERS_BYTES // 1024} KiB together"
-                await error_response(431, "too_large", line)(scope, receive, with_headers)
+                await error_response(431, line)(scope, receive, with_headers)
                 return
             await self._app(scope, limited, with_headers)
         except Exception:
@@ -113,10 +113,7 @@ class Guard:
             if started:
                 raise
             line = f"something went wrong here; the service's log has it under {reference}"
-            body = problem(500, "internal", line).model_dump_json().encode()
-            start_headers = [(b"content-type", PROBLEM.encode()), (b"content-length", str(len(body)).encode())]
-            await with_headers({"type": "http.response.start", "status": 500, "headers": start_headers})
-            await with_headers({"type": "http.response.body", "body": body})
+            await error_response(500, line)(scope, receive, with_headers)
         finally:
             self._large -= is_large
 

@@ -36,7 +36,7 @@ class TrustedHosts:
             return
         named = one_line(Headers(scope=scope).get("host", ""))[:100]
         message = f"this service doesn't go by the name {named!r}; if it should: inset serve --allow-host NAME"
-        await error_response(400, "bad_request", message)(scope, receive, send)
+        await error_response(400, message)(scope, receive, send)
 
 
 _TRUSTED = "inset.trusted"

@@ -108,15 +108,15 @@ async def disconnected(request: Request) -> None:
 
 async def as_server_sent(first: AnswerEvent, others: AsyncIterator[AnswerEvent]) -> AsyncIterator[str]:
     """Yield events in the format of server-sent events; an error after the first becomes the last event."""
-    yield _server_sent(first.event, as_json(first))
+    yield _server_sent(first.event, first)
     try:
         async for event in others:
-            yield _server_sent(event.event, as_json(event))
+            yield _server_sent(event.event, event)
     except InsetError as error:
-        yield _server_sent("error", _problem(503, "unavailable", error.message))
+        yield _server_sent("error", problem(503, error.message))
     except Exception:
         _logger.exception("an answer failed while it was streamed")
-        yield _server_sent("error", _problem(500, "internal", "something went wrong here; the service's log says what"))
+        yield _server_sent("error", problem(500, "something went wrong here; the service's log says what"))
 
 
 def as_json(reply: BaseModel) -> str:
@@ -128,9 +128,5 @@ def as_json(reply: BaseModel) -> str:
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
-def _server_sent(event: str, data: str) -> str:
-    return f"event: {event}\ndata: {data}\n\n"
-
-
-def _problem(status: int, code: str, message: str) -> str:
-    return problem(status, code, message).model_dump_json()
+def _server_sent(event: str, data: BaseModel) -> str:
+    return f"event: {event}\ndata: {as_json(data)}\n\n"

@@ -24,7 +24,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, StringConstraints
@@ -49,6 +49,7 @@ from schemas.browse import (
     FigureContext,
     FigureSummary,
     Listing,
+    ListPart,
     OutlineSection,
     RowChange,
     RowInfo,
@@ -85,14 +86,6 @@ Kinds = Annotated[list[Modality] | None, Query(max_length=len(Modality), descrip
 Sort = Literal["source", "title", "date", "pages", "size", "rows", "-source", "-title", "-date", "-pages", "-size", "-rows"]
 
 
-class _Place(TypedDict):
-    """The arguments of a method of ``PublishedContents`` that say which part of a list it returns."""
-
-    version: str | None
-    offset: int
-    limit: int
-
-
 @dataclass(frozen=True)
 class _Part:
     """The part of a list that a request asks for."""
@@ -103,7 +96,7 @@ class _Part:
     cursor: Cursor = None
     version: VersionParameter = None
 
-    async def reply(self, read: Callable[[_Place], Listing[Any]], asked: float = 0.0) -> Response:
+    async def reply(self, read: Callable[[ListPart], Listing[Any]], asked: float = 0.0) -> Response:
         """Reply the part, read by a function; ``asked`` is the price of what is more than reading."""
         digest = _digest(self.request)
         held, offset = (self.version, 0) if self.cursor is None else _parse(self.cursor, digest)
@@ -113,7 +106,7 @@ class _Part:
             )
 
         def page() -> BaseModel:
-            found = read(_Place(version=held, offset=offset, limit=self.limit))
+            found = read(ListPart(held, offset, self.limit))
             after = offset + len(found.items)
             return found.model_copy(update={"next": _cursor(found.version, after, digest) if after < found.total else None})
 
@@ -246,8 +239,8 @@ async def documents(
 ) -> Response:
     """The documents of a version; ``contains`` is part of a title or source."""
     return await part.reply(
-        lambda place: corpus.contents.documents(
-            sources=source or (), languages=language or (), contains=contains, sort=sort, **place
+        lambda at: corpus.contents.documents(
+            at, sources=source or (), languages=language or (), contains=contains, sort=sort
         ),
         GLOB * len(source or ()),
     )
@@ -273,13 +266,13 @@ async def document_info(request: Request, corpus: Corpus, doc_id: DocumentId, ve
 @router.get("/documents/{doc_id}/outline", response_model=Listing[OutlineSection])
 async def outline(corpus: Corpus, doc_id: DocumentId, part: Part) -> Response:
     """The sections of a document, in reading order."""
-    return await part.reply(lambda place: corpus.contents.outline(doc_id, **place))
+    return await part.reply(lambda at: corpus.contents.outline(at, doc_id))
 
 
 @router.get("/documents/{doc_id}/pages", response_model=Listing[DocumentPage])
 async def pages(corpus: Corpus, doc_id: DocumentId, part: Part) -> Response:
     """The pages of a document; the printed label is known where a row stands on the page."""
-    return await part.reply(lambda place: corpus.contents.pages(doc_id, **place))
+    return await part.reply(lambda at: corpus.contents.pages(at, doc_id))
 
 
 @router.get("/documents/{doc_id}/rows", response_model=Listing[BrowsedRow])
@@ -287,26 +280,26 @@ async def document_rows(
     corpus: Corpus, doc_id: DocumentId, part: Part, modality: Kinds = None, page: OnPage = None
 ) -> Response:
     """The rows of a document, in reading order, those of whole pages last."""
-    return await part.reply(lambda place: corpus.contents.rows(doc_id, modalities=modality or (), page=page, **place))
+    return await part.reply(lambda at: corpus.contents.rows(at, doc_id, modalities=modality or (), page=page))
 
 
 @router.get("/documents/{doc_id}/tables", response_model=Listing[TableSummary])
 async def document_tables(corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None) -> Response:
     """The tables of a document, without their cells."""
-    return await part.reply(lambda place: corpus.contents.tables(doc_id, page=page, **place))
+    return await part.reply(lambda at: corpus.contents.tables(at, doc_id, page=page))
 
 
 @router.get("/documents/{doc_id}/figures", response_model=Listing[FigureSummary])
 async def document_figures(corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None) -> Response:
     """The figures of a document, each where it is placed."""
-    return await part.reply(lambda place: corpus.contents.figures(doc_id, page=page, **place))
+    return await part.reply(lambda at: corpus.contents.figures(at, doc_id, page=page))
 
 
 @router.get("/rows", response_model=Listing[BrowsedRow])
 async def rows(corpus: Corpus, part: Part, modality: Kinds = None, source: Globs = None) -> Response:
     """The rows of all documents, by document id and in reading order."""
     return await part.reply(
-        lambda place: corpus.contents.rows(modalities=modality or (), sources=source or (), **place),
+        lambda at: corpus.contents.rows(at, modalities=modality or (), sources=source or ()),
         GLOB * len(source or ()),
     )
 
@@ -322,7 +315,7 @@ async def row(
 @router.get("/tables", response_model=Listing[TableSummary])
 async def tables(corpus: Corpus, part: Part, source: Globs = None) -> Response:
     """The tables of all documents, without their cells."""
-    return await part.reply(lambda place: corpus.contents.tables(sources=source or (), **place), GLOB * len(source or ()))
+    return await part.reply(lambda at: corpus.contents.tables(at, sources=source or ()), GLOB * len(source or ()))
 
 
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
@@ -380,7 +373,7 @@ def _csv(lines: Sequence[Sequence[str]]) -> str:
 async def figures(corpus: Corpus, part: Part, source: Globs = None, contains: Contains = "") -> Response:
     """The figures of all documents, each where it is placed; ``contains`` is part of a caption."""
     return await part.reply(
-        lambda place: corpus.contents.figures(sources=source or (), contains=contains, **place), GLOB * len(source or ())
+        lambda at: corpus.contents.figures(at, sources=source or (), contains=contains), GLOB * len(source or ())
     )
 
 
@@ -392,9 +385,7 @@ async def figure_context(
     around: Annotated[int, Query(ge=1, le=5, description="Rows on each side.")] = 2,
 ) -> Response:
     """The placements of a figure, each with the rows before and after it in reading order."""
-    return await part.reply(
-        lambda place: corpus.contents.context(figure_id, around=around, **place), RETRIEVER * part.limit
-    )
+    return await part.reply(lambda at: corpus.contents.context(at, figure_id, around=around), RETRIEVER * part.limit)
 
 
 @router.get("/changes", response_model=Changes)
@@ -404,4 +395,4 @@ async def changes(corpus: Corpus, since: VersionRequired, part: Annotated[_PartO
     Delete what is gone before storing what is added: a row whose content changed is both. The first comparison of two versions
     reads all their rows; where that takes longer than the deadline, 503 says to ask again.
     """
-    return await part.reply(lambda place: corpus.contents.changes(since, **place), COMPARISON)
+    return await part.reply(lambda at: corpus.contents.changes(at, since), COMPARISON)

@@ -1,6 +1,6 @@
 """What a version holds, as lists that are read page by page."""
 
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -12,6 +12,19 @@ Item = TypeVar("Item")
 
 Label = Annotated[str | None, Field(description="What is printed on the page, where that is not its number.")]
 BoundingBox = tuple[float, float, float, float]
+
+
+class ListPart(NamedTuple):
+    """The part of a list to return: ``limit`` items after ``offset`` others, of the live version where ``version`` is None."""
+
+    version: str | None = None
+    offset: int = 0
+    limit: int = 50
+
+    @property
+    def items(self) -> slice:
+        """The places of the items in the list."""
+        return slice(self.offset, self.offset + self.limit)
 
 
 class Listing(Frozen, Generic[Item]):

@@ -31,6 +31,7 @@ from schemas.browse import (
     FigureContext,
     FigureSummary,
     Listing,
+    ListPart,
     OutlineSection,
     RowChange,
     RowInfo,
@@ -60,7 +61,7 @@ _CHANGED = pa.schema([pa.field(name, pa.string()) for name in ("change", "eviden
 class PublishedContents:
     """What the versions of one corpus hold. Thread-safe.
 
-    ``version`` is the live one where None. ``offset`` counts items from 0, ``limit`` is the maximum of items returned.
+    ``version`` is the live one where None.
     """
 
     def __init__(self, store: ObjectStore, versions: OpenVersions) -> None:
@@ -72,27 +73,23 @@ class PublishedContents:
 
     def documents(
         self,
+        part: ListPart,
         *,
         sources: Sequence[str] = (),
         languages: Sequence[str] = (),
         contains: str = "",
         sort: str = "source",
-        version: str | None = None,
-        offset: int = 0,
-        limit: int = 50,
     ) -> Listing[DocumentSummary]:
         """Return documents.
 
         Args:
+            part: The part.
             sources: Globs, one of which fits a source.
             languages: One of which is the document's.
             contains: Part of the title or of a source, in any case.
             sort: One of ``SORTS``, after ``-`` for descending; what has no date comes last.
-            version: The version.
-            offset: Items to skip.
-            limit: Maximum items.
         """
-        with self._versions.opened(version) as opened:
+        with self._versions.opened(part.version) as opened:
             catalogue = self._catalogue(opened)
             numbers = catalogue.ordered(sort)
             fits = catalogue.fitting(sources)
@@ -102,7 +99,7 @@ class PublishedContents:
             if contains:
                 fits &= catalogue.named(contains)
             numbers = numbers[fits[numbers]]
-            found = [catalogue.document(number) for number in numbers[offset : offset + limit]]
+            found = [catalogue.document(number) for number in numbers[part.items]]
             return Listing(version=opened.version, total=len(numbers), items=found)
 
     def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
@@ -125,11 +122,9 @@ class PublishedContents:
                 raise NotFoundError(f"{_place(opened)} has no source {source!r}")
             return self.document(doc_id, opened.version)
 
-    def outline(
-        self, doc_id: str, *, version: str | None = None, offset: int = 0, limit: int = 50
-    ) -> Listing[OutlineSection]:
+    def outline(self, part: ListPart, doc_id: str) -> Listing[OutlineSection]:
         """Return the sections of a document that have rows, in reading order; raises as ``document`` does."""
-        with self._versions.opened(version) as opened:
+        with self._versions.opened(part.version) as opened:
             rows = {row["evidence_id"]: row for row in _read(opened, doc_id, _SECTIONED, but=Modality.PAGE).to_pylist()}
             entries = contents_of(
                 ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
@@ -137,7 +132,7 @@ class PublishedContents:
             )
             sections = [entry for entry in entries if len(entry.path) > 1]
             found = []
-            for entry in sections[offset : offset + limit]:
+            for entry in sections[part.items]:
                 first = rows[entry.rows[0]] if entry.rows else None
                 found.append(
                     OutlineSection(
@@ -151,12 +146,12 @@ class PublishedContents:
                 )
             return Listing(version=opened.version, total=len(sections), items=found)
 
-    def pages(self, doc_id: str, *, version: str | None = None, offset: int = 0, limit: int = 50) -> Listing[DocumentPage]:
+    def pages(self, part: ListPart, doc_id: str) -> Listing[DocumentPage]:
         """Return the pages of a document; raises as ``document`` does.
 
         A page's label is known where a row stands on it.
         """
-        with self._versions.opened(version) as opened:
+        with self._versions.opened(part.version) as opened:
             rows, labels = Counter[int](), dict[int, str | None]()
             by_modality = {modality: Counter[int]() for modality in Modality}
             for row in _read(opened, doc_id, _PAGED).to_pylist():
@@ -173,33 +168,29 @@ class PublishedContents:
                     tables=by_modality[Modality.TABLE][page],
                     figures=by_modality[Modality.FIGURE][page],
                 )
-                for page in range(offset + 1, min(offset + limit, last) + 1)
+                for page in range(1, last + 1)[part.items]
             ]
             return Listing(version=opened.version, total=last, items=found)
 
     def rows(
         self,
+        part: ListPart,
         doc_id: str | None = None,
         *,
         modalities: Sequence[Modality] = (),
         page: int | None = None,
         sources: Sequence[str] = (),
-        version: str | None = None,
-        offset: int = 0,
-        limit: int = 50,
     ) -> Listing[BrowsedRow]:
         """Return rows by document and in reading order; raises as ``document`` does.
 
         Args:
+            part: The part.
             doc_id: The document; None for all.
             modalities: Kinds of rows; () for all.
             page: The page of the document that a row stands on.
             sources: Globs, one of which fits a source of the row's document.
-            version: The version.
-            offset: Items to skip.
-            limit: Maximum items.
         """
-        with self._versions.opened(version) as opened:
+        with self._versions.opened(part.version) as opened:
             if doc_id is not None:
                 table = _read(opened, doc_id)
                 if modalities:
@@ -210,11 +201,11 @@ class PublishedContents:
                         for row in table.select(["regions"]).to_pylist()
                     ]
                     table = table.filter(pa.array(on, pa.bool_()))
-                total, rows = table.num_rows, table.slice(offset, limit).to_pylist()
+                total, rows = table.num_rows, table.slice(part.offset, part.limit).to_pylist()
             else:
                 catalogue = self._catalogue(opened)
                 numbers = catalogue.rows(modalities, catalogue.fitting(sources))
-                total, rows = len(numbers), catalogue.read(numbers[offset : offset + limit])
+                total, rows = len(numbers), catalogue.read(numbers[part.items])
             return Listing(version=opened.version, total=total, items=_browsed(opened, rows))
 
     def row(self, evidence_id: str, version: str | None = None) -> RowInfo:
@@ -231,24 +222,14 @@ class PublishedContents:
 
     def tables(
         self,
+        part: ListPart,
         doc_id: str | None = None,
         *,
         page: int | None = None,
         sources: Sequence[str] = (),
-        version: str | None = None,
-        offset: int = 0,
-        limit: int = 50,
     ) -> Listing[TableSummary]:
         """Return tables; arguments and errors are those of ``rows``."""
-        found = self.rows(
-            doc_id,
-            modalities=[Modality.TABLE],
-            page=page,
-            sources=sources,
-            version=version,
-            offset=offset,
-            limit=limit,
-        )
+        found = self.rows(part, doc_id, modalities=[Modality.TABLE], page=page, sources=sources)
         return Listing(version=found.version, total=found.total, items=[TableSummary(**_table(row)) for row in found.items])
 
     def table(self, evidence_id: str, version: str | None = None) -> TableInfo:
@@ -264,27 +245,23 @@ class PublishedContents:
 
     def figures(
         self,
+        part: ListPart,
         doc_id: str | None = None,
         *,
         page: int | None = None,
         sources: Sequence[str] = (),
         contains: str = "",
-        version: str | None = None,
-        offset: int = 0,
-        limit: int = 50,
     ) -> Listing[FigureSummary]:
         """Return the figures that have a tag, by document and page; further arguments and errors are those of ``rows``.
 
         Args:
+            part: The part.
             doc_id: The document; None for all.
             page: The page.
             sources: Globs of sources.
             contains: Part of the caption, in any case.
-            version: The version.
-            offset: Items to skip.
-            limit: Maximum items.
         """
-        with self._versions.opened(version) as opened:
+        with self._versions.opened(part.version) as opened:
             table = opened.tagged_figures
             fits = np.ones(table.num_rows, bool)
             if doc_id is not None:
@@ -299,24 +276,22 @@ class PublishedContents:
             if contains:
                 fits &= _holding(table.column("caption"), contains)
             numbers = np.flatnonzero(fits)
-            rows = table.take(numbers[offset : offset + limit]).to_pylist()
+            rows = table.take(numbers[part.items]).to_pylist()
             found = [FigureSummary(**_figure(opened, row)) for row in rows]
             return Listing(version=opened.version, total=len(numbers), items=found)
 
-    def context(
-        self, figure_id: str, *, around: int = 2, version: str | None = None, offset: int = 0, limit: int = 50
-    ) -> Listing[FigureContext]:
+    def context(self, part: ListPart, figure_id: str, *, around: int = 2) -> Listing[FigureContext]:
         """Return the placements of a figure that have a tag, each with ``around`` rows before and after in reading order.
 
         Raises:
             NotFoundError: The version doesn't hold the figure.
         """
-        with self._versions.opened(version) as opened:
+        with self._versions.opened(part.version) as opened:
             opened.require_figure(figure_id)
             table = opened.tagged_figures
             table = table.filter(pc.equal(table.column("figure_id"), pa.scalar(figure_id)))
             found = []
-            for row in table.slice(offset, limit).to_pylist():
+            for row in table.slice(part.offset, part.limit).to_pylist():
                 rows = _read(opened, row["doc_id"], but=Modality.PAGE)
                 place = _place_of(rows, row)
                 first = 0 if place is None else max(0, place - around)
@@ -332,7 +307,7 @@ class PublishedContents:
                 )
             return Listing(version=opened.version, total=table.num_rows, items=found)
 
-    def changes(self, since: str, *, version: str | None = None, offset: int = 0, limit: int = 50) -> Changes:
+    def changes(self, part: ListPart, since: str) -> Changes:
         """Return the rows that differ from an earlier (or later) version.
 
         The first call for a pair of versions reads all of their rows.
@@ -340,9 +315,9 @@ class PublishedContents:
         Raises:
             NotFoundError: There is no such version.
         """
-        with self._versions.opened(version) as opened, self._versions.opened(since) as before:
+        with self._versions.opened(part.version) as opened, self._versions.opened(since) as before:
             changed = self._changed(before.version, opened.version)
-            found = [RowChange(**row) for row in changed.slice(offset, limit).to_pylist()]
+            found = [RowChange(**row) for row in changed.slice(part.offset, part.limit).to_pylist()]
             return Changes(version=opened.version, since=before.version, total=changed.num_rows, items=found)
 
     def _changed(self, since: str, version: str) -> pa.Table:

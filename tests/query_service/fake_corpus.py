@@ -24,7 +24,7 @@ from schemas.answers import (
     TablePart,
     TextPart,
 )
-from schemas.browse import FigureContext, Listing, OutlineSection
+from schemas.browse import FigureContext, Listing, ListPart, OutlineSection
 from schemas.code import fenced
 from schemas.errors import (
     BadInputError,
@@ -172,15 +172,11 @@ class FakeContents(PublishedContents):
             raise NotFoundError(f"there is no document {doc_id}")
         return DocumentInfo(version=version or LIVE, doc_id=doc_id, sources=[HIT.source], pages=4)
 
-    def outline(
-        self, doc_id: str, *, version: str | None = None, offset: int = 0, limit: int = 50
-    ) -> Listing[OutlineSection]:
+    def outline(self, part: ListPart, doc_id: str) -> Listing[OutlineSection]:
         section = OutlineSection(path=["Service"], title="Service", level=1, page=3, rows=1)
-        return Listing(version=version or LIVE, total=1, items=[section])
+        return Listing(version=part.version or LIVE, total=1, items=[section])
 
-    def context(
-        self, figure_id: str, *, around: int = 2, version: str | None = None, offset: int = 0, limit: int = 50
-    ) -> Listing[FigureContext]:
+    def context(self, part: ListPart, figure_id: str, *, around: int = 2) -> Listing[FigureContext]:
         place = FigureContext(
             **HIT.figures[0].model_dump(),
             doc_id=DOC_ID,
@@ -191,7 +187,7 @@ class FakeContents(PublishedContents):
             before=[],
             after=[],
         )
-        return Listing(version=version or LIVE, total=1, items=[place])
+        return Listing(version=part.version or LIVE, total=1, items=[place])
 
 
 class FakeCorpus(PublishedCorpus):

@@ -17,6 +17,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
 from query_service.access import Access, Key, KeyFile, digest, key_line
 from query_service.app import create_app
+from schemas.browse import ListPart
 from schemas.evidence import Modality
 from tests.manuals import write_manual
 from tests.pipeline.conftest import refreshed_once
@@ -177,7 +178,7 @@ class TestLists:
 
 def test_a_table_is_json_csv_or_html(client: TestClient, monkeypatch: pytest.MonkeyPatch, corpus: PublishedCorpus) -> None:
     cells = [["Key", "Does, or"], ["7", '<b>turns</b>\n"on"']]
-    row = corpus.contents.rows(limit=1).items[0].model_copy(update={"modality": Modality.TABLE, "rows": cells})
+    row = corpus.contents.rows(ListPart(limit=1)).items[0].model_copy(update={"modality": Modality.TABLE, "rows": cells})
     info = corpus.contents.row(row.evidence_id).model_copy(update={"modality": Modality.TABLE, "rows": cells})
     monkeypatch.setattr(corpus.contents, "row", lambda *_: info)
     path = f"{BASE}/tables/{row.evidence_id}"

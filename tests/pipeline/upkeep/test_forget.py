@@ -26,6 +26,7 @@ from pipeline.upkeep import forget as forgetting
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.forget import forget, readmit
 from pipeline.upkeep.prune import prune
+from schemas.browse import ListPart
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.generation import Description
 from schemas.ids import document_file, sha256
@@ -189,13 +190,13 @@ def test_a_running_service_lets_go_of_it(published: Workspace, tmp_path: Path) -
     query = Query(f"{SUBJECT} screws", k=50)
     version = service.search(query).version
     assert "winch.pdf" in {hit.source for hit in service.search(query).hits}
-    assert len(service.contents.documents().items) == 2
+    assert len(service.contents.documents(ListPart()).items) == 2
     (hit, *_) = (hit for hit in service.search(query).hits if hit.source == "winch.pdf")
     assert service.files.page_image(hit.doc_id, 1, dpi=36).result()
     assert [file for file in (tmp_path / "pages").rglob("*") if file.is_file()]
     forget(published, "winch.pdf", dry_run=False)
     assert {hit.source for hit in service.search(query).hits} == {"pump.pdf"}
-    assert [item.sources for item in service.contents.documents(version=version).items] == [["pump.pdf"]]
+    assert [item.sources for item in service.contents.documents(ListPart(version)).items] == [["pump.pdf"]]
     assert not [file for file in (tmp_path / "pages").rglob("*") if file.is_file()], "nor is a page of it kept"
     with pytest.raises(NotFoundError):
         service.files.page_image(hit.doc_id, 1, dpi=36)

@@ -481,14 +481,18 @@ def is_broken_body(error: BaseException) -> bool:
     return isinstance(error, FlexibleChecksumError | IncompleteReadError | ReadTimeoutError | ResponseStreamingError)
 
 
-@tenacity.retry(
+retry_broken_bodies = tenacity.retry(
     retry=tenacity.retry_if_exception(is_broken_body),
     stop=tenacity.stop_after_attempt(4),
     wait=tenacity.wait_random_exponential(0.2, max=5),
     reraise=True,
 )
+"""botocore retries requests, but not broken bodies."""
+
+
+@retry_broken_bodies
 def read_object(client: "S3Client", bucket: str, key: str) -> tuple[bytes, str]:
-    """Return an object's bytes and ETag. botocore retries requests, but not broken bodies."""
+    """Return an object's bytes and ETag."""
     found = client.get_object(Bucket=bucket, Key=key)
     return found["Body"].read(), found["ETag"]
 

@@ -14,9 +14,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-import tenacity
-
-from backends.stores.object_store import is_broken_body, read_object, s3_client, s3_errors
+from backends.stores.object_store import read_object, retry_broken_bodies, s3_client, s3_errors
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.ports import DocumentSource
 from schemas.versions import SourceFile
@@ -315,12 +313,7 @@ def _object_errors() -> Iterator[None]:
         raise BadInputError(message, FailureCode.SOURCE_UNREADABLE) from error
 
 
-@tenacity.retry(
-    retry=tenacity.retry_if_exception(is_broken_body),
-    stop=tenacity.stop_after_attempt(4),
-    wait=tenacity.wait_random_exponential(0.2, max=5),
-    reraise=True,
-)
+@retry_broken_bodies
 def _digest_object(source: S3Source, key: str) -> str:
     digest = hashlib.sha256()
     for piece in source._client.get_object(Bucket=source._bucket, Key=key)["Body"].iter_chunks(_PIECE):

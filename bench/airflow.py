@@ -51,7 +51,8 @@ def _refreshing(folder: Path, documents: int) -> Row:
 
 def _by_dag(folder: Path, dag: str) -> float:
     """Return the seconds from a run's start to its end."""
-    from tests.airflow_server import EVERY_PART, running, wait_for
+    from tests.airflow_server import EVERY_PART, running
+    from tests.waiting import wait_for
 
     with running(folder, parts=EVERY_PART) as airflow:
         airflow.call(dag, {"is_paused": False}, "PATCH")

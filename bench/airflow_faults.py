@@ -24,8 +24,9 @@ import psutil
 from bench.table import parser_of
 from ray_jobs.enrich import FEW_DOCUMENTS
 from tests import airflow_server, ray_cluster, weaviate_server
-from tests.airflow_server import EVERY_PART, Airflow, wait_for
+from tests.airflow_server import EVERY_PART, Airflow
 from tests.manuals import write_manual
+from tests.waiting import wait_for
 
 _CORPUS = "source: ../{source}\nstore: ../stores/{name}\ncaptions: {{ocr: none}}\nparse: {{workers: 2}}\nschedule: null\n"
 _RUN_WITHIN_S = 1_800.0

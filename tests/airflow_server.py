@@ -6,10 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from tests.browser import Browser
 from tests.free_port import free_port
 from tests.postgres_server import Postgres
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parent.parent
 _COMMAND = str(Path(sys.executable).parent / "airflow")
@@ -182,12 +182,3 @@ def _end(processes: "Mapping[str, subprocess.Popen[bytes]]") -> None:
         except subprocess.TimeoutExpired:  # a worker whose task waits for a part that has ended
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def wait_for(condition: Callable[[], Found], *, within_s: float = 300.0) -> Found:
-    """Return the first true result of a condition."""
-    deadline = time.monotonic() + within_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"still {found!r} after {within_s:g} s"
-        time.sleep(0.3)
-    return found

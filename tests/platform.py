@@ -18,10 +18,11 @@ from pathlib import Path
 
 from backends.stores.object_store import s3_client
 from tests import airflow_server, ray_cluster, redis_server, s3_server, weaviate_server
-from tests.airflow_server import EVERY_PART, ROOT, Airflow, fetch, wait_for
+from tests.airflow_server import EVERY_PART, ROOT, Airflow, fetch
 from tests.free_port import free_port
 from tests.postgres_server import Postgres
 from tests.ray_cluster import RayCluster
+from tests.waiting import wait_for
 
 WORKERS = ("first worker", "second worker")
 SERVICES = ("first service", "second service")

@@ -8,19 +8,18 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 import venv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
 from tests.free_port import free_port
+from tests.waiting import wait_for
 
 _HOST = "127.0.0.1"
 _STORE_BYTES = 100_000_000
-_WITHIN_S = 180.0
 
 AUTH = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a-token-that-only-this-cluster-of-tests-knows"}
 """What clients of a cluster have in their environment: all tests, and the processes that they start."""
@@ -56,7 +55,7 @@ class RayCluster:
                 command, cwd=self.folder, env=dict(self.environment), stdout=out, stderr=out, start_new_session=True
             )
         self.nodes.append(node)
-        wait_until(lambda: node.poll() is not None or b"Ray runtime started" in log.read_bytes(), "a node of Ray")
+        wait_for(lambda: node.poll() is not None or b"Ray runtime started" in log.read_bytes(), "a node of Ray")
         assert node.poll() is None, log.read_text()
         return node
 
@@ -101,11 +100,3 @@ def running(*cpus: int, environment: Mapping[str, str] | None = None) -> Iterato
     finally:
         cluster.close()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Return once something holds."""
-    deadline = time.monotonic() + _WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.1)

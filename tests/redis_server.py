@@ -2,17 +2,15 @@
 
 import contextlib
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.free_port import free_port
-
-STARTS_WITHIN_S = 30
+from tests.waiting import is_open, wait_for
 
 
 @contextlib.contextmanager
@@ -25,18 +23,7 @@ def running(folder: Path) -> Iterator[str]:
     command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
-            _wait_until_open(port)
+            wait_for(partial(is_open, port), "redis-server")
             yield f"redis://127.0.0.1:{port}/0"
         finally:
             process.terminate()
-
-
-def _wait_until_open(port: int) -> None:
-    until = time.monotonic() + STARTS_WITHIN_S
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            assert time.monotonic() < until, "redis-server doesn't start"
-            time.sleep(0.02)

@@ -4,11 +4,9 @@ import contextlib
 import http.client
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.parse
 from collections import deque
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
 from tests.free_port import free_port
+from tests.waiting import is_open, wait_for
 
 Fault = Literal["whole", "busy", "denied", "cut", "flipped", "lost", "tokenless"]
 """What happens to a reply: nothing; 503, or 403, instead of the request being passed on; it breaks off in the middle of its
@@ -32,11 +31,8 @@ def running(log: int = subprocess.DEVNULL) -> Iterator[str]:
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, env=dict(os.environ))
     try:
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            assert process.poll() is None, "the S3 server ended while starting"
-            time.sleep(0.05)
+        wait_for(lambda: is_open(port) or process.poll() is not None, "the S3 server")
+        assert process.poll() is None, "the S3 server ended while starting"
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()

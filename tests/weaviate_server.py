@@ -6,7 +6,6 @@ import random
 import shutil
 import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from backends.engines.weaviate_server import WeaviateServer
+from tests.waiting import wait_for
 
 ENDS_WITHIN_S = 30
 PORTS = ("GRPC_PORT", "CLUSTER_GOSSIP_BIND_PORT", "CLUSTER_DATA_BIND_PORT", "RAFT_PORT", "RAFT_INTERNAL_RPC_PORT")
@@ -94,13 +94,13 @@ def _environment(folder: Path, ports: list[int]) -> dict[str, str]:
 
 
 def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    while True:
+    def is_ready() -> bool:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/v1/.well-known/ready", timeout=5) as reply:
-            if reply.status == 200:
-                return
-        said = log.read_text(errors="replace")[-2000:]
-        assert process.poll() is None, f"weaviate ended while starting: {said}"
-        time.sleep(0.1)
+            return bool(reply.status == 200)
+        return False
+
+    wait_for(lambda: process.poll() is not None or is_ready(), "weaviate")
+    assert process.poll() is None, f"weaviate ended while starting: {log.read_text(errors='replace')[-2000:]}"
 
 
 def _free_ports(count: int) -> list[int]:

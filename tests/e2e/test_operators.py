@@ -17,10 +17,11 @@ from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from schemas.retrieval import Query
 from schemas.versions import Lease
-from tests.airflow_server import EVERY_PART, RUN_WITHIN_S, Airflow, running, wait_for
+from tests.airflow_server import EVERY_PART, RUN_WITHIN_S, Airflow, running
 from tests.browser import CHROMIUM, Browser
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.live,

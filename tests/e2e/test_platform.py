@@ -13,10 +13,11 @@ from backends.stores.object_store import s3_client
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.publication import read_manifest, read_pointer
 from tests import endpoint_server, platform
-from tests.airflow_server import RUN_WITHIN_S, fetch, wait_for
+from tests.airflow_server import RUN_WITHIN_S, fetch
 from tests.endpoint_server import Call, EndpointServer
 from tests.manuals import write_manual
 from tests.platform import BUCKET, SERVICES, WORKERS, Platform
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.live,

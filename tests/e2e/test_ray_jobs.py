@@ -25,6 +25,7 @@ from tests import ray_cluster
 from tests.dags.airflow_runs import airflow, states
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -107,7 +108,7 @@ def test_a_job_is_started_once_and_found_again_until_it_is_over(cluster: ray_clu
     asyncio.run(lines_until(server, "once-1", "begun"))
     assert JobServer(cluster.jobs).start(job) == ("once-1", False)
     server.stop("once-1")
-    ray_cluster.wait_until(lambda: (state := server.state_of("once-1")) and state.over, "a job that was stopped")
+    wait_for(lambda: (state := server.state_of("once-1")) and state.over, "a job that was stopped")
     assert server.start(python("once", "print('again')")) == ("once-2", True)
     assert "again" in asyncio.run(lines_of(server, "once-2"))
 
@@ -201,7 +202,7 @@ def test_a_cluster_that_dies_is_an_outside_failure_and_the_next_one_goes_on(
         work = job_of(str(corpus), "run", version)
         assert work is not None
         job, _ = JobServer(work.server).start(work.job)
-        ray_cluster.wait_until(lambda: _vectors(workspace), "the first vectors")
+        wait_for(lambda: _vectors(workspace), "the first vectors")
         first.kill(first.nodes[0])
         kept, structured = _vectors(workspace), workspace.store.sizes("structured")
         done = subprocess.run(
@@ -223,7 +224,7 @@ def test_a_cluster_that_dies_is_an_outside_failure_and_the_next_one_goes_on(
         server = JobServer(again.server)
         job, began = server.start(again.job)
         assert began
-        ray_cluster.wait_until(lambda: (state := server.state_of(job)) and state.over, "the second job")
+        wait_for(lambda: (state := server.state_of(job)) and state.over, "the second job")
         state = server.state_of(job)
         assert state is not None
         assert state.status == "SUCCEEDED", state.message

@@ -4,8 +4,7 @@ import contextlib
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -15,6 +14,7 @@ import pytest
 from query_service.access import digest
 from tests import redis_server
 from tests.free_port import free_port
+from tests.waiting import wait_for
 
 KEY = "inset_" + "aB3-_" * 8
 WITHIN_S = 300
@@ -34,7 +34,7 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]
     with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         supervisor = psutil.Process(process.pid)
         try:
-            until(lambda: len(_started(folder)) == 2, "both workers answer")
+            wait_for(lambda: len(_started(folder)) == 2, "both workers answer")
             yield f"http://127.0.0.1:{port}", supervisor
         finally:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -51,13 +51,6 @@ def _started(folder: Path) -> list[int]:
         ready += "Application startup complete" in line
     workers = numbers[:ready]
     return [number for number in workers if psutil.pid_exists(number)]
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < end, f"not seen within {WITHIN_S} s: {what}"
-        time.sleep(0.05)
 
 
 def _statuses(address: str, count: int) -> list[int]:
@@ -80,7 +73,7 @@ def test_workers_are_counted_together_replaced_when_they_die_and_end_with_their_
         assert _counted(address)[healthy] == 20
         first, second = _started(tmp_path)
         psutil.Process(first).kill()
-        until(lambda: len(_started(tmp_path)) == 2 and first not in _started(tmp_path), "another worker")
+        wait_for(lambda: len(_started(tmp_path)) == 2 and first not in _started(tmp_path), "another worker")
         assert second in _started(tmp_path)
         assert httpx.get(f"{address}/healthz").status_code == 200
         found = _counted(address)
@@ -88,7 +81,7 @@ def test_workers_are_counted_together_replaced_when_they_die_and_end_with_their_
         assert found["inset_http_requests_in_progress"] == 1
         workers = _started(tmp_path)
         supervisor.kill()
-        until(lambda: not any(psutil.pid_exists(number) for number in workers), "no worker outlives its supervisor")
+        wait_for(lambda: not any(psutil.pid_exists(number) for number in workers), "no worker outlives its supervisor")
 
 
 @pytest.mark.slow
@@ -106,8 +99,8 @@ def test_sigterm_ends_the_service_with_requests_open_that_never_end(tmp_path: Pa
                 any(one.status == psutil.CONN_ESTABLISHED for one in worker.net_connections("tcp")) for worker in workers
             )
 
-        until(has_one_more, "both workers have a request open")
-        until(lambda: _counted(address)["inset_http_requests_in_progress"] > len(workers), "they wait for their clients")
+        wait_for(has_one_more, "both workers have a request open")
+        wait_for(lambda: _counted(address)["inset_http_requests_in_progress"] > len(workers), "they wait for their clients")
         supervisor.terminate()
         _, alive = psutil.wait_procs(family, timeout=WITHIN_S)  # a fork server ends once its imports are done
         assert alive == []
@@ -137,7 +130,7 @@ def test_a_worker_that_can_not_start_ends_the_service_with_one_line(tmp_path: Pa
     with serving(tmp_path) as (_, supervisor):
         (tmp_path / "pumps.yaml").write_text("name: [")
         psutil.Process(_started(tmp_path)[0]).kill()
-        until(lambda: not supervisor.is_running() or supervisor.status() == psutil.STATUS_ZOMBIE, "the supervisor ends")
+        wait_for(lambda: not supervisor.is_running() or supervisor.status() == psutil.STATUS_ZOMBIE, "the supervisor ends")
     log = (tmp_path / "log").read_text()
     assert "pumps.yaml" in log
     assert "Traceback" not in log

@@ -23,8 +23,8 @@ from schemas.stages import Stage
 from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.manuals import picture, write_manual
-from tests.ray_cluster import wait_until
 from tests.versions import read_evidence
+from tests.waiting import wait_for
 
 Corpus = Callable[..., Workspace]
 
@@ -96,7 +96,7 @@ def test_an_answer_is_kept_while_the_model_is_at_the_next(corpus: Corpus, endpoi
 
     def last_waits_for_the_others(call: Call) -> str:
         if len(endpoint.calls) == 4:
-            wait_until(lambda: _kept(workspace) == 3, "three answers in the store")
+            wait_for(lambda: _kept(workspace) == 3, "three answers in the store")
         return _by_its_caption(call)
 
     endpoint.replies = last_waits_for_the_others

@@ -10,7 +10,7 @@ from backends.stores.object_store import open_store
 from pipeline.records.cache import RecordCache
 from pipeline.stages.enrich.keep import Writer, keep
 from schemas.progress import silent
-from tests.ray_cluster import wait_until
+from tests.waiting import wait_for
 
 
 def test_records_are_kept_in_small_shards_while_they_come_and_in_few_shards_then(tmp_path: Path) -> None:
@@ -34,9 +34,9 @@ def test_what_comes_is_written_though_nothing_else_comes() -> None:
     written: list[int] = []
     with Writer(written.extend, every_s=0.01) as writer:
         writer.add([1])
-        wait_until(lambda: written == [1], "the first")
+        wait_for(lambda: written == [1], "the first")
         writer.add([2, 3])
-        wait_until(lambda: written == [1, 2, 3], "the others")
+        wait_for(lambda: written == [1, 2, 3], "the others")
     assert written == [1, 2, 3]
 
 
@@ -59,8 +59,8 @@ def test_what_cannot_be_written_ends_the_work_and_is_tried_once_more() -> None:
 
     def work(writer: Writer[int]) -> None:
         writer.add([1])
-        wait_until(lambda: tried, "a try")
-        wait_until(lambda: writer.add([]), "an error")
+        wait_for(lambda: tried, "a try")
+        wait_for(lambda: writer.add([]), "an error")
 
     with pytest.raises(OSError, match="full"), Writer(write, every_s=0.01) as writer:
         work(writer)

@@ -32,7 +32,7 @@ from tasks.tables.fill import filled, lines_of_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import Grid, holds, tabulate
 
-PARSE_VERSION = "27"
+PARSE_VERSION = "28"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which the PDF library's cache is emptied."""

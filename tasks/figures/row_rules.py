@@ -1,6 +1,7 @@
 """Find the tables whose rows rules separate, and whose columns only words show, such as tables of faults and remedies."""
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -83,14 +84,24 @@ def _rules_of(part: Part) -> list[BBox]:
 def _runs(box: BBox, edges: Sequence[float], lines: Sequence[Line]) -> Iterator[list[float]]:
     """Yield the edges of rows that follow each other, each with few lines of text."""
     run: list[float] = []
-    for top, bottom in pairwise(edges):
-        row = BBox(box.x0, top, box.x1, bottom)
-        if 0 < len(_levels([line for line in lines if row.has_middle_of(line.bbox)])) <= MOST_LEVELS:
+    own = [line for line in lines if box.has_middle_of(line.bbox)]
+    for (top, bottom), row in zip(pairwise(edges), _between(edges, own), strict=True):
+        if 0 < len(_levels(row)) <= MOST_LEVELS:
             run = [*run, bottom] if run else [top, bottom]
         else:
             yield run
             run = []
     yield run
+
+
+def _between(edges: Sequence[float], lines: Sequence[Line]) -> list[list[Line]]:
+    """Return the lines between each two edges."""
+    rows: list[list[Line]] = [[] for _ in pairwise(edges)]
+    for line in lines:
+        at = bisect_right(edges, (line.bbox.y0 + line.bbox.y1) / 2) - 1
+        if 0 <= at < len(rows):
+            rows[at].append(line)
+    return rows
 
 
 def _levels(lines: Sequence[Line]) -> list[BBox]:
@@ -113,7 +124,9 @@ def _table(box: BBox, edges: Sequence[float], lines: Sequence[Line]) -> Ruling |
     if not gutters:
         return None
     edges = _with_outer_rows(within, edges, gutters, lines)
-    rows = [_columns(BBox(box.x0, top, box.x1, bottom), gutters, lines) for top, bottom in pairwise(edges)]
+    within = box._replace(y0=edges[0], y1=edges[-1])
+    own = [line for line in lines if within.has_middle_of(line.bbox)]
+    rows = [_columns(row, gutters) for row in _between(edges, own)]
     crossed = sum(line.bbox.x0 < gutter < line.bbox.x1 for line in inner for gutter in gutters)
     if crossed > CROSSED_SHARE * len(inner) or not _has_columns(rows) or not _has_wrapped_rows(rows):
         return None
@@ -147,12 +160,11 @@ def _joined(rows: Sequence[Row]) -> list[list[Line]]:
     return [[line for cell in column for line in cell] for column in zip(*rows, strict=True)]
 
 
-def _columns(row: BBox, gutters: Sequence[float], lines: Sequence[Line]) -> Row:
-    own = [line for line in lines if row.has_middle_of(line.bbox)]
-    return [
-        [line for line in own if left <= (line.bbox.x0 + line.bbox.x1) / 2 < right]
-        for left, right in pairwise((row.x0, *gutters, row.x1))
-    ]
+def _columns(row: Sequence[Line], gutters: Sequence[float]) -> Row:
+    cells: Row = [[] for _ in range(len(gutters) + 1)]
+    for line in row:
+        cells[bisect_right(gutters, (line.bbox.x0 + line.bbox.x1) / 2)].append(line)
+    return cells
 
 
 def _is_flush(column: Sequence[Line]) -> bool:
@@ -189,18 +201,18 @@ def _with_outer_rows(box: BBox, edges: Sequence[float], gutters: Sequence[float]
     Such a row is words in two columns, close to the rule and to each other.
     """
     rows = list(edges)
-    beside = [line for line in lines if box.x0 <= line.bbox.x0 and line.bbox.x1 <= box.x1]
+    beside = [
+        line for line in lines if box.x0 <= line.bbox.x0 and line.bbox.x1 <= box.x1 and not box.has_middle_of(line.bbox)
+    ]
     for at in (0, -1):
         row = BBox(box.x0, edges[at], box.x1, edges[at])
         own: list[Line] = []
         for line in sorted(beside, key=lambda line: abs(line.bbox.y0 - edges[at])):
             away = row.y0 - line.bbox.y1 if at == 0 else line.bbox.y0 - row.y1
-            if -1.1 * line.bbox.height < away <= (LINE_EM if own else OUTER_EM) * line.size and not box.has_middle_of(
-                line.bbox
-            ):
+            if -1.1 * line.bbox.height < away <= (LINE_EM if own else OUTER_EM) * line.size:
                 own.append(line)
                 row |= line.bbox
         crossed = any(line.bbox.x0 < gutter < line.bbox.x1 for line in own for gutter in gutters)
-        if not crossed and sum(map(bool, _columns(row, gutters, own))) > 1:
+        if not crossed and sum(map(bool, _columns(own, gutters))) > 1:
             rows = [row.y0, *rows] if at == 0 else [*rows, row.y1]
     return rows

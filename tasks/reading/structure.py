@@ -48,7 +48,7 @@ from tasks.tables.align import align
 from tasks.tables.rows import as_stored, rotation_of, upright
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "32"
+STRUCTURE_VERSION = "33"
 
 
 def structure(

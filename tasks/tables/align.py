@@ -86,7 +86,7 @@ _TWO_LETTERS = re.compile(r"\w\W*\w")
 _CURRENCY = re.compile(r"[$€£¥%]|[—–-]+")
 _BEFORE_NEXT = re.compile(r"(.*\S)\s+([$£¥])")
 """A cell with a symbol that is written before numbers, so that it is the next cell's."""
-_BULLET = re.compile(r"[^\w\s]|o|\(?\w{1,2}[.)]|\([*†‡§]{1,3}\)|[*†‡§]{2,3}")
+_BULLET = re.compile(r"[^\w\s]|o|(?:[^\w\s]\s+)?\(?\w{1,2}[.)]|\([*†‡§]{1,3}\)|[*†‡§]{2,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,7 +484,7 @@ def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
     held = [column for column in texts if len(column) >= FILLED_COLUMN_SHARE * len(rows)]
     if len(held) < 2:
         return False
-    if len(held) == 2 and _length(held[0]) <= NUMBER_CHARACTERS:
+    if len(held) == 2 and (_length(held[0]) <= NUMBER_CHARACTERS or all(map(_BULLET.fullmatch, held[0]))):
         return False
     words = [text for column in texts for text in column]
     if sum(bool(_LEADER.search(text)) for text in words) > LEADERS_SHARE * len(rows) and (

@@ -275,3 +275,9 @@ def test_a_currency_symbol_behind_a_number_is_the_next_ones() -> None:
     rows = [("Sales", "465 $", "5 $", "11"), ("Costs", "6", "—", "4"), ("Taxes", "7", "2", "9")]
     (found,) = _rows(_grid(rows, (72, 240, 320, 400)))
     assert found[0] == ("Sales", "465", "$ 5", "$ 11")
+
+
+def test_items_with_a_bullet_and_a_letter_are_no_table() -> None:
+    items = [("• C.", "State the name of the publisher."), ("• D.", "Preserve all the notices."), ("• E.", "Add a notice.")]
+    assert _rows(_grid(items, (72, 110))) == []
+    assert len(_rows(_grid([(f"Item {text}", *more) for text, *more in items], (72, 130)))) == 1

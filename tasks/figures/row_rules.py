@@ -126,9 +126,9 @@ def _table(box: BBox, edges: Sequence[float], lines: Sequence[Line]) -> Ruling |
     edges = _with_outer_rows(within, edges, gutters, lines)
     within = box._replace(y0=edges[0], y1=edges[-1])
     own = [line for line in lines if within.has_middle_of(line.bbox)]
-    rows = [_columns(row, gutters) for row in _between(edges, own)]
+    rows = rows_between(edges, gutters, own)
     crossed = sum(line.bbox.x0 < gutter < line.bbox.x1 for line in inner for gutter in gutters)
-    if crossed > CROSSED_SHARE * len(inner) or not _has_columns(rows) or not _has_wrapped_rows(rows):
+    if crossed > CROSSED_SHARE * len(inner) or not _has_columns(rows) or not has_wrapped_rows(rows):
         return None
     return Ruling(
         BBox(box.x0, edges[0], box.x1, edges[-1]),
@@ -138,13 +138,18 @@ def _table(box: BBox, edges: Sequence[float], lines: Sequence[Line]) -> Ruling |
     )
 
 
+def rows_between(edges: Sequence[float], gutters: Sequence[float], lines: Sequence[Line]) -> list[Row]:
+    """Return the lines of each cell between horizontal edges, in columns between gutters."""
+    return [_columns(row, gutters) for row in _between(edges, lines)]
+
+
 def _has_columns(rows: Sequence[Row]) -> bool:
     """Return whether most rows have words in two columns, whose lines are flush."""
     split = sum(sum(map(bool, row)) > 1 for row in rows)
     return len(rows) >= FEWEST_ROWS and split >= SPLIT_SHARE * len(rows) and all(map(_is_flush, _joined(rows)[1:]))
 
 
-def _has_wrapped_rows(rows: Sequence[Row]) -> bool:
+def has_wrapped_rows(rows: Sequence[Row]) -> bool:
     """Return whether rows of several lines are single rows with wrapped cells, not groups of rows or rows above a sum."""
     tall = [row for row in rows if any(len(_levels(cell)) > 1 for cell in row)]
     if not tall or any(_has_values(cell) for row in tall for cell in row):

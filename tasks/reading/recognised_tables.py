@@ -21,6 +21,7 @@ from schemas.drawings import Mark, Ruling, Side
 from schemas.geometry import BBox, overlap, union, unrotated
 from schemas.tags import escape
 from tasks.figures.parts import Part, clusters
+from tasks.figures.row_rules import has_wrapped_rows, rows_between
 from tasks.figures.ruled_tables import ruled_table
 from tasks.reading.recognise import SIZE_SHARE, page_scans
 from tasks.tables.align import align_region, gutters_of
@@ -147,7 +148,7 @@ def _tables(rules: Sequence[BBox], promised: Sequence[BBox], lines: Sequence[Lin
 
 
 def _between_rules(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion | None:
-    """Return the upright table whose rows rules separate, and whose columns only words show; None if there are few rules."""
+    """Return the upright table whose rows rules separate, and whose columns only words show; None for groups of rows."""
     if not lines:
         return None
     box = union(line.bbox for line in lines)
@@ -160,10 +161,13 @@ def _between_rules(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion 
     if any(line.x0 < gutter < line.x1 for line in below for gutter in gutters):
         box = box._replace(y1=inner.pop())  # a note below the table
         lines = [line for line in lines if line.bbox.y0 < box.y1]
+    edges = (box.y0, *inner, box.y1)
+    if not has_wrapped_rows(rows_between(edges, gutters, lines)):
+        return None
     ruling = Ruling(
         box,
         tuple(Side(x, box.y0, box.y1) for x in (box.x0, *gutters, box.x1)),
-        tuple(Side(y, box.x0, box.x1) for y in (box.y0, *inner, box.y1)),
+        tuple(Side(y, box.x0, box.x1) for y in edges),
         FoundBy.RECOGNISED,
     )
     grid = tabulate(ruling, lines, _letters_of)

@@ -21,6 +21,8 @@ WITHIN_S = 300
 ENDS_WITHIN_S = 60
 UNREAD = 50
 """Requests for a file of 1 MB in one connection: more than its buffers hold."""
+STILL = 20
+"""Looks in a row without a change."""
 
 
 @contextlib.contextmanager
@@ -100,7 +102,15 @@ def test_sigterm_ends_the_service_with_requests_open_that_never_end(tmp_path: Pa
             )
 
         wait_for(has_one_more, "both workers have a request open")
-        wait_for(lambda: _counted(address)["inset_http_requests_in_progress"] > len(workers), "they wait for their clients")
+        finished: list[float] = []
+
+        def are_stuck() -> bool:
+            """Ask until no request ends any more: the buffers are full, and the responses wait for their clients."""
+            counted = _counted(address)
+            finished.append(sum(count for name, count in counted.items() if "_count{" in name and "/metrics" not in name))
+            return counted["inset_http_requests_in_progress"] > len(workers) and finished[-STILL:] == [finished[-1]] * STILL
+
+        wait_for(are_stuck, "they wait for their clients")
         supervisor.terminate()
         _, alive = psutil.wait_procs(family, timeout=WITHIN_S)  # a fork server ends once its imports are done
         assert alive == []

@@ -10,7 +10,8 @@ from schemas.documents import FoundBy, Line
 from schemas.drawings import Ruling, Side
 from schemas.geometry import BBox, is_level, overlap, union
 from tasks.figures.parts import Part, near, same_sides
-from tasks.tables.align import gutters_of
+from tasks.tables.align import gutters_of, levels_of
+from tasks.tables.rows import first_word_width
 from tasks.tables.tabulate import SAME_EDGE_PT
 
 FEWEST_ROWS = 3
@@ -86,7 +87,7 @@ def _runs(box: BBox, edges: Sequence[float], lines: Sequence[Line]) -> Iterator[
     run: list[float] = []
     own = [line for line in lines if box.has_middle_of(line.bbox)]
     for (top, bottom), row in zip(pairwise(edges), _between(edges, own), strict=True):
-        if 0 < len(_levels(row)) <= MOST_LEVELS:
+        if 0 < len(levels_of(row)) <= MOST_LEVELS:
             run = [*run, bottom] if run else [top, bottom]
         else:
             yield run
@@ -104,17 +105,6 @@ def _between(edges: Sequence[float], lines: Sequence[Line]) -> list[list[Line]]:
     return rows
 
 
-def _levels(lines: Sequence[Line]) -> list[BBox]:
-    """Return the boxes of the rows of text, from the top."""
-    levels: list[BBox] = []
-    for line in sorted(lines, key=lambda line: line.bbox.y0 + line.bbox.y1):
-        if levels and is_level(levels[-1], line.bbox):
-            levels[-1] |= line.bbox
-        else:
-            levels.append(line.bbox)
-    return levels
-
-
 def _table(box: BBox, edges: Sequence[float], lines: Sequence[Line]) -> Ruling | None:
     if len(edges) < FEWEST_ROWS:
         return None
@@ -130,11 +120,16 @@ def _table(box: BBox, edges: Sequence[float], lines: Sequence[Line]) -> Ruling |
     crossed = sum(line.bbox.x0 < gutter < line.bbox.x1 for line in inner for gutter in gutters)
     if crossed > CROSSED_SHARE * len(inner) or not _has_columns(rows) or not has_wrapped_rows(rows):
         return None
+    return ruling_between(within, edges, gutters, FoundBy.RULED)
+
+
+def ruling_between(box: BBox, edges: Sequence[float], gutters: Sequence[float], found_by: FoundBy) -> Ruling:
+    """Return the rules of a table whose rows are between horizontal edges, and whose columns are between gutters."""
     return Ruling(
-        BBox(box.x0, edges[0], box.x1, edges[-1]),
+        box,
         tuple(Side(x, edges[0], edges[-1]) for x in (box.x0, *gutters, box.x1)),
         tuple(Side(y, box.x0, box.x1) for y in edges),
-        FoundBy.RULED,
+        found_by,
     )
 
 
@@ -151,12 +146,12 @@ def _has_columns(rows: Sequence[Row]) -> bool:
 
 def has_wrapped_rows(rows: Sequence[Row]) -> bool:
     """Return whether rows of several lines are single rows with wrapped cells, not groups of rows or rows above a sum."""
-    tall = [row for row in rows if any(len(_levels(cell)) > 1 for cell in row)]
+    tall = [row for row in rows if any(len(levels_of(cell)) > 1 for cell in row)]
     if not tall or any(_has_values(cell) for row in tall for cell in row):
         return False
     room = [max((line.bbox.x1 for line in column), default=0.0) for column in _joined(rows)]
     wrapped = sum(any(_is_wrapped(cell, right) for cell, right in zip(row, room, strict=True)) for row in tall)
-    uneven = sum(len({len(_levels(cell)) for cell in row if cell}) > 1 for row in tall)
+    uneven = sum(len({len(levels_of(cell)) for cell in row if cell}) > 1 for row in tall)
     return wrapped >= WRAPPED_SHARE * len(tall) and uneven >= UNEVEN_SHARE * len(tall)
 
 
@@ -180,7 +175,7 @@ def _is_flush(column: Sequence[Line]) -> bool:
 
 def _has_values(cell: Sequence[Line]) -> bool:
     """Return whether a cell has a number below a number: those of two rows."""
-    return len(_levels([line for line in cell if not _LETTER.search(line.text) and _DIGIT.search(line.text)])) > 1
+    return len(levels_of([line for line in cell if not _LETTER.search(line.text) and _DIGIT.search(line.text)])) > 1
 
 
 def _is_wrapped(cell: Sequence[Line], right: float) -> bool:
@@ -197,7 +192,7 @@ def _goes_on(above: Line, line: Line, right: float) -> bool:
         or not (_LETTER.search(above.text) and _LETTER.search(words[0]))
     ):
         return False
-    return above.bbox.x1 + line.bbox.width * (1 + len(words[0])) / len(line.text) > right
+    return above.bbox.x1 + first_word_width(line.text, line.bbox) > right
 
 
 def _with_outer_rows(box: BBox, edges: Sequence[float], gutters: Sequence[float], lines: Sequence[Line]) -> list[float]:

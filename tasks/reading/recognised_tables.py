@@ -17,11 +17,11 @@ from schemas.documents import (
     Segment,
     TableRegion,
 )
-from schemas.drawings import Mark, Ruling, Side
+from schemas.drawings import Mark
 from schemas.geometry import BBox, overlap, union, unrotated
 from schemas.tags import escape
 from tasks.figures.parts import Part, clusters
-from tasks.figures.row_rules import has_wrapped_rows, rows_between
+from tasks.figures.row_rules import has_wrapped_rows, rows_between, ruling_between
 from tasks.figures.ruled_tables import ruled_table
 from tasks.reading.recognise import SIZE_SHARE, page_scans
 from tasks.tables.align import align_region, gutters_of
@@ -164,12 +164,7 @@ def _between_rules(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion 
     edges = (box.y0, *inner, box.y1)
     if not has_wrapped_rows(rows_between(edges, gutters, lines)):
         return None
-    ruling = Ruling(
-        box,
-        tuple(Side(x, box.y0, box.y1) for x in (box.x0, *gutters, box.x1)),
-        tuple(Side(y, box.x0, box.x1) for y in edges),
-        FoundBy.RECOGNISED,
-    )
+    ruling = ruling_between(box, edges, gutters, FoundBy.RECOGNISED)
     grid = tabulate(ruling, lines, _letters_of)
     return None if grid is None else TableRegion(lines[0].page, grid.bbox, grid.rows, grid.found_by, grid.spans)
 

@@ -199,8 +199,12 @@ def _is_wrapped(above: Sequence[CellLine], lines: Sequence[CellLine], room: floa
     if not above or _are_numbers(above) or _are_numbers(lines):
         return False
     text, box = lines[0]
-    word = box.width * (1 + len(text.split()[0])) / len(text)
-    return union(line.bbox for line in above).width + word > room
+    return union(line.bbox for line in above).width + first_word_width(text, box) > room
+
+
+def first_word_width(text: str, box: BBox) -> float:
+    """Return the width of the first word of a line, with a blank, as if all letters were of one width."""
+    return box.width * (1 + len(text.split(maxsplit=1)[0])) / len(text)
 
 
 def _text_of(lines: Sequence[CellLine]) -> str:

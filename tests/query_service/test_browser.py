@@ -79,11 +79,15 @@ def test_no_link_leads_to_a_copy_that_the_version_does_not_have(browser: Browser
     assert links == {"Open the PDF at this page ↗": f"{ORIGINAL}#page=3"}
 
 
+def _hit_text(browser: Browser, corpus: FakeCorpus) -> str:
+    """Return the HTML from the text of the first hit on, without spans."""
+    return re.sub(r"</?span[^>]*>", "", page_after(browser, corpus).partition('class="hit-text')[2])
+
+
 def test_code_of_a_hit_keeps_its_lines_and_indents(browser: Browser) -> None:
     corpus = FakeCorpus("pumps", text="Write:\n\n  if *x*:\n\n      <b>run</b>\n\nThen 𝛼 wait.")
     corpus.code = "  if x:\n\n      <b>run</b>"
-    html = page_after(browser, corpus)
-    shown = re.sub(r"</?span[^>]*>", "", html.partition('class="hit-text')[2])
+    shown = _hit_text(browser, corpus)
     assert '<p dir="auto">Write:</p><pre' in shown
     assert "<code>  if <mark>x</mark>:\n\n      &lt;b&gt;run&lt;/b&gt;</code></pre>" in shown
     assert '</pre><p dir="auto">Then 𝛼 wait.</p>' in shown
@@ -92,8 +96,7 @@ def test_code_of_a_hit_keeps_its_lines_and_indents(browser: Browser) -> None:
 def test_code_of_signs_alone_is_whole(browser: Browser) -> None:
     corpus = FakeCorpus("pumps", text="Write:\n\n+ <= ;\n- ^ |\n\nThen *x* waits.")
     corpus.code = "+ <= ;\n- ^ |"
-    html = page_after(browser, corpus)
-    shown = re.sub(r"</?span[^>]*>", "", html.partition('class="hit-text')[2])
+    shown = _hit_text(browser, corpus)
     assert "<code>+ &lt;= ;\n- ^ |</code></pre>" in shown
 
 

@@ -72,11 +72,43 @@ class Page:
     characters: int
 
 
+class Label(StrEnum):
+    """What a layout model calls a block, in its own words."""
+
+    TEXT = "text"
+    ITEM = "list-item"
+    HEADING = "section-header"
+    TITLE = "title"
+    CAPTION = "caption"
+    TABLE = "table"
+    PICTURE = "picture"
+    FORMULA = "formula"
+    FOOTNOTE = "footnote"
+    HEAD = "page-header"
+    FOOT = "page-footer"
+
+
+@dataclass(frozen=True, slots=True)
+class PageRegion:
+    """A block that a layout model sees on a page: its box and those of its lines.
+
+    ``rows`` and ``columns`` are the edges between the rows and the columns of a table, outermost ones left out.
+    """
+
+    bbox: BBox
+    label: Label
+    lines: tuple[BBox, ...]
+    rows: tuple[float, ...] = ()
+    columns: tuple[float, ...] = ()
+
+
 class Line(NamedTuple):
-    """A line of text; ``block`` is the PDF reader's, in content order.
+    """A line of text; ``block`` numbers its paragraph, item or heading on the page, in reading order.
 
     ``text`` is escaped: it holds no tag or placeholder. ``inside`` is the order of the placement that the line is part of,
-    such as a vector drawing's label. ``mono`` means that its letters are all as wide, as a program's are.
+    such as a vector drawing's label. ``mono`` means that its letters are all as wide, as a program's are. ``label`` is a layout
+    model's name of the block, None where none ran; ``font`` names the font of nearly all letters,
+    "" if there are several.
     """
 
     page: int
@@ -87,6 +119,8 @@ class Line(NamedTuple):
     bold: bool
     inside: int | None = None
     mono: bool = False
+    label: Label | None = None
+    font: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.documents import LayoutRegion, Line, OutlineEntry, RecognisedLine
+from schemas.documents import LayoutRegion, Line, OutlineEntry, PageRegion, RecognisedLine
 from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import BadInputError, TransientError
 from schemas.evidence import Filters
@@ -157,6 +157,9 @@ class PdfPage(Protocol):
     @property
     def frames(self) -> tuple[BBox, ...]:
         """The outermost clips smaller than the page."""
+
+    def regions(self) -> list[PageRegion] | None:
+        """Return the blocks that a layout model sees on the page, as its reader sees it; None if it can't tell."""
 
     def letters(self, line: Line) -> Letters | None:
         """Return the positions of a line's letters; None if unknown. The first call is slow.

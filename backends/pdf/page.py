@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backends.pdf.opening import refusing
+from backends.pdf.page_layout import page_regions
 from backends.pdf.paths import marks_of
 from backends.pdf.pixels import MOST_PIXELS, EmbeddedImage, draw
 from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letters, replacement_texts, text_page, unit_square
-from schemas.documents import Line
+from schemas.documents import Line, PageRegion
 from schemas.drawings import MAX_SIDE_PT, Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import FailureCode
 from schemas.geometry import BBox
@@ -55,7 +56,7 @@ def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
         drawn = max(box.width, box.height) <= MAX_SIDE_PT
         paths = [*page.get_cdrawings(extended=True), *_rectangles([*painted.values()], box, listing)] if drawn else []
     marks, frames = marks_of(paths, box)
-    return MuPdfPage(number, box, rotation, lines, images, marks, frames, listing)
+    return MuPdfPage(number, box, rotation, lines, images, marks, frames, listing, page)
 
 
 class MuPdfPage:
@@ -71,6 +72,7 @@ class MuPdfPage:
         marks: tuple[Mark, ...],
         frames: tuple[BBox, ...],
         listing: "pymupdf.DisplayList",
+        page: "pymupdf.Page",
     ) -> None:
         self.number = number
         self.box = box
@@ -81,7 +83,12 @@ class MuPdfPage:
         self.frames = frames
         self._handles = [handle for _, handle in images]
         self._listing = listing
+        self._page = page
         self._letters: dict[Line, Letters | None] = {}
+
+    def regions(self) -> list[PageRegion] | None:
+        """Return the blocks that a layout model sees; see the port."""
+        return page_regions(self._page, self.rotation)
 
     def letters(self, line: Line) -> Letters | None:
         """Return the positions of a line's letters; see the port."""

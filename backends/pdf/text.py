@@ -1,7 +1,8 @@
 """A page's text in MuPDF: lines, the letters of each, and the replacement texts of images."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import compress
 from typing import TYPE_CHECKING, Any
@@ -39,9 +40,24 @@ Computer Modern Typewriter. In 80 pages of a manual in NimbusMonL 155 blocks bec
 """
 _NO_FONT = "GlyphLess"
 """The font of hidden words behind a scan, whose widths say nothing."""
+FEWEST_TYPED, FEWEST_TYPED_LETTERS = 3, 8
+"""Minimum letters of a piece of text, minimum pieces, and different letters on the page, that tell whether all are as wide."""
+SAME_WIDTH_EM = 0.002
+"""Maximum difference of their widths, in ems."""
+BOLD_SHARE = 0.9
+"""Minimum share of a line's letters in its font, and in bold."""
+_PRIVATE = re.compile("[\uf020-\uf0ff]")
+"""Characters of fonts of symbols, by their codes."""
+_SYMBOLS = {
+    **dict.fromkeys((0x6E, 0xA7), "▪"), **dict.fromkeys((0x75, 0xE0 - 0x69), "◆"), 0xD8: "➢", 0xFC: "✓", 0xFB: "✗",
+    **dict.fromkeys((0x6F, 0xA8, 0x71), "☐"), 0xFE: "☑", 0xFD: "☒", 0xE0: "→", 0xE8: "➔", 0xF0: "⇨", 0x2D: "–", 0xB0: "°",
+    0xB1: "±", 0xB4: "×", 0xB5: "µ", 0x6D: "µ", 0x57: "Ω", 0xA3: "≤", 0xB3: "≥", 0xAE: "→", 0xAC: "←", 0xDE: "⇒",
+}
+"""What Symbol and Wingdings show by those codes, where it is no bullet."""
 MONO_SHARE = 0.9
 """Minimum share of a line's letters and digits in such a font; others, such as "<", are often of a mathematical one."""
 _WRITTEN = re.compile(r"\w")
+_SUBSET = re.compile(r"^[A-Z]{6}\+")
 
 RAISED_SIZE = 0.85
 """Maximum size of raised digits, relative to that of their line. Of 97 documents marks have 0.56 to 0.81 of it."""
@@ -91,7 +107,9 @@ def move_off_page(images: Sequence[tuple[int, Any]]) -> None:
 def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> list[PageLine]:
     """Return the lines of a page whose images were moved off it, given the indices of the other blocks."""
     lines: list[PageLine] = []
-    for block in text.extractDICT()["blocks"]:
+    blocks = text.extractDICT()["blocks"]
+    typed = _fonts_of_one_width(span for block in blocks for row in block["lines"] for span in row["spans"])
+    for block in blocks:
         index = indices[block["number"]]
         for row in block["lines"]:
             spans = row["spans"]
@@ -99,20 +117,47 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
             words = "".join(texts)
             if not words or words.isspace():
                 continue
-            main = spans[0]
+            main, font, bold = spans[0], spans[0]["font"], _is_bold(spans[0])
             if len(spans) > 1:
                 inked = [*map(len, map(str.strip, texts))]
                 main = spans[inked.index(max(inked))]
-            bold = bool(main["flags"] & _BOLD) or "bold" in main["font"].lower()
+                fonts: Counter[str] = Counter()
+                for span, letters in zip(spans, inked, strict=True):
+                    fonts[span["font"]] += letters
+                font, most = fonts.most_common(1)[0]
+                font = font if most >= BOLD_SHARE * sum(inked) else ""
+                bold = sum(compress(inked, map(_is_bold, spans))) >= BOLD_SHARE * sum(inked)
             box, size = BBox(*row["bbox"]).rounded(), round(main["size"], 2)
-            line = Line(page, index, box, escape(words), size, bold, mono=_is_mono(spans))
+            line = Line(page, index, box, escape(words), size, bold, mono=_is_mono(spans, typed), font=_font_name(font))
             lines.append(PageLine(line, bool(main["char_flags"] & _VISIBLE) and main["alpha"] > 0))
     return lines
+
+
+def _is_bold(span: dict[str, Any]) -> bool:
+    return bool(span["flags"] & _BOLD) or "bold" in span["font"].lower()
+
+
+def _fonts_of_one_width(spans: Iterable[dict[str, Any]]) -> frozenset[str]:
+    """Return the fonts whose letters are all as wide, by what is written in them: Type 3 fonts don't say so."""
+    widths: dict[tuple[str, float], list[float]] = defaultdict(list)
+    letters: dict[tuple[str, float], set[str]] = defaultdict(set)
+    for span in spans:
+        words = span["text"]
+        if len(words) >= FEWEST_TYPED and not span["flags"] & _MONO:
+            style = span["font"], round(span["size"], 1)
+            widths[style].append((span["bbox"][2] - span["bbox"][0]) / len(words))
+            letters[style].update(words)
+    return frozenset(
+        font
+        for (font, size), found in widths.items()
+        if len(found) >= FEWEST_TYPED and len(letters[font, size]) >= FEWEST_TYPED_LETTERS and max(found) - min(found) <= SAME_WIDTH_EM * size
+    )
 
 
 def _spelled(row: dict[str, Any], texts: list[str]) -> list[str]:
     """Return the texts of a line's spans, raised digits as superscripts: of the same length."""
     spans = row["spans"]
+    texts = [_PRIVATE.sub(_symbol, text) if not text.isascii() else text for text in texts]
     if len(spans) < 2 or row["dir"][0] != 1 or not any(map(may_be_raised, texts)):
         return texts
     main = spans[max(range(len(texts)), key=lambda at: len(texts[at].strip()))]
@@ -126,16 +171,26 @@ def _spelled(row: dict[str, Any], texts: list[str]) -> list[str]:
     ]
 
 
-def _is_mono(spans: Sequence[dict[str, Any]]) -> bool:
+def _is_mono(spans: Sequence[dict[str, Any]], typed: Collection[str]) -> bool:
     """Return whether a line is in a monospace font, but for the number before it in a listing."""
     spans = [span for span in spans if not span["text"].isspace()]
     if len(spans) > 1 and spans[0]["text"].strip().isdecimal():
         spans = spans[1:]
-    mono = [_is_mono_font(span["font"], span["flags"]) for span in spans]
+    mono = [span["font"] in typed or _is_mono_font(span["font"], span["flags"]) for span in spans]
     if all(mono) or not any(mono):
         return mono[0]
     letters = [len(_WRITTEN.findall(span["text"])) for span in spans]
     return sum(compress(letters, mono)) >= MONO_SHARE * sum(letters) > 0
+
+
+def _symbol(private: "re.Match[str]") -> str:
+    return _SYMBOLS.get(ord(private[0]) - 0xF000, "•")
+
+
+@lru_cache(maxsize=1024)
+def _font_name(name: str) -> str:
+    """Return the name of a font without the tag of a subset (ISO 32000-2, 9.9.2)."""
+    return _SUBSET.sub("", name)
 
 
 @lru_cache(maxsize=1024)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from schemas.documents import Line
+from schemas.documents import Label, Line
 from schemas.figure_labels import LabelKind, caption_label
 from schemas.geometry import BBox, distance, gap
 from schemas.typography import is_same_size
@@ -21,6 +21,8 @@ FEWEST_BLOCK_LINES = 3
 BLOCK_LINE_CHARACTERS = 25
 """Minimum average length of the lines of such a paragraph."""
 _WORD = re.compile(r"[^\W\d_]{2}")
+_OF_TEXT = frozenset({Label.ITEM, Label.HEADING, Label.TITLE, Label.FOOTNOTE})
+"""What a layout model calls no label of a drawing."""
 
 
 def anchor(
@@ -72,6 +74,9 @@ def running_text(lines: Sequence[Line]) -> list[Line]:
         blocks.setdefault((line.page, line.block), []).append(line)
     body: list[Line] = []
     for block in blocks.values():
+        if block[0].label in _OF_TEXT:
+            body.extend(block)
+            continue
         lengths = [len(line.text.strip()) for line in block]
         if max(lengths) >= LONG_LINE_CHARACTERS:
             body += [line for line in block if _WORD.search(line.text)]

@@ -84,12 +84,17 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False, hyphenated: Set[str
             text += " " + words  # beside each other on one line
         elif not wraps(before, line, left, right):
             text += "\n" + words
-        elif _HYPHENATED.fullmatch(text[-2:]) and words[0].islower():
-            parts = _broken(text, words) if hyphenated else None
-            text = (text if parts and "-".join(parts) in hyphenated else text[:-1]) + words
         else:
-            text += _space_between(text, words) + words
+            text = join_broken(text, words, hyphenated)
     return text
+
+
+def join_broken(text: str, words: str, hyphenated: Set[str] = frozenset()) -> str:
+    """Return two parts of a paragraph that was broken between them, without the hyphen of a broken word."""
+    if _HYPHENATED.fullmatch(text[-2:]) and words[:1].islower():
+        parts = _broken(text, words) if hyphenated else None
+        return (text if parts and "-".join(parts) in hyphenated else text[:-1]) + words
+    return text + _space_between(text, words) + words
 
 
 def _space_between(before: str, after: str) -> str:

@@ -4,15 +4,17 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
 from itertools import takewhile
+from statistics import median
 from typing import NamedTuple
 
-from schemas.documents import Line, OutlineEntry
+from schemas.documents import Label, Line, OutlineEntry
 from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
 from schemas.superscripts import SUPERSCRIPTS
 from schemas.tags import strip
 from schemas.titles import NUMBERING, bare, same_title, title_letters
 from schemas.typography import is_same_size
+from tasks.reading.blocks import SURE_MARKER
 
 LARGER = 1.15
 """How many times the size of the text a line has that stands out. Of 1,014 pages 597 change at 0.77 (all text stands out), 313
@@ -25,11 +27,26 @@ MOST_TITLE_LINES = 3
 DEEPEST_LEVEL = 6
 LEAST_BOLD_SIZE = 0.97
 """Minimum size of a bold heading, relative to the text."""
+MOST_LABELLED_CHARACTERS = 300
+"""Maximum length of a heading that the layout model calls one."""
+MOST_TITLE_ROWS = 6
+"""Maximum lines of such a heading, its number may stand apart."""
+ONE_STYLE_SHARE = 0.9
+"""Minimum share of the letters of a block in its style."""
+HEADINGS_SHARE = 0.5
+"""Minimum share of the blocks in a style that the model calls headings, from which on all are."""
+NUMBER_GAP_EM = 3.0
+"""Maximum gap between "Chapter 2" and its title, in ems."""
 UPWARD_CHARACTERS = 3
 """Longest text that may be higher than wide and still be horizontal."""
 _TWO_LETTERS = re.compile(rf"(?:(?!{SUPERSCRIPTS})[^\W\d_]){{2}}")
 _ENTRY = re.compile(r"(.*\S)[\s.\u2026]+(?:\d{1,4}|[ivxlc]{1,7})\s*")
 """An entry of a table of contents: a title, leaders or blanks, and the number of its page."""
+_HEADINGS = frozenset({Label.HEADING, Label.TITLE})
+_NO_HEADING = frozenset(
+    {Label.TABLE, Label.PICTURE, Label.CAPTION, Label.FOOTNOTE, Label.FORMULA, Label.HEAD, Label.FOOT}
+)
+_NUMBER_ALONE = re.compile(r"\s*(?:(?:chapter|part|appendix|section|kapitel|teil|chapitre|partie)\s+)?(?:\d{1,3}|[A-Z]|[IVX]+)[.:]?\s*", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s*(?:\d{1,2}|[A-Z])((?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
 
 
@@ -121,39 +138,74 @@ class Headings:
 
     def _by_look(self, lines: Sequence[Line], sizes: Counter[float]) -> dict[Line, int]:
         blocks: dict[tuple[int, int], list[Line]] = defaultdict(list)
-        for line in lines:
-            if line.inside is None:
-                blocks[line.page, line.block].append(line)
-        heads: list[Sequence[Line]] = []
         upward: Counter[int] = Counter()
         for line in lines:
+            if line.inside is None and line.label not in _NO_HEADING and line not in self._margins:
+                blocks[line.page, line.block].append(line)
             upward[line.page] += len(line.text) if _runs_upward(line) else -len(line.text)
-        for block in blocks.values():
-            # A stamp along the edge of the page is no heading, whatever its size.
-            across = _runs_upward(block[0]) != (upward[block[0].page] > 0)
-            if not across and (head := self._head(block)):
-                heads.append(head)
-        found = {line: _depth(_text(head)) for head in _without_contents(heads) for line in head}
-        larger = sorted({round(line.size) for line in found if line.size >= LARGER * self._body}, reverse=True)
-        rank = {size: number for number, size in enumerate(larger, 1)}
+        # A stamp along the edge of the page is no heading, whatever its size.
+        level = [block for block in blocks.values() if _runs_upward(block[0]) == (upward[block[0].page] > 0)]
+        styles = _heading_styles(level, _body_style(level))
+        heads = _without_contents([head for block in level if (head := self._head(block, styles))])
+        return self._levels(self._with_numbers_apart(heads))
+
+    def _with_numbers_apart(self, heads: Sequence[Sequence[Line]]) -> list[Sequence[Line]]:
+        """Return headings, "Chapter 2" joined with the title below it."""
+        joined: list[Sequence[Line]] = []
+        for head in heads:
+            before = joined[-1] if joined else None
+            if before is not None and before[0].page == head[0].page and _NUMBER_ALONE.fullmatch(_text(before)):
+                down = head[0].bbox.y0 - before[-1].bbox.y1
+                if -head[0].size <= down <= NUMBER_GAP_EM * max(head[0].size, before[0].size):
+                    joined[-1] = [*before, *head]
+                    self._wholes.update(dict.fromkeys(joined[-1], joined[-1]))
+                    continue
+            joined.append(head)
+        return joined
+
+    def _levels(self, heads: Sequence[Sequence[Line]]) -> dict[Line, int]:
+        """Return the level of each line of headings: by size, numbered ones of one depth on one level."""
+        kinds: dict[_Kind, list[Sequence[Line]]] = defaultdict(list)
+        for head in heads:
+            depth = _depth(_text(head))
+            kinds[_Kind(depth, None if depth is not None else _style(head))].append(head)
+
+        def rank(kind: _Kind) -> tuple[float, bool, int]:
+            members = kinds[kind]
+            size = median([max(line.size for line in head) for head in members])
+            bold = sum(head[0].bold for head in members) * 2 > len(members)
+            return -round(size * 2) / 2, not bold, order[kind]
+
+        order = {kind: at for at, kind in enumerate(kinds)}
+        ranked = sorted(kinds, key=rank)
+        numbered = iter(sorted((kind for kind in ranked if kind.depth is not None), key=lambda kind: kind.depth or 0))
+        ranked = [kind if kind.depth is None else next(numbered) for kind in ranked]
         return {
-            line: min(DEEPEST_LEVEL, depth if depth is not None else rank.get(round(line.size), len(rank) + 1))
-            for line, depth in found.items()
+            line: min(DEEPEST_LEVEL, number)
+            for number, kind in enumerate(ranked, 1)
+            for head in kinds[kind]
+            for line in head
         }
 
-    def _head(self, block: Sequence[Line]) -> Sequence[Line]:
-        """Return the first lines of a block that look like a heading; [] where there are none."""
+    def _head(self, block: Sequence[Line], styles: Set["_Style"]) -> Sequence[Line]:
+        """Return the first lines of a block that are a heading; [] where there are none."""
+        whole = _text(block)
+        if SURE_MARKER.match(whole) or all(line.mono for line in block):
+            return []
+        if (
+            _style(block) in styles
+            and len(block) <= MOST_TITLE_ROWS
+            and _may_be_title(whole, MOST_LABELLED_CHARACTERS if block[0].label in _HEADINGS else MOST_HEADING_CHARACTERS)
+        ):
+            return block
         first = block[0]
-        whole = " ".join(line.text.strip() for line in block)
         is_full_size = first.size >= LEAST_BOLD_SIZE * self._body
         if len(block) <= MOST_TITLE_LINES and whole.isupper() and _NUMBERED.match(whole) and is_full_size:
             return block  # "2 RELATED WORK", often in small capitals behind a larger number
         same = [line for line in block if is_same_size(line.size, first.size) and line.bold == first.bold]
         head = block[: next((at for at, line in enumerate(block) if line not in same), len(block))]
-        text = " ".join(line.text.strip() for line in head)
-        if len(head) > MOST_TITLE_LINES or len(text) > MOST_HEADING_CHARACTERS or not _TWO_LETTERS.search(text):
-            return []
-        if caption_label(text) is not None or text.endswith((",", ";")):
+        text = _text(head)
+        if len(head) > MOST_TITLE_LINES or not _may_be_title(text, MOST_HEADING_CHARACTERS):
             return []
         larger = first.size >= LARGER * self._body
         continues = len(head) < len(block) and block[len(head)].text.lstrip()[:1].islower()
@@ -161,6 +213,53 @@ class Headings:
             return []  # a sentence with bold words
         bold = first.bold and is_full_size and not text.endswith((".", ":"))
         return head if larger or (bold and (_NUMBERED.match(text) or len(head) < len(block) or len(head) == 1)) else []
+
+
+class _Style(NamedTuple):
+    font: str
+    size: float
+
+
+class _Kind(NamedTuple):
+    """Headings of one level: numbered ones of one depth, or ones in one style."""
+
+    depth: int | None
+    style: _Style | None
+
+
+def _style(lines: Sequence[Line]) -> _Style | None:
+    """Return the style of nearly all letters of lines; None if they have several."""
+    letters: Counter[_Style] = Counter()
+    for line in lines:
+        letters[_Style(line.font, round(line.size, 1))] += len(line.text.strip())
+    style, count = letters.most_common(1)[0]
+    return style if style.font and count >= ONE_STYLE_SHARE * letters.total() else None
+
+
+def _body_style(blocks: Sequence[Sequence[Line]]) -> _Style | None:
+    letters: Counter[_Style] = Counter()
+    for block in blocks:
+        for line in block:
+            letters[_Style(line.font, round(line.size, 1))] += len(line.text)
+    return letters.most_common(1)[0][0] if letters else None
+
+
+def _heading_styles(blocks: Sequence[Sequence[Line]], body: _Style | None) -> frozenset[_Style]:
+    """Return the styles in which most short blocks are headings by the layout model."""
+    labelled: Counter[_Style] = Counter()
+    short: Counter[_Style] = Counter()
+    for block in blocks:
+        style = _style(block)
+        if style is not None and style != body and not all(line.mono for line in block):
+            labelled[style] += block[0].label in _HEADINGS
+            short[style] += 1
+    return frozenset(style for style, count in labelled.items() if count >= HEADINGS_SHARE * short[style])
+
+
+def _may_be_title(text: str, most: int) -> bool:
+    if len(text) > most or not _TWO_LETTERS.search(text):
+        return False
+    return caption_label(text) is None and not text.endswith((",", ";"))
 
 
 class _LineWords(NamedTuple):

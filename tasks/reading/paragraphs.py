@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from schemas.documents import BlockKind, Furniture, Line
@@ -9,7 +10,9 @@ from schemas.figure_labels import caption_label
 from schemas.geometry import union
 from schemas.typography import is_same_size
 from tasks.figures.anchor import begins_anew
-from tasks.reading.draft_blocks import DraftBlock
+from tasks.reading.blocks import ENDS_SENTENCE, MARKER
+from tasks.reading.draft_blocks import DraftBlock, is_divisible
+from tasks.reading.join import join_broken, wraps
 from tasks.reading.outline import Headings
 
 _BESIDE_TEXT = frozenset({Furniture.STAMP, Furniture.WATERMARK, Furniture.LINE_NUMBER})
@@ -75,3 +78,34 @@ def paragraphs(
         previous = line
     end()
     return blocks
+
+
+def join_columns(blocks: Sequence[DraftBlock], hyphenated: frozenset[str]) -> list[DraftBlock]:
+    """Join each paragraph that goes on at the head of the next column."""
+    joined: list[DraftBlock] = []
+    for block in blocks:
+        before = joined[-1] if joined else None
+        if before is not None and _goes_on(before, block):
+            text = join_broken(before.words, block.words, hyphenated)
+            lines = (*before.lines, *block.lines)
+            joined[-1] = replace(before, lines=lines, text=text, bbox=before.bbox | block.bbox)
+        else:
+            joined.append(block)
+    return joined
+
+
+def _goes_on(before: DraftBlock, block: DraftBlock) -> bool:
+    """Return whether a block is the rest of the paragraph that ends the column before."""
+    if not (is_divisible(block) and before.kind is BlockKind.TEXT and before.lines):
+        return False
+    last, first = before.lines[-1], block.lines[0]
+    column = [line.bbox for line in before.lines if line.bbox.x0 < last.bbox.x1 and last.bbox.x0 < line.bbox.x1]
+    is_next_column = first.bbox.y1 < last.bbox.y0 and first.bbox.x0 > last.bbox.x1 - last.size
+    return (
+        is_next_column
+        and is_same_size(last.size, first.size)
+        and last.bold == first.bold
+        and not ENDS_SENTENCE.search(last.text)
+        and not MARKER.match(first.text)
+        and wraps(last, first, min(box.x0 for box in column), max(box.x1 for box in column))
+    )

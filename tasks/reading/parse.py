@@ -170,7 +170,7 @@ class _Reading:
         drawn = content.drawn
         visible = [line for line, is_visible in content.lines if is_visible]
         hidden = [line for line, is_visible in content.lines if not is_visible]
-        located = locate(drawn.box, drawn.images, drawn.marks, drawn.frames, visible)
+        located = locate(drawn.box, drawn.images, content.marks, drawn.frames, visible)
         first = len(self.placements)
         regions = sorted(located.regions, key=lambda region: (region.bbox.y0, region.bbox.x0))
         placed = [self._placement(content, region, hidden, order) for order, region in enumerate(regions, first)]

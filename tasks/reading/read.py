@@ -3,25 +3,29 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.documents import Line, OutlineEntry, Page
-from schemas.drawings import PageLine
+from schemas.documents import Line, OutlineEntry, Page, PageRegion
+from schemas.drawings import Mark, PageLine
 from schemas.errors import FailureCode, refusing
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape
 from tasks.reading.accents import with_accents
 from tasks.reading.bidi import has_right_to_left
+from tasks.reading.blocks import in_blocks
+from tasks.reading.bullets import drawn_bullets
 from tasks.reading.logical_order import LineLetters, in_logical_order
 from tasks.reading.spell import has_words_as_images, spelled_lines
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A page's content: ``lines`` derive from ``drawn``; ``letters`` locates the letters of each."""
+    """A page's content: ``lines`` derive from ``drawn``; ``letters`` locates the letters of each; ``marks`` have no bullets."""
 
     page: Page
     drawn: PdfPage
     lines: tuple[PageLine, ...]
     letters: LineLetters
+    marks: Sequence[Mark]
+    regions: Sequence[PageRegion] | None
 
     @property
     def texts(self) -> list[Line]:
@@ -40,9 +44,12 @@ def read_page(document: PdfDocument, number: int) -> Content:
     letters = LineLetters(drawn)
     with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         lines = _lines(drawn, letters)
+        regions = drawn.regions()
+        marks, bullets = drawn_bullets(drawn.marks, lines)
+        lines = in_blocks([*lines, *bullets], regions or (), drawn.rotation)
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)
-    return Content(page, drawn, tuple(lines), letters)
+    return Content(page, drawn, tuple(lines), letters, marks, regions)
 
 
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:

@@ -36,7 +36,7 @@ from tasks.reading.join import hyphenated_words
 from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings, letters_by_size
 from tasks.reading.page_order import in_page_order, with_margins_outside
-from tasks.reading.paragraphs import paragraphs
+from tasks.reading.paragraphs import join_columns, paragraphs
 from tasks.reading.printed_labels import printed_labels
 from tasks.reading.recognise import as_read, with_words
 from tasks.reading.recognised_tables import tables_of_pictures, with_recognised_tables
@@ -154,7 +154,7 @@ def _blocks(
     for blocks, pictures in halves(whole, alone, content.page, right_to_left=right_to_left, scanned=scanned):
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
         made += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
-    return with_margins_outside(made, content.page)
+    return with_margins_outside(join_columns(made, hyphenated), content.page)
 
 
 def _aligned(

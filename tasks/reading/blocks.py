@@ -1,0 +1,206 @@
+"""Group the lines of a page into blocks: paragraphs, list items, headings."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.documents import Label, Line, PageRegion
+from schemas.drawings import PageLine
+from schemas.geometry import BBox, gap, is_level, union
+from tasks.reading.bidi import runs_right_to_left
+from tasks.reading.join import wraps
+from tasks.tables.rows import rotation_of, upright
+
+INDENT_EM = 0.8
+"""Minimum indent of a paragraph's first line, in ems."""
+GAP_SHARE = 1.3
+"""Minimum distance of the baselines of two paragraphs, relative to that of the lines of one."""
+SIZE_SHARE = 0.15
+"""Maximum difference of the type sizes of the lines of one block."""
+MARKER_GAP_EM = 4.0
+"""Maximum gap between a marker and its item, in ems."""
+SAME_LEFT_EM = 0.3
+"""Tolerated distance of two lines that begin at one place."""
+
+_BULLET = r"[•◦▪▫‣∙●○■□➢➤➔❖✓✔⇒▸►▶◆◇◊★☐☑☒⁃\uf000-\uf0ff]"
+SURE_MARKER = re.compile(rf"\s*{_BULLET}(?:\s|$)")
+MARKER = re.compile(
+    rf"\s*(?:{_BULLET}|[-–—*·»+o]|\(?(?:\d{{1,3}}|[A-Za-z]|[ivxlcIVXLC]{{1,6}})[.)]|\[\d{{1,3}}\]|[①-⑳])(?:\s|$)"
+)
+_LONE_MARKER = re.compile(rf"\s*(?:{_BULLET}|[-–—*·»]|\(?\d{{1,3}}[.)])\s*")
+ENDS_SENTENCE = re.compile(r"[.!?:;。！？：][\"'”’)\]]*\s*$")
+
+_WHOLE = frozenset({Label.TABLE, Label.PICTURE, Label.FORMULA})
+"""Labels of regions whose lines aren't paragraphs."""
+_HEADINGS = frozenset({Label.HEADING, Label.TITLE})
+
+
+class Row(NamedTuple):
+    """Level lines of text from left to right, as the page's reader sees them."""
+
+    lines: tuple[PageLine, ...]
+    bbox: BBox
+    size: float
+    bold: bool
+    mono: bool
+    text: str
+
+
+def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation: int) -> list[PageLine]:
+    """Return the lines of a page, block by block, each with the number and the label of its block."""
+    order = {id(line): number for number, line in enumerate(lines)}
+    rotation = rotation_of([line for line, _ in lines], rotation)
+    blocks: list[tuple[Label | None, list[PageLine]]] = []
+    for label, group in _groups(lines, regions):
+        if label in _WHOLE:
+            blocks.extend((label, part) for part in _by_block(group))
+            continue
+        blocks.extend(
+            (label, [line for row in block for line in row.lines]) for block in _paragraphs(_rows(group, rotation), label)
+        )
+    blocks.sort(key=lambda block: _position(block[1], order))
+    return [
+        PageLine(line._replace(block=number, label=label), is_visible)
+        for number, (label, block) in enumerate(blocks)
+        for line, is_visible in block
+    ]
+
+
+def _position(lines: Sequence[PageLine], order: dict[int, int]) -> float:
+    """Return where a block stands in the order of the PDF, which may have its bullet elsewhere."""
+    worded = [line for line in lines if not _LONE_MARKER.fullmatch(line.line.text)]
+    return median([order[id(line)] for line in worded or lines])
+
+
+def _groups(lines: Sequence[PageLine], regions: Sequence[PageRegion]) -> Iterator[tuple[Label | None, list[PageLine]]]:
+    """Yield the lines of each region, with its label, and of the rest the PDF reader's blocks."""
+    boxes = [(at, box) for at, region in enumerate(regions) for box in region.lines]
+    sides = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
+    held = [_holder(line.bbox, sides) for line, _ in lines]
+    keys = [("region", boxes[at][0]) if at is not None else ("block", line.block) for at, (line, _) in zip(held, lines, strict=True)]
+    for number, (line, _) in enumerate(lines):
+        if _LONE_MARKER.fullmatch(line.text) and (behind := _behind(number, lines)) is not None:
+            keys[number] = keys[behind]
+    groups: dict[tuple[str, int], list[PageLine]] = defaultdict(list)
+    for key, line in zip(keys, lines, strict=True):
+        groups[key].append(line)
+    for (kind, at), group in groups.items():
+        yield regions[at].label if kind == "region" else None, group
+
+
+def _behind(number: int, lines: Sequence[PageLine]) -> int | None:
+    """Return which line a marker that stands alone belongs to: the nearest one that is level with it."""
+    marker = lines[number].line
+    level = [
+        (line.bbox.x0 - marker.bbox.x1, at)
+        for at, (line, _) in enumerate(lines)
+        if at != number and 0 <= line.bbox.x0 - marker.bbox.x1 <= MARKER_GAP_EM * line.size and is_level(line.bbox, marker.bbox)
+    ]
+    return min(level)[1] if level else None
+
+
+def _holder(box: BBox, sides: np.ndarray) -> int | None:
+    """Return which of some boxes shares most with a line's; None if none has half of it."""
+    if not len(sides):
+        return None
+    across = np.minimum(sides[:, 2], box.x1) - np.maximum(sides[:, 0], box.x0)
+    down = np.minimum(sides[:, 3], box.y1) - np.maximum(sides[:, 1], box.y0)
+    shared = np.clip(across, 0, None) * np.clip(down, 0, None)
+    at = int(shared.argmax())
+    smaller = min(box.area, (sides[at, 2] - sides[at, 0]) * (sides[at, 3] - sides[at, 1]))
+    return at if shared[at] > 0 and shared[at] >= 0.5 * smaller else None
+
+
+def _by_block(lines: Sequence[PageLine]) -> list[list[PageLine]]:
+    blocks: dict[int, list[PageLine]] = defaultdict(list)
+    for line in lines:
+        blocks[line.line.block].append(line)
+    return list(blocks.values())
+
+
+def _rows(lines: Sequence[PageLine], rotation: int) -> list[Row]:
+    """Return the rows of a block from top to bottom."""
+    boxes = {id(line): upright(line.line.bbox, rotation) for line in lines}
+    rows: list[list[PageLine]] = []
+    for line in sorted(lines, key=lambda line: sum(boxes[id(line)][1::2])):
+        box = boxes[id(line)]
+        if rows and all(
+            is_level(box, boxes[id(other)]) and gap(box.x0, box.x1, boxes[id(other)].x0, boxes[id(other)].x1) >= -1
+            for other in rows[-1]
+        ):
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [_row(row, boxes) for row in rows]
+
+
+def _row(row: list[PageLine], boxes: dict[int, BBox]) -> Row:
+    right_to_left = runs_right_to_left("".join(line.line.text for line in row))
+    row.sort(key=lambda line: boxes[id(line)].x0, reverse=right_to_left)
+    main = max(row, key=lambda line: len(line.line.text.strip())).line
+    text = " ".join(line.line.text.strip() for line in row)
+    return Row(tuple(row), union(boxes[id(line)] for line in row), main.size, main.bold, main.mono, text)
+
+
+def _paragraphs(rows: Sequence[Row], label: Label | None) -> Iterator[list[Row]]:
+    """Cut the rows of a region where a paragraph, an item or a heading begins."""
+    left, right = min(row.bbox.x0 for row in rows), max(row.bbox.x1 for row in rows)
+    pitches = [below.bbox.y1 - above.bbox.y1 for above, below in pairwise(rows) if abs(above.size - below.size) < 0.5]
+    pitch = sorted(pitches)[len(pitches) // 4] if len(pitches) > 1 else float("inf")
+    block: list[Row] = []
+    for at, row in enumerate(rows):
+        following = rows[at + 1] if at + 1 < len(rows) else None
+        if block and _begins(row, block, following, label, left, right, pitch):
+            yield block
+            block = []
+        block.append(row)
+    if block:
+        yield block
+
+
+def _begins(
+    row: Row, block: Sequence[Row], following: Row | None, label: Label | None, left: float, right: float, pitch: float
+) -> bool:
+    """Return whether a row begins a block."""
+    above = block[-1]
+    is_wrapped = wraps(_line(above), _line(row), left, right)
+    if abs(row.size - above.size) > SIZE_SHARE * max(row.size, above.size):
+        return label not in _HEADINGS
+    if row.mono != above.mono and not (is_wrapped and abs(row.bbox.x0 - above.bbox.x0) < row.size and not ENDS_SENTENCE.search(above.text)):
+        return label not in _HEADINGS
+    down = row.bbox.y1 - above.bbox.y1
+    if down > GAP_SHARE * pitch and down > pitch + 1:
+        return True
+    if row.mono and above.mono:
+        return False
+    if label in _HEADINGS:
+        return False
+    if SURE_MARKER.match(row.text):
+        return True
+    outdent, same = above.bbox.x0 - row.bbox.x0, SAME_LEFT_EM * row.size
+    if MARKER.match(row.text) and (label is Label.ITEM or not is_wrapped or outdent > same):
+        return True
+    if row.bold != above.bold and not is_wrapped:
+        return True
+    centred = abs(sum(row.bbox[::2]) - sum(above.bbox[::2])) < row.size / 2 and abs(outdent) > same
+    if centred:
+        return False
+    indent = INDENT_EM * row.size
+    if outdent > indent and len(block) > 1:
+        return True
+    if -outdent > indent:
+        if len(block) > 1:
+            return True
+        if following is not None and abs(following.bbox.x0 - row.bbox.x0) <= same:
+            return not is_wrapped and not MARKER.match(above.text)
+        return not is_wrapped or (following is not None and abs(following.bbox.x0 - above.bbox.x0) <= same)
+    return not is_wrapped and bool(ENDS_SENTENCE.search(above.text))
+
+
+def _line(row: Row) -> Line:
+    return row.lines[0].line._replace(bbox=row.bbox, text=row.text)

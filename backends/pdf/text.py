@@ -40,7 +40,7 @@ Computer Modern Typewriter. In 80 pages of a manual in NimbusMonL 155 blocks bec
 """
 _NO_FONT = "GlyphLess"
 """The font of hidden words behind a scan, whose widths say nothing."""
-FEWEST_TYPED, FEWEST_TYPED_LETTERS = 3, 8
+FEWEST_TYPED, FEWEST_TYPED_LETTERS = 4, 8
 """Minimum letters of a piece of text, minimum pieces, and different letters on the page, that tell whether all are as wide."""
 SAME_WIDTH_EM = 0.002
 """Maximum difference of their widths, in ems."""
@@ -117,9 +117,12 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
             words = "".join(texts)
             if not words or words.isspace():
                 continue
+            mono = _is_mono(spans, typed)
             main, font, bold = spans[0], spans[0]["font"], _is_bold(spans[0])
             if len(spans) > 1:
                 inked = [*map(len, map(str.strip, texts))]
+                if not mono:  # words of code in a sentence don't say how it is set
+                    inked = [0 if _is_typed(span, typed) else letters for span, letters in zip(spans, inked, strict=True)]
                 main = spans[inked.index(max(inked))]
                 fonts: Counter[str] = Counter()
                 for span, letters in zip(spans, inked, strict=True):
@@ -128,7 +131,7 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
                 font = font if most >= BOLD_SHARE * sum(inked) else ""
                 bold = sum(compress(inked, map(_is_bold, spans))) >= BOLD_SHARE * sum(inked)
             box, size = BBox(*row["bbox"]).rounded(), round(main["size"], 2)
-            line = Line(page, index, box, escape(words), size, bold, mono=_is_mono(spans, typed), font=_font_name(font))
+            line = Line(page, index, box, escape(words), size, bold, mono=mono, font=_font_name(font))
             lines.append(PageLine(line, bool(main["char_flags"] & _VISIBLE) and main["alpha"] > 0))
     return lines
 
@@ -139,18 +142,17 @@ def _is_bold(span: dict[str, Any]) -> bool:
 
 def _fonts_of_one_width(spans: Iterable[dict[str, Any]]) -> frozenset[str]:
     """Return the fonts whose letters are all as wide, by what is written in them: Type 3 fonts don't say so."""
-    widths: dict[tuple[str, float], list[float]] = defaultdict(list)
-    letters: dict[tuple[str, float], set[str]] = defaultdict(set)
+    widths: dict[tuple[str, float], dict[str, float]] = defaultdict(dict)
     for span in spans:
         words = span["text"]
         if len(words) >= FEWEST_TYPED and not span["flags"] & _MONO:
-            style = span["font"], round(span["size"], 1)
-            widths[style].append((span["bbox"][2] - span["bbox"][0]) / len(words))
-            letters[style].update(words)
+            widths[span["font"], round(span["size"], 1)][words] = (span["bbox"][2] - span["bbox"][0]) / len(words)
     return frozenset(
         font
         for (font, size), found in widths.items()
-        if len(found) >= FEWEST_TYPED and len(letters[font, size]) >= FEWEST_TYPED_LETTERS and max(found) - min(found) <= SAME_WIDTH_EM * size
+        if len(found) >= FEWEST_TYPED
+        and len(set("".join(found))) >= FEWEST_TYPED_LETTERS
+        and max(found.values()) - min(found.values()) <= SAME_WIDTH_EM * size
     )
 
 
@@ -176,11 +178,15 @@ def _is_mono(spans: Sequence[dict[str, Any]], typed: Collection[str]) -> bool:
     spans = [span for span in spans if not span["text"].isspace()]
     if len(spans) > 1 and spans[0]["text"].strip().isdecimal():
         spans = spans[1:]
-    mono = [span["font"] in typed or _is_mono_font(span["font"], span["flags"]) for span in spans]
+    mono = [_is_typed(span, typed) for span in spans]
     if all(mono) or not any(mono):
         return mono[0]
     letters = [len(_WRITTEN.findall(span["text"])) for span in spans]
     return sum(compress(letters, mono)) >= MONO_SHARE * sum(letters) > 0
+
+
+def _is_typed(span: dict[str, Any], typed: Collection[str]) -> bool:
+    return span["font"] in typed or _is_mono_font(span["font"], span["flags"])
 
 
 def _symbol(private: "re.Match[str]") -> str:

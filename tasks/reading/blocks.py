@@ -1,7 +1,7 @@
 """Group the lines of a page into blocks: paragraphs, list items, headings."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
@@ -16,6 +16,14 @@ from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.join import wraps
 from tasks.tables.rows import rotation_of, upright
 
+FEWEST_LETTERS, FEWEST_JUSTIFIED = 20, 4
+"""Minimum letters of a line that may be justified, and minimum lines that end at one place."""
+JUSTIFIED_SHARE = 0.5
+"""Minimum share of the lines of a region, without its last, that reach the right side of a justified column."""
+JUSTIFIED_EM = 0.7
+"""Room at the end of a justified line from which on it isn't wrapped, in ems."""
+OTHER_SIZE = 1.3
+"""Ratio of type sizes from which on two lines are two blocks."""
 INDENT_EM = 0.8
 """Minimum indent of a paragraph's first line, in ems."""
 GAP_SHARE = 1.3
@@ -53,6 +61,7 @@ class Row(NamedTuple):
 
 def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation: int) -> list[PageLine]:
     """Return the lines of a page, block by block, each with the number and the label of its block."""
+    rights = _column_sides([line for line, _ in lines])
     order = {id(line): number for number, line in enumerate(lines)}
     rotation = rotation_of([line for line, _ in lines], rotation)
     blocks: list[tuple[Label | None, list[PageLine]]] = []
@@ -61,7 +70,7 @@ def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation
             blocks.extend((label, part) for part in _by_block(group))
             continue
         blocks.extend(
-            (label, [line for row in block for line in row.lines]) for block in _paragraphs(_rows(group, rotation), label)
+            (label, [line for row in block for line in row.lines]) for block in _paragraphs(_rows(group, rotation), label, rights)
         )
     blocks.sort(key=lambda block: _position(block[1], order))
     return [
@@ -147,15 +156,45 @@ def _row(row: list[PageLine], boxes: dict[int, BBox]) -> Row:
     return Row(tuple(row), union(boxes[id(line)] for line in row), main.size, main.bold, main.mono, text)
 
 
-def _paragraphs(rows: Sequence[Row], label: Label | None) -> Iterator[list[Row]]:
-    """Cut the rows of a region where a paragraph, an item or a heading begins."""
+def _column_sides(lines: Sequence[Line]) -> list[float]:
+    """Return where the justified lines of a page end."""
+    ends = Counter(round(line.bbox.x1) for line in lines if len(line.text) >= FEWEST_LETTERS)
+    return sorted(end for end in ends if ends[end - 1] + ends[end] + ends[end + 1] >= FEWEST_JUSTIFIED)
+
+
+class Column(NamedTuple):
+    """The sides of a column of text; ``room`` is what a wrapped line may leave free at its end."""
+
+    left: float
+    right: float
+    is_justified: bool
+
+    def wraps(self, above: Row, row: Row) -> bool:
+        """Return whether a row goes on the line above it, which had no room for its first word."""
+        if self.is_justified:
+            return above.bbox.x1 >= self.right - JUSTIFIED_EM * row.size
+        return wraps(_line(above), _line(row), self.left, self.right)
+
+
+def _column(rows: Sequence[Row], rights: Sequence[float]) -> Column:
     left, right = min(row.bbox.x0 for row in rows), max(row.bbox.x1 for row in rows)
+    side = next((side for side in rights if right - 2 <= side), None)
+    if side is None or runs_right_to_left("".join(row.text for row in rows)):
+        return Column(left, right, is_justified=False)
+    ends = [row.bbox.x1 for row in rows[:-1]]
+    flush = sum(end >= side - 2 for end in ends)
+    return Column(left, max(side, right), is_justified=flush >= JUSTIFIED_SHARE * len(ends) > 0)
+
+
+def _paragraphs(rows: Sequence[Row], label: Label | None, rights: Sequence[float]) -> Iterator[list[Row]]:
+    """Cut the rows of a region where a paragraph, an item or a heading begins."""
+    column = _column(rows, rights)
     pitches = [below.bbox.y1 - above.bbox.y1 for above, below in pairwise(rows) if abs(above.size - below.size) < 0.5]
     pitch = sorted(pitches)[len(pitches) // 4] if len(pitches) > 1 else float("inf")
     block: list[Row] = []
     for at, row in enumerate(rows):
         following = rows[at + 1] if at + 1 < len(rows) else None
-        if block and _begins(row, block, following, label, left, right, pitch):
+        if block and _begins(row, block, following, label, column, pitch):
             yield block
             block = []
         block.append(row)
@@ -164,14 +203,14 @@ def _paragraphs(rows: Sequence[Row], label: Label | None) -> Iterator[list[Row]]
 
 
 def _begins(
-    row: Row, block: Sequence[Row], following: Row | None, label: Label | None, left: float, right: float, pitch: float
+    row: Row, block: Sequence[Row], following: Row | None, label: Label | None, column: Column, pitch: float
 ) -> bool:
     """Return whether a row begins a block."""
     above = block[-1]
-    is_wrapped = wraps(_line(above), _line(row), left, right)
-    if abs(row.size - above.size) > SIZE_SHARE * max(row.size, above.size):
-        return label not in _HEADINGS
-    if row.mono != above.mono and not (is_wrapped and abs(row.bbox.x0 - above.bbox.x0) < row.size and not ENDS_SENTENCE.search(above.text)):
+    is_wrapped = column.wraps(above, row)
+    goes_on = is_wrapped and abs(row.bbox.x0 - above.bbox.x0) < row.size and not ENDS_SENTENCE.search(above.text)
+    larger = max(row.size, above.size) / max(min(row.size, above.size), 0.1)
+    if larger > OTHER_SIZE or ((larger > 1 + SIZE_SHARE or row.mono != above.mono) and not goes_on):
         return label not in _HEADINGS
     down = row.bbox.y1 - above.bbox.y1
     if down > GAP_SHARE * pitch and down > pitch + 1:
@@ -199,7 +238,7 @@ def _begins(
         if following is not None and abs(following.bbox.x0 - row.bbox.x0) <= same:
             return not is_wrapped and not MARKER.match(above.text)
         return not is_wrapped or (following is not None and abs(following.bbox.x0 - above.bbox.x0) <= same)
-    return not is_wrapped and bool(ENDS_SENTENCE.search(above.text))
+    return not is_wrapped and (column.is_justified or bool(ENDS_SENTENCE.search(above.text)))
 
 
 def _line(row: Row) -> Line:

@@ -164,7 +164,7 @@ class OutlineEntry:
 
 
 class FoundBy(StrEnum):
-    """What a table was found by: rules or boxes of cells, a tinted head and columns, or words in columns alone.
+    """What a table was found by: rules or boxes of cells, a tinted head and columns, words in columns alone, or a layout model.
 
     ``RECOGNISED`` is one of a scanned page or a picture, by rules in its pixels or a layout model; its words may be OCR's.
     """
@@ -172,6 +172,7 @@ class FoundBy(StrEnum):
     RULED = "ruled"
     TINTED = "tinted"
     ALIGNED = "aligned"
+    LAYOUT = "layout"
     RECOGNISED = "recognised"
 
 

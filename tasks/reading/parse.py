@@ -29,6 +29,7 @@ from tasks.reading.date import date_of
 from tasks.reading.read import Content, read_outline, read_page
 from tasks.reading.title import title_of
 from tasks.tables.fill import filled, lines_of_tables
+from tasks.tables.promised import promised_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import Grid, holds, tabulate
 
@@ -177,8 +178,9 @@ class _Reading:
         self.placements.extend(placed)
         lines = _with_their_pictures(content, placed)
         self.lines.extend(lines)
-        if located.tables:
-            self._add_tables(content, located.tables, lines_of_tables(located.tables, lines, placed), placed)
+        tables = [*located.tables, *promised_tables(content.regions or (), located.tables, content.texts, content.marks)]
+        if tables:
+            self._add_tables(content, tables, lines_of_tables(tables, lines, placed), placed)
 
     def _add_tables(
         self, content: Content, tables: Sequence[Ruling], written: Sequence[Sequence[Line]], placed: Sequence[Placement]

@@ -147,7 +147,7 @@ def _blocks(
         code = {line: number for number, run in enumerate(find_code(free, no_code)) for line in run}
     open_ = [line for line in free if line not in taken and line not in code]
     right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
-    framed += _aligned(open_, content.page.rotation, headings, right_to_left=right_to_left)
+    framed += [] if any(line.label for line in content.lines) else _aligned(open_, content.page.rotation, headings, right_to_left=right_to_left)
     made: list[DraftBlock] = []
     whole = with_tables(paragraphs(free, margins, headings, hyphenated, code), framed)
     scanned = any(place.role is Role.PAGE_SCAN for place in content.placements)

@@ -64,13 +64,15 @@ def tabulate(
     cells = _turned(_filled(cells_of(ruling)), rotation)
     if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
-    cells = split_columns(cells, lines, letters_of, rotation)
+    if ruling.found_by is not FoundBy.LAYOUT:
+        cells = split_columns(cells, lines, letters_of, rotation)
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
     written = iter(_lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
     ruled = [
         tuple(None if cell is None else Cell(cell, _unbroken(next(written), rotation)) for cell in row) for row in cells
     ]
-    table = [row for band in ruled for row in split_rows(band[::-1] if right_to_left else band, rotation)]
+    bands = [band[::-1] if right_to_left else band for band in ruled]
+    table = bands if ruling.found_by is FoundBy.LAYOUT else [row for band in bands for row in split_rows(band, rotation)]
     spans = merged_cells([row[::-1] if right_to_left else row for row in table], rotation)
     if right_to_left:
         table, spans = mirrored(table, spans)

@@ -84,7 +84,8 @@ def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[li
     shown = [part for part in join_bars(joined, text.lines) if not is_note_background(part, text.lines, placed.pictures)]
     tables = [ruled_table(part, text.lines) for part in shown]
     drawings = [part for part, table in zip(shown, tables, strict=True) if table is None]
-    return drawings, (*(table for table in tables if table is not None), *tables_between_rules(drawings, text.lines))
+    between = () if any(line.label for line in text.lines) else tables_between_rules(drawings, text.lines)
+    return drawings, (*(table for table in tables if table is not None), *between)
 
 
 def _captioned_picture(parts: Sequence[Part], text: PageText) -> Region:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from schemas.documents import FoundBy, Line
+from schemas.documents import FoundBy, Label, Line
 from schemas.drawings import Ruling, Side
 from schemas.geometry import BBox, gap, overlap, union
 from tasks.figures.charts import has_bars
@@ -51,7 +51,7 @@ def ruled_table(part: Part, lines: Sequence[Line]) -> Ruling | None:
     """Return the rules of the table that a drawing is; None where it is none, or its words show its cells better."""
     if is_table(part, lines):
         return None if _is_striped(part, lines) else ruling_of(part)
-    return _tinted(part, lines)
+    return None if any(line.label for line in lines) else _tinted(part, lines)
 
 
 def is_table(part: Part, lines: Sequence[Line]) -> bool:
@@ -59,7 +59,8 @@ def is_table(part: Part, lines: Sequence[Line]) -> bool:
     core = part.bbox.grown(-BORDER_PT)
     if part.strokes or not any(overlap(mark.bbox, core) for mark in part.marks):
         return False  # a box, however often its border was drawn
-    if sum(part.bbox.has_middle_of(line.bbox) for line in lines) < FEWEST_WORDS:
+    inner = [line for line in lines if part.bbox.has_middle_of(line.bbox)]
+    if len(inner) < FEWEST_WORDS and not any(line.label is Label.TABLE for line in inner):
         return False
     across, down = _sides(part)
     if (

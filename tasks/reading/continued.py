@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from schemas.documents import BlockKind
+from schemas.documents import BlockKind, FoundBy
 from schemas.geometry import BBox
 from schemas.tags import placeholders, strip
 from tasks.reading.draft_blocks import DraftBlock
@@ -64,7 +64,11 @@ def _continues(table: DraftBlock, block: DraftBlock) -> bool:
     A repeated caption must have the same number; a table without a caption needs the same columns, or the same header.
     """
     before, after = table.parts[-1], block.parts[0]
-    alike = abs(before.bbox.width - after.bbox.width) <= SAME_WIDTH_PT and _width(table.rows) == _width(block.rows)
+    by_words = FoundBy.LAYOUT in (before.found_by, after.found_by)  # no rule says how wide the table is
+    same_sides = abs(before.bbox.x0 - after.bbox.x0) <= SAME_WIDTH_PT and (
+        by_words or abs(before.bbox.width - after.bbox.width) <= SAME_WIDTH_PT
+    )
+    alike = same_sides and _width(table.rows) == _width(block.rows)
     if not alike or after.page != before.page + 1:
         return False
     if block.label is not None:

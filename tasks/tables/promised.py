@@ -1,62 +1,91 @@
-"""Take the tables that a layout model sees on a page, with the grid of their cells."""
+"""Read the grids of the tables that a layout model sees on a page."""
 
-import os
+from collections import defaultdict
 from collections.abc import Sequence
 
 from schemas.documents import FoundBy, Label, Line, PageRegion
 from schemas.drawings import Mark, Ruling, Side
+from schemas.geometry import BBox
+from tasks.tables.align import gutters_of, levels_of
 
-V = os.environ.get("V_", "A")
 SAME_SHARE = 0.5
 """Minimum share of the smaller of two boxes that they have in common, if they are one table."""
-MONO_SHARE = 0.8
+MONO_SHARE = 0.95
+"""Share of the letters of a region in monospace from which on it is code."""
 ACROSS_SHARE = 0.7
+"""Minimum share of a table's width that a rule between rows has."""
+FEWEST_RULES = 2
+"""Minimum rules inside a table from which on they separate its rows; one is below the head."""
+INSIDE_PT = 4.0
+"""Minimum distance of such a rule from the top and the bottom of the table."""
+CROSSED_SHARE = 0.2
+"""Maximum share of the rows with a line across an edge between two columns."""
+NEAR_EM = 3.0
+"""How far a crossed edge may be moved to a gutter between words, in ems."""
 
 
 def promised_tables(
     regions: Sequence[PageRegion], tables: Sequence[Ruling], lines: Sequence[Line], marks: Sequence[Mark]
 ) -> list[Ruling]:
-    """Return the grids of the tables that a layout model sees, without those that rules show."""
-    return [
-        _ruling(region, marks)
-        for region in regions
-        if region.label is Label.TABLE
-        and (region.rows or region.columns)
-        and not _is_code(region, lines)
-        and not any(
-            (region.bbox & table.bbox).area > SAME_SHARE * min(region.bbox.area, table.bbox.area) for table in tables
-        )
-    ]
+    """Return the grids of the tables that a layout model sees, without code and the tables that rules show.
+
+    Args:
+        regions: What the model sees on the page.
+        tables: The tables that rules show.
+        lines: The page's text.
+        marks: The page's drawings.
+    """
+    found: list[Ruling] = []
+    for region in regions:
+        if region.label is not Label.TABLE or any(_is_same(region.bbox, table.bbox) for table in tables):
+            continue
+        inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+        letters = sum(len(line.text) for line in inner)
+        if inner and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
+            found.append(_ruling(region, inner, marks))
+    return found
 
 
-def _is_code(region: PageRegion, lines: Sequence[Line]) -> bool:
-    inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
-    return sum(len(line.text) for line in inner if line.mono) >= MONO_SHARE * sum(len(line.text) for line in inner)
+def _is_same(one: BBox, other: BBox) -> bool:
+    return (one & other).area > SAME_SHARE * min(one.area, other.area)
 
 
-def _ruling(region: PageRegion, marks: Sequence[Mark]) -> Ruling:
+def _ruling(region: PageRegion, lines: Sequence[Line], marks: Sequence[Mark]) -> Ruling:
+    """Return the edges of a region's columns, and those of its rows: rules where there are enough, else the model's."""
     x0, y0, x1, y1 = region.bbox
-    rules = rules_across(region, marks)
-    ys = sorted({y0, *region.rows, y1})
-    found = FoundBy.LAYOUT
-    if V == "B" or (V == "D" and len(rules) >= 2):
-        ys = [y0, *rules, y1]
-        found = FoundBy.TINTED
+    rules = _rules_across(region.bbox, marks)
+    is_ruled = len(rules) >= FEWEST_RULES
     return Ruling(
         region.bbox,
-        tuple(Side(x, y0, y1) for x in (x0, *region.columns, x1)),
-        tuple(Side(y, x0, x1) for y in ys),
-        found,
+        tuple(Side(x, y0, y1) for x in (x0, *_columns(region, lines), x1)),
+        tuple(Side(y, x0, x1) for y in (y0, *(rules if is_ruled else region.rows), y1)),
+        FoundBy.TINTED if is_ruled else FoundBy.LAYOUT,
     )
 
 
-def rules_across(region: PageRegion, marks: Sequence[Mark]) -> list[float]:
-    x0, y0, x1, y1 = region.bbox
-    levels: dict[int, list[Mark]] = {}
+def _columns(region: PageRegion, lines: Sequence[Line]) -> list[float]:
+    """Return the edges between columns; those across words are moved to the next gutter, or left out."""
+    rows = len(levels_of(lines))
+    gutters = gutters_of(lines)
+    size = max(line.size for line in lines)
+    edges: list[float] = []
+    for edge in region.columns:
+        crossed = sum(line.bbox.x0 + 1 < edge < line.bbox.x1 - 1 for line in lines)
+        near = [gutter for gutter in gutters if abs(gutter - edge) <= NEAR_EM * size]
+        if crossed <= CROSSED_SHARE * rows:
+            edges.append(edge)
+        elif near:
+            edges.append(min(near, key=lambda gutter: abs(gutter - edge)))
+    return sorted(set(edges))
+
+
+def _rules_across(table: BBox, marks: Sequence[Mark]) -> list[float]:
+    """Return the heights of the rules inside a table from side to side, which may be drawn cell by cell."""
+    levels: dict[int, list[BBox]] = defaultdict(list)
     for mark in marks:
-        if mark.is_rule and mark.bbox.width > mark.bbox.height and y0 + 4 < mark.bbox.y0 < y1 - 4:
-            if mark.bbox.x0 < x1 and mark.bbox.x1 > x0:
-                levels.setdefault(round(mark.bbox.y0 / 3), []).append(mark)
+        box = mark.bbox & table
+        if mark.is_rule and mark.bbox.width > mark.bbox.height and table.y0 + INSIDE_PT < mark.bbox.y0 < table.y1 - INSIDE_PT:
+            levels[round(mark.bbox.y0 / INSIDE_PT)].append(box)
     return sorted(
-        ms[0].bbox.y0 for ms in levels.values() if sum(min(m.bbox.x1, x1) - max(m.bbox.x0, x0) for m in ms) >= ACROSS_SHARE * (x1 - x0)
+        pieces[0].y0 for pieces in levels.values() if sum(piece.width for piece in pieces) >= ACROSS_SHARE * table.width
     )

@@ -56,6 +56,7 @@ def parse_key(options: ParseOptions) -> str:
         pymupdf=RELEASE,
         render_dpi=options.render_dpi,
         max_figure_pixels=options.max_figure_pixels,
+        layout=options.layout,
     )
 
 

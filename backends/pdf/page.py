@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backends.pdf.opening import refusing
+from backends.pdf.fields import with_fields
 from backends.pdf.page_layout import page_regions
 from backends.pdf.paths import marks_of
 from backends.pdf.pixels import MOST_PIXELS, EmbeddedImage, draw
@@ -52,7 +53,7 @@ def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
         painted = {at: seen for at, block in blocks if (seen := _painted(block, box)) is not None}
         images = list(_images([(at, block) for at, block in blocks if at not in painted], box))
         move_off_page(blocks)
-        lines = lines_of(text, number, others)
+        lines = with_fields(lines_of(text, number, others), page, number)
         drawn = max(box.width, box.height) <= MAX_SIDE_PT
         paths = [*page.get_cdrawings(extended=True), *_rectangles([*painted.values()], box, listing)] if drawn else []
     marks, frames = marks_of(paths, box)

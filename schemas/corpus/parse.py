@@ -8,6 +8,10 @@ from schemas.corpus.fields import Section, Text, Variable, Workers
 from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
 
 
+Layout = Literal["never", "doubtful", "every_page"]
+"""The pages on which the layout model runs."""
+
+
 class ParseOptions(Section):
     """How PDFs are read, and how much one document may cost."""
 
@@ -18,6 +22,11 @@ class ParseOptions(Section):
     render_dpi: int = Field(150, ge=36, le=600, description="Resolution of figures that are more than one embedded image.")
     max_figure_pixels: int = Field(
         16_000_000, ge=10_000, le=1 << 30, description="Pixels one figure may have; larger ones are scaled."
+    )
+    layout: Layout = Field(
+        "every_page",
+        description="Pages on which PyMuPDF's layout model tells paragraphs, list items, headings and tables apart: 0.3 CPU-seconds "
+        "each. doubtful: those with drawings, pictures, or text side by side. Rules read the others.",
     )
     passwords_env: Variable | None = Field(
         None, description="Environment variable with passwords to try on encrypted documents, one a line."

@@ -10,7 +10,7 @@ from schemas.geometry import BBox, union
 from tasks.reading.code import code_text
 from tasks.reading.join import join_lines
 from tasks.reading.picture_places import TextBlock
-from tasks.tables.rows import upright
+from tasks.tables.rows import SOFT_HYPHEN, upright
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class DraftBlock:
         """The text with wrapped lines joined; a heading is one line, code has those of the page."""
         if self.kind is BlockKind.CODE:
             return code_text(self.lines)
-        text = self.text or join_lines(self.lines, hyphenated=self.hyphenated)
+        text = (self.text or join_lines(self.lines, hyphenated=self.hyphenated)).replace(SOFT_HYPHEN, "")
         return " ".join(text.split()) if self.kind is BlockKind.HEADING else text
 
 

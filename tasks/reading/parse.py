@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus.parse import Layout, ParseOptions
 from schemas.documents import (
     TAGGED,
     Figure,
@@ -73,7 +73,7 @@ def parse(
             FailureCode.PAGE_LIMIT,
         )
     opened(document.page_count)
-    reading = _Reading(document, None if keep_figure is None else Collection(options, keep_figure))
+    reading = _Reading(document, options.layout, None if keep_figure is None else Collection(options, keep_figure))
     reading.read_all()
     placements = without_logos(without_repeats(reading.placements, reading.pages), reading.pages, reading.lines)
     kept = {placement.figure_id for placement in placements}
@@ -102,6 +102,7 @@ class _Reading:
     """The pages read so far."""
 
     document: PdfDocument
+    layout: Layout
     collection: Collection | None
     pages: list[Page] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
@@ -133,7 +134,7 @@ class _Reading:
     def _read(self, number: int) -> None:
         self.document.lost_content()
         try:
-            content = read_page(self.document, number)
+            content = read_page(self.document, number, self.layout)
         except BadInputError as error:
             self.pages.append(Page(number, 0.0, 0.0, 0, 0))
             self._fail(number, error)

@@ -1,19 +1,32 @@
 """Read a page of an open PDF: lines in logical order, words set as images, drawings."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
+from schemas.corpus.parse import Layout
 from schemas.documents import Line, OutlineEntry, Page, PageRegion
-from schemas.drawings import Mark, PageLine
+from schemas.drawings import MAX_SIDE_PT, Letters, Mark, PageLine
 from schemas.errors import FailureCode, refusing
+from schemas.geometry import gap, is_level
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape
 from tasks.reading.accents import with_accents
 from tasks.reading.bidi import has_right_to_left
 from tasks.reading.blocks import in_blocks
-from tasks.reading.bullets import drawn_bullets
 from tasks.reading.logical_order import LineLetters, in_logical_order
+from tasks.reading.marks_in_text import drawn_bullets, without_underlines
 from tasks.reading.spell import has_words_as_images, spelled_lines
+
+
+SHIFT_EM = 0.25
+"""Maximum distance between the sides of a line and of the same line drawn again, in ems."""
+FEWEST_SPACED, SPACED_SHARE = 4, 0.8
+"""Minimum words of a line, and minimum share of them of one letter, if its letters are spaced out."""
+WORD_GAP, WORD_GAP_EM = 1.3, 0.1
+"""Gap between the letters of two words: so many times the usual one, and more, in ems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +46,8 @@ class Content:
         return [line for line, _ in self.lines]
 
 
-def read_page(document: PdfDocument, number: int) -> Content:
-    """Read one page, counted from 1.
+def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> Content:
+    """Read one page, counted from 1, and run the layout model on it if ``layout`` says so.
 
     Raises:
         BadInputError: The page can't be read.
@@ -44,16 +57,27 @@ def read_page(document: PdfDocument, number: int) -> Content:
     letters = LineLetters(drawn)
     with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         lines = _lines(drawn, letters)
-        regions = drawn.regions()
-        marks, bullets = drawn_bullets(drawn.marks, lines)
+        asks_model = layout == "every_page" or (layout == "doubtful" and _is_doubtful(drawn))
+        regions = drawn.regions() if asks_model and max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT else None
+        marks, bullets = drawn_bullets(without_underlines(drawn.marks, lines), lines)
         lines = in_blocks([*lines, *bullets], regions or (), drawn.rotation)
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)
     return Content(page, drawn, tuple(lines), letters, marks, regions)
 
 
+def _is_doubtful(page: PdfPage) -> bool:
+    """Return whether a page is more than one column of lines: it has drawings or pictures, or lines side by side."""
+    lines = [line for line, is_visible in page.lines if is_visible]
+    return bool(page.images or page.marks) or any(
+        is_level(one.bbox, other.bbox) and gap(one.bbox.x0, one.bbox.x1, other.bbox.x0, other.bbox.x1) > one.size
+        for one, other in pairwise(lines)
+    )
+
+
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
-    lines = list(with_accents(page.lines, letters))
+    lines = list(with_accents(list(_drawn_once(page.lines)), letters))
+    lines = [PageLine(_joined_letters(line, letters), is_visible) for line, is_visible in lines]
     words = [line.text for line, _ in lines]
     if not "".join(words).isascii() and any(map(has_right_to_left, words)):
         lines = list(in_logical_order(lines, letters))
@@ -63,6 +87,37 @@ def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
         lines += [PageLine(line, False) for line in spelled if not any(line.bbox.has_middle_of(box) for box in written)]
         lines.sort(key=lambda marked: marked.line.block)
     return lines
+
+
+def _drawn_once(lines: Sequence[PageLine]) -> Iterator[PageLine]:
+    """Yield lines without those drawn again: as an outline over the fill, a shadow, or for a bolder look."""
+    drawn: dict[str, list[Line]] = defaultdict(list)
+    for line, is_visible in lines:
+        text = line.text.strip()
+        shift = SHIFT_EM * line.size
+        if any(max(abs(one - other) for one, other in zip(line.bbox, before.bbox, strict=True)) <= shift for before in drawn[text]):
+            continue
+        drawn[text].append(line)
+        yield PageLine(line, is_visible)
+
+
+def _joined_letters(line: Line, letters: LineLetters) -> Line:
+    """Return a line whose letters are spaced out with its words written as usual."""
+    words = line.text.split()
+    if len(words) < FEWEST_SPACED or sum(len(word) == 1 for word in words) < SPACED_SHARE * len(words):
+        return line
+    text, boxes = letters(line)
+    inked = [at for at, letter in enumerate(text) if not letter.isspace()]
+    gaps = [boxes[after][0] - boxes[before][2] for before, after in pairwise(inked)]
+    widest = WORD_GAP * max(median(gaps), 0.0) + WORD_GAP_EM * line.size
+    joined = text[inked[0]] + "".join(
+        " " * (gap > widest) + text[after] for gap, after in zip(gaps, inked[1:], strict=True)
+    )
+    blank = next((boxes[at] for at, letter in enumerate(text) if letter.isspace()), boxes[0])
+    kept = iter(inked)
+    spaced = line._replace(text=escape(joined))
+    letters.keep(spaced, Letters(joined, [blank if letter == " " else boxes[next(kept)] for letter in joined], (1, 0)))
+    return spaced
 
 
 def read_outline(document: PdfDocument, pages: Sequence[Page]) -> list[OutlineEntry]:

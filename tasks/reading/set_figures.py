@@ -19,7 +19,7 @@ INNER_CHARACTERS = 600
 """Maximum characters of a figure's labels: a longer text is a block of its own. Of 1,014 pages 27 change at 402 (labels of
 large diagrams become text), 22 at 900 (texts inside a figure are left to it).
 """
-BESIDE_PT = 40.0
+BESIDE_PT = 72.0
 """Maximum gap between a figure and a caption at its side."""
 
 

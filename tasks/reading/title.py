@@ -1,19 +1,23 @@
 """Name a document."""
 
+import re
 from collections.abc import Sequence
 
-from schemas.documents import Line
+from schemas.documents import Label, Line
 from schemas.tags import escape
 from schemas.typography import largest
 
 _LEAST_CHARACTERS = 4
 """Minimum length of a title in metadata: shorter ones are leftovers."""
 
-_PROGRAM_TITLES = ("untitled", "microsoft word")
-"""Prefixes of titles that a program wrote by default."""
+_NO_TITLE = re.compile(
+    r"(?:untitled|microsoft word|\(?anonymous\)?|title|document\d*$|slide \d)|.*\.(?:indd|docx?|qxd|fm|pdf|odt|pptx?|xlsx?|tex|dvi|rtf)$|[\w-]*_[\w.-]*$",
+    re.IGNORECASE,
+)
+"""Titles that a program wrote by default, and names of files."""
 
 _MOST_CHARACTERS = 200
-"""Maximum length of a title: a first page may be set in one size."""
+"""Maximum length of a title: what is longer is a paragraph."""
 
 _SHORTEST_WORDS = 3
 """Minimum length of a line of the title: shorter ones are initials, ornaments or page numbers."""
@@ -22,7 +26,9 @@ _SHORTEST_WORDS = 3
 def title_of(metadata: str, lines: Sequence[Line]) -> str:
     """Return the title in a PDF's metadata, or else the largest words of its first page; "" without either."""
     named = metadata.strip()
-    if len(named) >= _LEAST_CHARACTERS and not named.lower().startswith(_PROGRAM_TITLES):
+    if len(named) >= _LEAST_CHARACTERS and not _NO_TITLE.match(named):
         return escape(named)
     first = [line for line in lines if line.page == 1 and line.inside is None and len(line.text.strip()) >= _SHORTEST_WORDS]
-    return " ".join(line.text.strip() for line in largest(first))[:_MOST_CHARACTERS]
+    labelled = [line for line in first if line.label in (Label.TITLE, Label.HEADING)]
+    title = " ".join(line.text.strip() for line in largest(labelled or first))
+    return title if len(title) <= _MOST_CHARACTERS else ""

@@ -12,6 +12,9 @@ from schemas.documents import Line
 from schemas.geometry import BBox, turned, union
 from schemas.tags import escape
 
+SOFT_HYPHEN = "\u00ad"
+_BROKEN = re.compile(r"(?<=[^\W\d_])[-\u00ad\u2010]\n(?=[^\W\d_A-Z])")
+"""A hyphen at the end of a line inside a word."""
 _LETTER = re.compile(r"[^\W\d_]")
 LEVEL_LINES = 0.25
 """Maximum distance of two level lines, relative to the height of a line."""
@@ -66,8 +69,8 @@ class Cell(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text of the cell, line by line."""
-        return escape("\n".join(line.text for line in self.lines))
+        """The text of the cell, line by line, words that a line breaks joined."""
+        return escape(_BROKEN.sub("", "\n".join(line.text for line in self.lines)).replace(SOFT_HYPHEN, ""))
 
     def turned(self, direction: tuple[int, int]) -> "Cell":
         """Return the cell with its text, written in a direction, turned horizontal."""

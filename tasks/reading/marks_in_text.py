@@ -1,4 +1,4 @@
-"""Find bullets that a PDF draws as shapes, as browsers print them."""
+"""Find the marks of a page that belong to its text: bullets drawn as shapes, underlines and strokes through words."""
 
 from collections.abc import Sequence
 
@@ -12,6 +12,10 @@ SQUARE = 1.35
 """Maximum ratio of a bullet's sides."""
 REACH_EM = 2.5
 """Maximum gap between a bullet and the line behind it, in ems."""
+BELOW_EM = 0.2
+"""Maximum distance of an underline below the box of its line, in ems."""
+BESIDE_EM = 0.5
+"""Maximum distance of the ends of an underline from those of its words, in ems."""
 FEWEST = 2
 """Minimum bullets below each other, where no layout model calls the lines list items."""
 _NO_ITEM = frozenset({Label.TABLE, Label.PICTURE, Label.FORMULA, Label.HEAD, Label.FOOT})
@@ -33,6 +37,23 @@ def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[lis
         for mark, line in bullets.items()
     ]
     return [mark for mark in marks if mark not in bullets], drawn
+
+
+def without_underlines(marks: Sequence[Mark], lines: Sequence[PageLine]) -> list[Mark]:
+    """Return the marks of a page without the rules below or through the words of one line, which aren't a table's."""
+    visible = [line for line, is_visible in lines if is_visible]
+    return [mark for mark in marks if not (_is_level_rule(mark) and any(_underlines(mark.bbox, line) for line in visible))]
+
+
+def _is_level_rule(mark: Mark) -> bool:
+    return mark.is_rule and mark.bbox.width > mark.bbox.height
+
+
+def _underlines(rule: BBox, line: Line) -> bool:
+    x0, y0, x1, y1 = line.bbox
+    beside, below = BESIDE_EM * line.size, BELOW_EM * line.size
+    is_within = x0 - beside <= rule.x0 and rule.x1 <= x1 + beside
+    return is_within and (y0 + y1) / 2 - below <= (rule.y0 + rule.y1) / 2 <= y1 + below
 
 
 def _is_square(box: BBox) -> bool:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from schemas.documents import Line
 from schemas.drawings import PageLine
-from schemas.geometry import BBox
+from schemas.geometry import BBox, gap, is_level
 from schemas.tags import escape
 
 if TYPE_CHECKING:
@@ -16,10 +16,24 @@ SIZE_PT = 11.0
 
 
 def with_fields(lines: Sequence[PageLine], page: "pymupdf.Page", number: int) -> list[PageLine]:
-    """Return the lines of a page with the values of its fields, which stand where their labels are; boxes ticked or not."""
+    """Return the lines of a page with the values of its fields, each in the block of its label; boxes ticked or not."""
     written = list(_values(page, number, 1 + max((line.block for line, _ in lines), default=0)))
     drawn = [line for line in lines if not any(value.bbox.has_middle_of(line.line.bbox) for value in written)]
-    return [*drawn, *(PageLine(value, True) for value in written)]
+    labels = [line for line, is_visible in drawn if is_visible]
+    return [*drawn, *(PageLine(_beside_label(value, labels), True) for value in written)]
+
+
+def _beside_label(value: Line, lines: Sequence[Line]) -> Line:
+    level = [line for line in lines if is_level(line.bbox, value.bbox)]
+    if not level:
+        return value
+    # The label of a box is behind it, that of any other field before it.
+    behind = [line for line in level if len(value.text) == 1 and line.bbox.x0 >= value.bbox.x1]
+    before = [line for line in level if len(value.text) > 1 and line.bbox.x1 <= value.bbox.x0]
+    nearest = min(
+        behind or before or level, key=lambda line: abs(gap(line.bbox.x0, line.bbox.x1, value.bbox.x0, value.bbox.x1))
+    )
+    return value._replace(block=nearest.block)
 
 
 def _values(page: "pymupdf.Page", number: int, block: int) -> Iterator[Line]:

@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from schemas.documents import Label, Line, PageRegion
 from schemas.drawings import PageLine
+from schemas.figure_labels import caption_label
 from schemas.geometry import BBox, gap, is_level, union
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.join import wraps
@@ -35,7 +37,7 @@ MARKER_GAP_EM = 4.0
 SAME_LEFT_EM = 0.3
 """Tolerated distance of two lines that begin at one place."""
 
-_BULLET = r"[•◦▪▫‣∙●○■□➢➤➔❖✓✔⇒▸►▶◆◇◊★☐☑☒⁃\uf000-\uf0ff]"
+_BULLET = r"[•◦▪▫‣∙●○◉■□➢➤➔❖✓✔⇒▸►▶◆◇◊★☐☑☒⁃\uf000-\uf0ff]"
 SURE_MARKER = re.compile(rf"\s*{_BULLET}(?:\s|$)")
 MARKER = re.compile(
     rf"\s*(?:{_BULLET}|[-–—*·»+o]|\(?(?:\d{{1,3}}|[A-Za-z]|[ivxlcIVXLC]{{1,6}})[.)]|\[\d{{1,3}}\]|[①-⑳])(?:\s|$)"
@@ -43,7 +45,7 @@ MARKER = re.compile(
 _LONE_MARKER = re.compile(rf"\s*(?:{_BULLET}|[-–—*·»]|\(?\d{{1,3}}[.)])\s*")
 ENDS_SENTENCE = re.compile(r"[.!?:;。！？：][\"'”’)\]]*\s*$")
 
-_WHOLE = frozenset({Label.TABLE, Label.PICTURE, Label.FORMULA})
+_WHOLE = frozenset({Label.PICTURE, Label.FORMULA})
 """Labels of regions whose lines aren't paragraphs."""
 _HEADINGS = frozenset({Label.HEADING, Label.TITLE})
 
@@ -64,18 +66,20 @@ def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation
     rights = _column_sides([line for line, _ in lines])
     order = {id(line): number for number, line in enumerate(lines)}
     rotation = rotation_of([line for line, _ in lines], rotation)
-    blocks: list[tuple[Label | None, list[PageLine]]] = []
+    blocks: list[tuple[float, Label | None, list[PageLine]]] = []
     for label, group in _groups(lines, regions):
         if label in _WHOLE:
-            blocks.extend((label, part) for part in _by_block(group))
-            continue
-        blocks.extend(
-            (label, [line for row in block for line in row.lines]) for block in _paragraphs(_rows(group, rotation), label, rights)
-        )
-    blocks.sort(key=lambda block: _position(block[1], order))
+            parts = _by_block(group)
+        elif label is Label.TABLE:
+            parts = [list(row.lines) for row in _rows(group, rotation)]
+        else:
+            parts = [[line for row in block for line in row.lines] for block in _paragraphs(_rows(group, rotation), label, rights)]
+        table = _position(group, order) if label is Label.TABLE else None  # its rows stay together
+        blocks.extend((_position(part, order) if table is None else table, label, part) for part in parts)
+    blocks.sort(key=itemgetter(0))
     return [
         PageLine(line._replace(block=number, label=label), is_visible)
-        for number, (label, block) in enumerate(blocks)
+        for number, (_, label, block) in enumerate(blocks)
         for line, is_visible in block
     ]
 
@@ -172,7 +176,7 @@ class Column(NamedTuple):
     def wraps(self, above: Row, row: Row) -> bool:
         """Return whether a row goes on the line above it, which had no room for its first word."""
         if self.is_justified:
-            return above.bbox.x1 >= self.right - JUSTIFIED_EM * row.size
+            return above.bbox.x1 >= self.right - JUSTIFIED_EM * row.size or above.text.endswith(("-", "\u00ad", "\u2010"))
         return wraps(_line(above), _line(row), self.left, self.right)
 
 
@@ -207,6 +211,8 @@ def _begins(
 ) -> bool:
     """Return whether a row begins a block."""
     above = block[-1]
+    if label is Label.CAPTION:
+        return caption_label(row.text) is not None
     is_wrapped = column.wraps(above, row)
     goes_on = is_wrapped and abs(row.bbox.x0 - above.bbox.x0) < row.size and not ENDS_SENTENCE.search(above.text)
     larger = max(row.size, above.size) / max(min(row.size, above.size), 0.1)

@@ -92,8 +92,9 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False, hyphenated: Set[str
 def join_broken(text: str, words: str, hyphenated: Set[str] = frozenset()) -> str:
     """Return two parts of a paragraph that was broken between them, without the hyphen of a broken word."""
     if _HYPHENATED.fullmatch(text[-2:]) and words[:1].islower():
-        parts = _broken(text, words) if hyphenated else None
-        return (text if parts and "-".join(parts) in hyphenated else text[:-1]) + words
+        parts = _broken(text, words)
+        is_compound = parts is not None and ("-" in parts[0] or "-".join(parts) in hyphenated)  # state-of-the-art
+        return (text if is_compound else text[:-1]) + words
     return text + _space_between(text, words) + words
 
 
@@ -115,7 +116,7 @@ def wraps(line: Line, following: Line, left: float, right: float) -> bool:
     """
     room = line.bbox.x0 - left if runs_right_to_left(line.text) else right - line.bbox.x1
     room -= ROOM_EM * line.size
-    if room <= 0:
+    if room <= 0 or (_HYPHENATED.fullmatch(line.text.rstrip()[-2:]) and following.text.lstrip()[:1].islower()):
         return True
     letter = line.bbox.width / max(1, len(line.text.strip()))
     word = _first_word(following.text)

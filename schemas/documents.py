@@ -51,7 +51,7 @@ class BlockKind(StrEnum):
 
 
 class Furniture(StrEnum):
-    """The role of a margin block: what a page has besides its content."""
+    """The role of a margin block: what a page has besides its content; entries of a table of contents are ``CONTENTS``."""
 
     HEAD = "head"
     FOOT = "foot"
@@ -59,6 +59,7 @@ class Furniture(StrEnum):
     STAMP = "stamp"
     WATERMARK = "watermark"
     LINE_NUMBER = "line_number"
+    CONTENTS = "contents"
 
 
 @dataclass(frozen=True, slots=True)

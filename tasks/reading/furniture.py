@@ -1,11 +1,13 @@
 """Find furniture of pages besides numbered and changing heads: fixed rows, stamps, watermarks and line numbers."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from schemas.documents import Furniture, Line, Page
+from tasks.tables.align import levels_of
 
 FEWEST_PAGES = 3
 """Minimum pages with a fixed line."""
@@ -23,10 +25,15 @@ STAMP_RATIO = 2.5
 """Minimum height of a stamp along the side, as a multiple of its width."""
 WATERMARK_TIMES = 2.0
 """Minimum size of a watermark, relative to the text."""
-WATERMARK_COVERS = 3
-"""Minimum lines of text whose middle is in a watermark's box."""
 WATERMARK_EM = 2.0
 """Minimum width and height of a watermark, which is written across the page."""
+FEWEST_ENTRIES = 3
+"""Minimum entries with leaders in a table of contents."""
+RISING_SHARE = 0.8
+"""Minimum share of its entries whose page isn't before that of the entry above."""
+MOST_BETWEEN = 4
+"""Maximum distance of two entries with leaders, in rows; between them are chapters, or titles of two lines."""
+_ENTRY = re.compile(r".*\S\s*(?:[.·_…]\s?){4,}\s*(?P<page>\d{1,4}|[ivxlc]{1,7})\s*")
 FEWEST_NUMBERED = 5
 """Minimum line numbers of a page, if they are smaller than the text."""
 FEWEST_AS_LARGE = 15
@@ -56,7 +63,8 @@ def find_furniture(
         page = pages[number]
         fixed = {line for line in own if (line.text, round(line.bbox.y0)) in heights}
         found |= dict.fromkeys(_at_side(own, page, fixed), Furniture.STAMP)
-        found |= dict.fromkeys(_under(own, body), Furniture.WATERMARK)
+        found |= dict.fromkeys(_across(own, body), Furniture.WATERMARK)
+        found |= dict.fromkeys(contents_entries(own), Furniture.CONTENTS)
         found |= dict.fromkeys(_line_numbers(own, body), Furniture.LINE_NUMBER)
         if not fixed:
             continue
@@ -118,14 +126,33 @@ def _at_side(lines: Sequence[Line], page: Page, fixed: set[Line]) -> Iterator[Li
                 yield line
 
 
-def _under(lines: Sequence[Line], body: float) -> Iterator[Line]:
-    """Yield the large lines across the page that other lines are written over."""
+def _across(lines: Sequence[Line], body: float) -> Iterator[Line]:
+    """Yield the large lines that are written across the page: others are no higher, or no wider, than their letters."""
     for line in lines:
         is_across = min(line.bbox.width, line.bbox.height) >= WATERMARK_EM * line.size
         if is_across and line.size >= WATERMARK_TIMES * body and len(line.text.strip()) >= _FEWEST_LETTERS:
-            over = [other for other in lines if other.size < line.size and line.bbox.has_middle_of(other.bbox)]
-            if len(over) >= WATERMARK_COVERS:
-                yield line
+            yield line
+
+
+def contents_entries(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines of a page that are a table of contents: titles, leaders, and numbers of pages that go up."""
+    rows = levels_of(lines)
+    numbers = [_page_of_entry(row) for row in rows]
+    entries = [at for at, number in enumerate(numbers) if number is not None]
+    pages = [number for number in numbers if number]
+    rising = sum(one <= other for one, other in pairwise(pages))
+    if len(entries) < FEWEST_ENTRIES or rising < RISING_SHARE * (len(pages) - 1):
+        return []
+    found = [entries[0]]
+    for at in entries[1:]:
+        found += range(found[-1] + 1, at + 1) if at - found[-1] <= MOST_BETWEEN else [at]
+    return [line for at in found for line in rows[at]]
+
+
+def _page_of_entry(row: Sequence[Line]) -> int | None:
+    """Return the page that an entry of a table of contents names, 0 for a Roman number; None for any other row."""
+    found = _ENTRY.fullmatch(" ".join(line.text.strip() for line in row))
+    return None if found is None else int(found["page"]) if found["page"].isdecimal() else 0
 
 
 def _line_numbers(lines: Sequence[Line], body: float) -> list[Line]:

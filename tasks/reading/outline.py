@@ -47,7 +47,7 @@ _NO_HEADING = frozenset(
     {Label.TABLE, Label.PICTURE, Label.CAPTION, Label.FOOTNOTE, Label.FORMULA, Label.HEAD, Label.FOOT}
 )
 _NUMBER_ALONE = re.compile(r"\s*(?:(?:chapter|part|appendix|section|kapitel|teil|chapitre|partie)\s+)?(?:\d{1,3}|[A-Z]|[IVX]+)[.:]?\s*", re.IGNORECASE)
-_NUMBERED = re.compile(r"\s*(?:\d{1,2}|[A-Z])((?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
+_NUMBERED = re.compile(r"\s*(?P<first>\d{1,2}|[A-Z]|[IVX]{2,5}(?=\.))(?P<parts>(?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
 
 
 def letters_by_size(lines: Sequence[Line]) -> Counter[float]:
@@ -167,8 +167,8 @@ class Headings:
         """Return the level of each line of headings: by size, numbered ones of one depth on one level."""
         kinds: dict[_Kind, list[Sequence[Line]]] = defaultdict(list)
         for head in heads:
-            depth = _depth(_text(head))
-            kinds[_Kind(depth, None if depth is not None else _style(head))].append(head)
+            numbering = _numbering(_text(head))
+            kinds[numbering or _Kind(None, "", _style(head))].append(head)
 
         def rank(kind: _Kind) -> tuple[float, bool, int]:
             members = kinds[kind]
@@ -178,7 +178,7 @@ class Headings:
 
         order = {kind: at for at, kind in enumerate(kinds)}
         ranked = sorted(kinds, key=rank)
-        numbered = iter(sorted((kind for kind in ranked if kind.depth is not None), key=lambda kind: kind.depth or 0))
+        numbered = iter(sorted((kind for kind in ranked if kind.depth is not None), key=lambda kind: (kind.depth, order[kind])))
         ranked = [kind if kind.depth is None else next(numbered) for kind in ranked]
         return {
             line: min(DEEPEST_LEVEL, number)
@@ -192,6 +192,8 @@ class Headings:
         whole = _text(block)
         if SURE_MARKER.match(whole) or all(line.mono for line in block):
             return []
+        if block[0].label in _HEADINGS and (whole.isupper() or _NUMBERED.match(whole)) and _may_be_title(whole, MOST_HEADING_CHARACTERS):
+            return block
         if (
             _style(block) in styles
             and len(block) <= MOST_TITLE_ROWS
@@ -221,9 +223,10 @@ class _Style(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """Headings of one level: numbered ones of one depth, or ones in one style."""
+    """Headings of one level: numbered ones of one depth, in Roman or Arabic numbers or letters, or ones in one style."""
 
     depth: int | None
+    form: str
     style: _Style | None
 
 
@@ -352,7 +355,10 @@ def _without_contents(heads: Sequence[Sequence[Line]]) -> list[Sequence[Line]]:
     ]
 
 
-def _depth(text: str) -> int | None:
+def _numbering(text: str) -> _Kind | None:
     """Return the level of a heading by its own number; None without one."""
     found = _NUMBERED.match(text)
-    return found[1].count(".") + 1 if found else None
+    if found is None:
+        return None
+    form = "digit" if found["first"].isdigit() else "roman" if len(found["first"]) > 1 or found["first"] in "IVX" else "letter"
+    return _Kind(found["parts"].count(".") + 1, form if not found["parts"] else "", None)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from schemas.documents import BlockKind, Page, Placement
+from schemas.documents import BlockKind, Furniture, Page, Placement
 from schemas.geometry import BBox, is_level, union
 from tasks.reading.block_order import LayoutBlock, may_be_out_of_order, reordered
 from tasks.reading.draft_blocks import DraftBlock, text_block
@@ -27,7 +27,7 @@ def in_page_order(
     """
     if page.rotation or not may_be_out_of_order([block.bbox for block in blocks], right_to_left=right_to_left):
         return blocks
-    at = [number for number, block in enumerate(blocks) if block.kind is not BlockKind.MARGIN and not _is_vertical(block)]
+    at = [number for number, block in enumerate(blocks) if (block.kind is not BlockKind.MARGIN or block.furniture is Furniture.CONTENTS) and not _is_vertical(block)]
     moved = [blocks[number] for number in at]
     boxes = _with_rows(moved, pictures, page, right_to_left=right_to_left)
     layout = [
@@ -46,7 +46,7 @@ def with_margins_outside(blocks: Sequence[DraftBlock], page: Page) -> list[Draft
     middle = half.y0 + half.y1
 
     def part(block: DraftBlock) -> int:
-        if block.kind is not BlockKind.MARGIN:
+        if block.kind is not BlockKind.MARGIN or block.furniture is Furniture.CONTENTS:
             return 1
         box = upright(block.bbox, page.rotation)
         return 0 if box.y0 + box.y1 < middle else 2

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from schemas.documents import BlockKind, Furniture, Line
 from schemas.figure_labels import caption_label
-from schemas.geometry import union
+from schemas.geometry import is_level, union
 from schemas.typography import is_same_size
 from tasks.figures.anchor import begins_anew
 from tasks.reading.blocks import ENDS_SENTENCE, MARKER
@@ -68,6 +68,8 @@ def paragraphs(
         same_block = previous is not None and (previous.block == line.block or headings.continues(previous, line))
         if now is BlockKind.CODE:
             same_block = previous is not None and code.get(previous) == code[line]
+        if margins.get(line) is Furniture.CONTENTS:
+            same_block = previous is not None and is_level(previous.bbox, line.bbox)
         continues = same_block and bool(held)
         if kind is BlockKind.CAPTION and now is BlockKind.TEXT and continues and is_same_size(held[0].size, line.size):
             now = BlockKind.CAPTION

@@ -103,7 +103,7 @@ def _drawn_once(lines: Sequence[PageLine]) -> Iterator[PageLine]:
 
 def _joined_letters(line: Line, letters: LineLetters) -> Line:
     """Return a line whose letters are spaced out with its words written as usual."""
-    words = line.text.split()
+    words = [word for word in line.text.split() if word.isalnum()]
     if len(words) < FEWEST_SPACED or sum(len(word) == 1 for word in words) < SPACED_SHARE * len(words):
         return line
     text, boxes = letters(line)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from schemas.documents import FoundBy, Label, Line, PageRegion
 from schemas.drawings import Mark, Ruling, Side
 from schemas.geometry import BBox
+from tasks.reading.furniture import contents_entries
 from tasks.tables.align import gutters_of, levels_of
 
 SAME_SHARE = 0.5
@@ -41,7 +42,8 @@ def promised_tables(
             continue
         inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
         letters = sum(len(line.text) for line in inner)
-        if inner and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
+        is_contents = 2 * len(contents_entries(inner)) > len(inner)
+        if inner and not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
             found.append(_ruling(region, inner, marks))
     return found
 

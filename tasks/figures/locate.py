@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from schemas.documents import Kind, Line
+from schemas.documents import Kind, Label, Line
 from schemas.drawings import PAGE_SHARE, Image, Mark, Ruling
 from schemas.geometry import BBox
 from tasks.figures.algorithms import ruled_algorithms
@@ -29,6 +29,11 @@ SHEET_SHARE = 0.5
 """Minimum share of the page that a slide printed on it has. Without slides, 23 of 10,544 pages change (the background and all
 text on it become one picture).
 """
+
+
+LABELLED_SHARE = 0.8
+"""Minimum share of the letters over rules and boxes that a layout model gives to a table, a list or a heading."""
+_OF_LAYOUT = frozenset({Label.TABLE, Label.ITEM, Label.HEADING, Label.TITLE, Label.HEAD, Label.FOOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ def locate(
         return Located((*ruled_algorithms(placed.marks, lines), *lone_legends(parts, lines)), tables)
     groups = captioned_parts(parts, placed.parts, text, page)
     captioned = [_captioned_picture(group, text) for group in groups if not is_shaded_table(group, lines)]
-    free = without_decoration([part for part in parts if not any(part in group for group in groups)], page, whole, text)
+    others = [part for part in parts if not any(part in group for group in groups) and not _is_behind_text(part, lines)]
+    free = without_decoration(others, page, whole, text)
     pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, frames, text)])
     inline = [region for part in laid for region in part.images if region.inline and not part.marks]
     found = [*pictured, *ruled_algorithms(placed.marks, lines), *lone_legends(free, lines), *inline]
@@ -86,6 +92,13 @@ def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[li
     drawings = [part for part, table in zip(shown, tables, strict=True) if table is None]
     between = () if any(line.label for line in text.lines) else tables_between_rules(drawings, text.lines)
     return drawings, (*(table for table in tables if table is not None), *between)
+
+
+def _is_behind_text(part: Part, lines: Sequence[Line]) -> bool:
+    """Return whether rules and boxes without a curve are behind what a layout model calls text or a table."""
+    inner = [line for line in lines if part.bbox.has_middle_of(line.bbox)]
+    known = sum(len(line.text) for line in inner if line.label in _OF_LAYOUT)
+    return not part.strokes and not part.images and 0 < known >= LABELLED_SHARE * sum(len(line.text) for line in inner)
 
 
 def _captioned_picture(parts: Sequence[Part], text: PageText) -> Region:

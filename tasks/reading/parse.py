@@ -22,11 +22,12 @@ from schemas.ports import PdfDocument, PdfPage
 from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient
 from tasks.figures.collect import Collection, KeepFigure, stream_sha1
 from tasks.figures.demote import without_logos, without_repeats
-from tasks.figures.locate import locate
+from tasks.figures.formulas import formula_regions
+from tasks.figures.locate import Located, locate
 from tasks.figures.parts import Region
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.date import date_of
-from tasks.reading.read import Content, read_outline, read_page
+from tasks.reading.read import Content, is_unreadable, read_outline, read_page
 from tasks.reading.title import title_of
 from tasks.tables.fill import filled, lines_of_tables
 from tasks.tables.promised import promised_tables
@@ -139,6 +140,13 @@ class _Reading:
             self.pages.append(Page(number, 0.0, 0.0, 0, 0))
             self._fail(number, error)
             return
+        if is_unreadable(content.lines):
+            message = "its fonts don't say which letters they show; its text is left out, and read from its picture where OCR is on"
+            self._fail(number, BadInputError(message, FailureCode.FONT_UNREADABLE, number))
+            content = replace(content, page=replace(content.page, characters=0), lines=())
+            is_readable = False
+        else:
+            is_readable = True
         self.pages.append(content.page)
         box = content.drawn.box
         if max(box.width, box.height) > MAX_SIDE_PT:
@@ -148,7 +156,7 @@ class _Reading:
             self.lines.extend(content.texts)
             self.found_anything = True
             return
-        self._add(content)
+        self._add(content, is_readable=is_readable)
         self._note_damage(content)
 
     def _fail(self, page: int, error: BadInputError) -> None:
@@ -167,12 +175,17 @@ class _Reading:
             why = lost[0] if lost else "it is empty after the file was repaired"
             self._fail(number, BadInputError(f"the page is damaged: {why}"[:300], FailureCode.DAMAGED, number))
 
-    def _add(self, content: Content) -> None:
-        """Add the pictures, the lines and the tables of a page."""
+    def _add(self, content: Content, *, is_readable: bool) -> None:
+        """Add the pictures, the lines and the tables of a page; one whose letters are unknown is a picture, as a scan is."""
         drawn = content.drawn
         visible = [line for line, is_visible in content.lines if is_visible]
         hidden = [line for line, is_visible in content.lines if not is_visible]
-        located = locate(drawn.box, drawn.images, content.marks, drawn.frames, visible)
+        if is_readable:
+            located = locate(drawn.box, drawn.images, content.marks, drawn.frames, visible)
+            formulas = formula_regions(content.regions or (), located.regions, visible)
+            located = replace(located, regions=(*located.regions, *formulas))
+        else:
+            located = Located((Region(drawn.box, Kind.SCAN),), ())
         first = len(self.placements)
         regions = sorted(located.regions, key=lambda region: (region.bbox.y0, region.bbox.x0))
         placed = [self._placement(content, region, hidden, order) for order, region in enumerate(regions, first)]

@@ -1,5 +1,6 @@
 """Read a page of an open PDF: lines in logical order, words set as images, drawings."""
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,12 +8,12 @@ from itertools import pairwise
 from statistics import median
 
 from schemas.corpus.parse import Layout
-from schemas.documents import Line, OutlineEntry, Page, PageRegion
+from schemas.documents import Label, Line, OutlineEntry, Page, PageRegion
 from schemas.drawings import MAX_SIDE_PT, Letters, Mark, PageLine
 from schemas.errors import FailureCode, refusing
 from schemas.geometry import gap, is_level
 from schemas.ports import PdfDocument, PdfPage
-from schemas.tags import escape
+from schemas.tags import escape, strip
 from tasks.reading.accents import with_accents
 from tasks.reading.bidi import has_right_to_left
 from tasks.reading.blocks import in_blocks
@@ -25,6 +26,10 @@ SHIFT_EM = 0.25
 """Maximum distance between the sides of a line and of the same line drawn again, in ems."""
 FEWEST_SPACED, SPACED_SHARE = 4, 0.8
 """Minimum words of a line, and minimum share of them of one letter, if its letters are spaced out."""
+FEWEST_LETTERS, FEWEST_STRANGE, STRANGE_SHARE = 12, 2, 0.05
+"""Minimum letters of a line that tells, and how many of them, and which share, no text has, if its font gives wrong letters."""
+_MAY_BE_STRANGE = frozenset({Label.FORMULA, Label.PICTURE})
+"""Labels of regions whose signs may be of a font without letters."""
 WORD_GAP, WORD_GAP_EM = 1.3, 0.1
 """Gap between the letters of two words: so many times the usual one, and more, in ems."""
 
@@ -118,6 +123,20 @@ def _joined_letters(line: Line, letters: LineLetters) -> Line:
     spaced = line._replace(text=escape(joined))
     letters.keep(spaced, Letters(joined, [blank if letter == " " else boxes[next(kept)] for letter in joined], (1, 0)))
     return spaced
+
+
+def is_unreadable(lines: Sequence[PageLine]) -> bool:
+    """Return whether a font of a page doesn't say which letters it shows: lines have control and private characters."""
+    return any(
+        is_visible and line.label not in _MAY_BE_STRANGE and _is_strange(strip(line.text).strip()) for line, is_visible in lines
+    )
+
+
+def _is_strange(text: str) -> bool:
+    strange = sum(
+        (unicodedata.category(letter) in ("Cc", "Co", "Cn") and not letter.isspace()) or letter == "\ufffd" for letter in text
+    )
+    return len(text) >= FEWEST_LETTERS and strange >= max(FEWEST_STRANGE, STRANGE_SHARE * len(text))
 
 
 def read_outline(document: PdfDocument, pages: Sequence[Page]) -> list[OutlineEntry]:

@@ -19,6 +19,7 @@ from schemas.documents import (
     StructuredDocument,
     TableRegion,
 )
+from schemas.errors import FailureCode
 from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
 from schemas.tags import placeholders
@@ -92,7 +93,13 @@ def structure(
         )
     ]
     blocks = with_footnotes(join_continued(blocks), letters_by_size(lines).most_common(1)[0][0] if lines else 0.0)
-    document = build_document(replace(parsed, lines=lines), blocks, headings, recognised, hyphenated)
+    read_pages = {line.page for line in lines}
+    failures = [
+        failure
+        for failure in parsed.failures
+        if failure.code != FailureCode.FONT_UNREADABLE or failure.page not in read_pages  # OCR read the others
+    ]
+    document = build_document(replace(parsed, lines=lines, failures=tuple(failures)), blocks, headings, recognised, hyphenated)
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
     labels = parsed.labels or printed_labels(numbered, len(given.pages))
     return as_scanned(replace(document, pages=given.pages, labels=labels), skews, given)

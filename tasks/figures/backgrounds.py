@@ -74,13 +74,18 @@ def _without_symbol(marks: Sequence[Mark], panel: BBox) -> Sequence[Mark]:
     return [mark for mark in marks if mark not in small]
 
 
+FEWEST_WORD_LETTERS = 2
+"""Minimum letters of words; one sign in a box is a symbol's."""
+
+
 def is_box_around_words(part: Part, lines: Sequence[Line]) -> bool:
     """Return whether a drawing only surrounds words: rules along their sides, or a box with round corners.
 
     Rules only above and below words may be those of a small table, which is more useful as a picture than as words.
     """
     box = part.bbox
-    if part.images or not any(box.has_middle_of(line.bbox) for line in lines):
+    letters = sum(len(line.text.strip()) for line in lines if box.has_middle_of(line.bbox))
+    if part.images or letters < FEWEST_WORD_LETTERS:
         return False
     if all(is_rounded_box(mark, box) for mark in part.marks):
         return True

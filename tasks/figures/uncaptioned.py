@@ -30,6 +30,8 @@ includes the list beside it).
 """
 FEWEST_STROKES = 4
 """Minimum curves and slanted lines of a picture."""
+SAME_CENTRE_PT, SAME_SIZE, FEWEST_ALIKE = 4.0, 1.8, 2
+"""Maximum distance of the centres of symbols in a column, maximum ratio of their sides, and minimum symbols that are pictures."""
 FEWEST_FILLED = 8
 """Minimum filled shapes of a picture without strokes."""
 
@@ -43,7 +45,9 @@ def without_decoration(parts: Sequence[Part], page: BBox, images: Sequence[Regio
 
 def uncaptioned_pictures(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], text: PageText) -> list[Region]:
     """Return the pictures among drawings without a caption, with their legends and labels."""
-    groups = join_panels([part for part in parts if _is_picture(part, text)], page, frames, text.body)
+    pictures = [part for part in parts if _is_picture(part, text)]
+    pictures += [part for part in parts if part not in pictures and _is_of_column(part, pictures)]
+    groups = join_panels(pictures, page, frames, text.body)
     if not groups:
         return []
     keys = [key for part in parts if (key := legend_key(part, text.lines, text.running)) is not None]
@@ -69,6 +73,18 @@ def _is_picture(part: Part, text: PageText) -> bool:
     if paragraphs > MOST_PARAGRAPHS:
         return False
     return part.strokes >= FEWEST_STROKES or has_bars(part, text.lines) or _has_shapes(part, inner)
+
+
+def _is_of_column(part: Part, pictures: Sequence[Part]) -> bool:
+    """Return whether a drawing stands in a column of pictures of its size, as the symbols of a page of meanings do."""
+    alike = [
+        picture
+        for picture in pictures
+        if abs(sum(picture.bbox[::2]) - sum(part.bbox[::2])) <= 2 * SAME_CENTRE_PT
+        and 1 / SAME_SIZE <= max(part.bbox.height, 1.0) / picture.bbox.height <= SAME_SIZE
+        and 1 / SAME_SIZE <= max(part.bbox.width, 1.0) / picture.bbox.width <= SAME_SIZE
+    ]
+    return len(alike) >= FEWEST_ALIKE
 
 
 def _has_shapes(part: Part, inner: Sequence[Line]) -> bool:

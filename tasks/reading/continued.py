@@ -8,9 +8,12 @@ from itertools import takewhile
 from schemas.documents import BlockKind, FoundBy
 from schemas.geometry import BBox
 from schemas.tags import placeholders, strip
+from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.draft_blocks import DraftBlock
 from tasks.tables.mark_up import head_rows, markdown
 
+FEWEST_ROWS = 2
+"""Minimum rows of a table."""
 SAME_WIDTH_PT = 6.0
 """Maximum difference of the widths of two parts of one table."""
 _NOTICE = re.compile(
@@ -36,7 +39,12 @@ def join_continued(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
         if block.label is not None:
             made.append(DraftBlock(BlockKind.MARGIN, block.page, _caption_box(block), text=block.caption))
         made[at] = _joined(made[at], block)
-    return made
+    return [_as_text(block) if block.kind is BlockKind.TABLE and len(block.rows) < FEWEST_ROWS else block for block in made]
+
+
+def _as_text(row: DraftBlock) -> DraftBlock:
+    """Return a row that is no table, since the next page doesn't go on with it."""
+    return replace(row, kind=BlockKind.TEXT, text="", rows=(), parts=(), spans=())
 
 
 def _begun(made: Sequence[DraftBlock], block: DraftBlock) -> int | None:
@@ -80,11 +88,21 @@ def _continues(table: DraftBlock, block: DraftBlock) -> bool:
 def _joined(table: DraftBlock, block: DraftBlock) -> DraftBlock:
     again = _repeated_rows(table, block)
     rows = block.rows[again:]
+    if rows and _goes_on(table.rows[-1], rows[0]):
+        last = tuple(f"{above}\n{cell}".strip() for above, cell in zip(table.rows[-1], rows[0], strict=True))
+        table, rows, again = replace(table, rows=(*table.rows[:-1], last)), rows[1:], again + 1
     whole = (*table.rows, *rows)
     part = replace(block.parts[0], rows=len(rows))
     text = "\n".join(filter(None, (table.caption, markdown(whole))))
     spans = [replace(span, row=span.row - again + len(table.rows)) for span in block.spans if span.row >= again]
     return replace(table, text=text, rows=whole, parts=(*table.parts, part), spans=(*table.spans, *spans))
+
+
+def _goes_on(row: Sequence[str], rest: Sequence[str]) -> bool:
+    """Return whether the first row of a page is the rest of the last row of the page before: its first cell is empty."""
+    if len(row) != len(rest) or rest[0] or not any(rest):
+        return False
+    return all(above and not ENDS_SENTENCE.search(above) for above, cell in zip(row, rest, strict=True) if cell)
 
 
 def _repeated_rows(table: DraftBlock, block: DraftBlock) -> int:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 from schemas.documents import FoundBy, Label, Line, PageRegion
 from schemas.drawings import Mark, Ruling, Side
@@ -67,7 +68,10 @@ def _ruling(region: PageRegion, lines: Sequence[Line], marks: Sequence[Mark]) ->
 
 def _columns(region: PageRegion, lines: Sequence[Line]) -> list[float]:
     """Return the edges between columns; those across words are moved to the next gutter, or left out."""
-    rows = len(levels_of(lines))
+    levels = levels_of(lines)
+    rows = len(levels)
+    if rows == 1:
+        return [(one.bbox.x1 + other.bbox.x0) / 2 for one, other in pairwise(levels[0])]
     gutters = gutters_of(lines)
     size = max(line.size for line in lines)
     edges: list[float] = []

@@ -59,10 +59,11 @@ def tabulate(
         pictures: Boxes of the page's pictures: a cell with one isn't empty.
 
     Returns:
-        A table of at least two rows and two columns; None where the rules draw none.
+        A table of at least two rows and two columns, one row where a layout model sees it; None where the rules draw none.
     """
     cells = _turned(_filled(cells_of(ruling)), rotation)
-    if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
+    fewest = 1 if ruling.found_by is FoundBy.LAYOUT else 2  # a head may be alone at the foot of a page
+    if len(cells) < fewest or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
     if ruling.found_by is not FoundBy.LAYOUT:
         cells = split_columns(cells, lines, letters_of, rotation)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from backends.pdf.opening import refusing
 from backends.pdf.fields import with_fields
+from backends.pdf.opening import refusing
 from backends.pdf.page_layout import page_regions
 from backends.pdf.paths import marks_of
 from backends.pdf.pixels import MOST_PIXELS, EmbeddedImage, draw

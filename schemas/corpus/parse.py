@@ -7,7 +7,6 @@ from pydantic import Field, field_validator
 from schemas.corpus.fields import Section, Text, Variable, Workers
 from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
 
-
 Layout = Literal["never", "doubtful", "every_page"]
 """The pages on which the layout model runs."""
 

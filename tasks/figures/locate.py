@@ -21,8 +21,7 @@ from tasks.figures.join_images import join_images, mark_inline
 from tasks.figures.legends import lone_legends
 from tasks.figures.overlays import lay_over, merge_overlapping, one_picture
 from tasks.figures.parts import TOUCH_PT, PageText, Part, Region
-from tasks.figures.row_rules import tables_between_rules
-from tasks.figures.ruled_tables import is_shaded_table, ruled_table
+from tasks.figures.ruled_tables import ruled_table
 from tasks.figures.uncaptioned import uncaptioned_pictures, without_decoration
 
 SHEET_SHARE = 0.5
@@ -63,7 +62,7 @@ def locate(
     if not images and not any(part.is_visible for part in parts):
         return Located((*ruled_algorithms(placed.marks, lines), *lone_legends(parts, lines)), tables)
     groups = captioned_parts(parts, placed.parts, text, page)
-    captioned = [_captioned_picture(group, text) for group in groups if not is_shaded_table(group, lines)]
+    captioned = [_captioned_picture(group, text) for group in groups]
     others = [part for part in parts if not any(part in group for group in groups) and not _is_behind_text(part, lines)]
     free = without_decoration(others, page, whole, text)
     pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, frames, text)])
@@ -90,8 +89,7 @@ def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[li
     shown = [part for part in join_bars(joined, text.lines) if not is_note_background(part, text.lines, placed.pictures)]
     tables = [ruled_table(part, text.lines) for part in shown]
     drawings = [part for part, table in zip(shown, tables, strict=True) if table is None]
-    between = () if any(line.label for line in text.lines) else tables_between_rules(drawings, text.lines)
-    return drawings, (*(table for table in tables if table is not None), *between)
+    return drawings, tuple(table for table in tables if table is not None)
 
 
 def _is_behind_text(part: Part, lines: Sequence[Line]) -> bool:

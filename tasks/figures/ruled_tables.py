@@ -3,14 +3,12 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
 
 from schemas.documents import FoundBy, Label, Line
 from schemas.drawings import Ruling, Side
-from schemas.geometry import BBox, gap, overlap, union
+from schemas.geometry import BBox, gap, overlap
 from tasks.figures.charts import has_bars
-from tasks.figures.parts import BORDER_PT, TOUCH_PT, Part, near, same_sides
-from tasks.tables.align import align
+from tasks.figures.parts import BORDER_PT, TOUCH_PT, Part, same_sides
 from tasks.tables.tabulate import SAME_EDGE_PT
 
 FEWEST_WORDS = 4
@@ -29,10 +27,6 @@ FEWEST_BOXES = 4
 """Boxes from which on their edges replace missing rules; without it text boxes become tables (3 of 225 pages)."""
 LEAST_RULE_PT = 6.0
 """Minimum length of the rules at one position together; the ticks of an axis are shorter."""
-TINT_SHARE = 0.9
-"""Minimum share of a table's width that its tinted head has."""
-TINTED_ROWS = 3
-"""Minimum rows with words on both sides of a tinted column's edge."""
 WHITE_ROW_PT = 8.0
 """Length of a vertical rule over white from which on it rules white rows, too."""
 STRIPE_SHARE = 0.9
@@ -51,7 +45,7 @@ def ruled_table(part: Part, lines: Sequence[Line]) -> Ruling | None:
     """Return the rules of the table that a drawing is; None where it is none, or its words show its cells better."""
     if is_table(part, lines):
         return None if _is_striped(part, lines) else ruling_of(part)
-    return None if any(line.label for line in lines) else _tinted(part, lines)
+    return None
 
 
 def is_table(part: Part, lines: Sequence[Line]) -> bool:
@@ -108,56 +102,6 @@ def ruling_of(part: Part, *, filled: bool = True) -> Ruling:
     return Ruling(part.bbox, tuple(down), tuple(across), FoundBy.RULED)
 
 
-def _tinted(part: Part, lines: Sequence[Line]) -> Ruling | None:
-    """Return the rules of a table without rules inside: a box with a tinted head, and tinted columns below it.
-
-    The edges of the tints, which no word crosses, separate its columns; its rows are those of its words.
-    """
-    box = part.bbox
-    sides = _sides_of_tints(part)
-    words = [line.bbox for line in lines if box.has_middle_of(line.bbox)] if sides else []
-    if not words or any(word.x0 + TOUCH_PT < side < word.x1 - TOUCH_PT for word in words for side in sides):
-        return None
-    rows, full = _rows_of_words(words, sides)
-    if full < TINTED_ROWS:
-        return None
-    across = [box.y0, *((over.y1 + under.y0) / 2 for over, under in pairwise(rows)), box.y1]
-    return Ruling(
-        box,
-        tuple(Side(side, box.y0, box.y1) for side in (box.x0, *sides, box.x1)),
-        tuple(Side(side, box.x0, box.x1) for side in across),
-        FoundBy.TINTED,
-    )
-
-
-def _sides_of_tints(part: Part) -> list[float]:
-    """Return the sides of tinted columns below a tinted head; [] if anything else is drawn."""
-    box = part.bbox
-    tints = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule and not same_sides(mark.bbox, box)]
-    heads = [tint for tint in tints if near(tint.y0, box.y0) and tint.width >= TINT_SHARE * box.width]
-    columns = [
-        tint
-        for tint in tints
-        if near(tint.y1, box.y1) and tint not in heads and any(near(tint.y0, head.y1) for head in heads)
-    ]
-    if part.strokes or len(heads) + len(columns) < len(tints):
-        return []
-    return sorted(side for column in columns for side in (column.x0, column.x1) if box.x0 < side < box.x1)
-
-
-def _rows_of_words(words: Sequence[BBox], sides: Sequence[float]) -> tuple[list[BBox], int]:
-    """Return rows of words, and how often words of one row are on two sides of a column's edge."""
-    rows: list[BBox] = []
-    separated = 0
-    for word in sorted(words, key=lambda word: word.y0 + word.y1):
-        if rows and (word.y0 + word.y1) / 2 <= rows[-1].y1:
-            separated += any(rows[-1].x1 <= side <= word.x0 or word.x1 <= side <= rows[-1].x0 for side in sides)
-            rows[-1] |= word
-        else:
-            rows.append(word)
-    return rows, separated
-
-
 def _is_striped(part: Part, lines: Sequence[Line]) -> bool:
     """Return whether a table has shaded rows, and white ones without rules beside their cells.
 
@@ -187,20 +131,6 @@ def has_stripes(part: Part, lines: Sequence[Line]) -> bool:
         return False
     between = sum(not any(box.has_middle_of(line.bbox) for box in boxes) for line in lines)
     return len(rows) == 1 or between >= WHITE_LINES_SHARE * len(lines)
-
-
-def is_shaded_table(parts: Sequence[Part], lines: Sequence[Line]) -> bool:
-    """Return whether drawings are only the shaded rows of a table, whose words in columns show its cells.
-
-    A caption beside a table ("Exhibit 12.1") would make its rows a picture.
-    """
-    if any(part.images or part.strokes or part.framed for part in parts):
-        return False
-    whole = Part(union(part.bbox for part in parts), tuple(mark for part in parts for mark in part.marks))
-    inner = [line for line in lines if whole.bbox.has_middle_of(line.bbox)]
-    if not has_stripes(whole, inner):
-        return False
-    return sum(len(table.lines) for table in align(inner)) >= ALIGNED_SHARE * len(inner)
 
 
 def _covered(boxes: Sequence[BBox]) -> float:

@@ -73,7 +73,10 @@ def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation
         elif label is Label.TABLE:
             parts = [list(row.lines) for row in _rows(group, rotation)]
         else:
-            parts = [[line for row in block for line in row.lines] for block in _paragraphs(_rows(group, rotation), label, rights)]
+            parts = [
+                [line for row in block for line in row.lines]
+                for block in _paragraphs(_rows(group, rotation), label, rights)
+            ]
         table = _position(group, order) if label is Label.TABLE else None  # its rows stay together
         blocks.extend((_position(part, order) if table is None else table, label, part) for part in parts)
     blocks.sort(key=itemgetter(0))
@@ -95,7 +98,10 @@ def _groups(lines: Sequence[PageLine], regions: Sequence[PageRegion]) -> Iterato
     boxes = [(at, box) for at, region in enumerate(regions) for box in region.lines]
     sides = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
     held = [_holder(line.bbox, sides) for line, _ in lines]
-    keys = [("region", boxes[at][0]) if at is not None else ("block", line.block) for at, (line, _) in zip(held, lines, strict=True)]
+    keys = [
+        ("region", boxes[at][0]) if at is not None else ("block", line.block)
+        for at, (line, _) in zip(held, lines, strict=True)
+    ]
     for number, (line, _) in enumerate(lines):
         if _LONE_MARKER.fullmatch(line.text) and (behind := _behind(number, lines)) is not None:
             keys[number] = keys[behind]
@@ -112,7 +118,9 @@ def _behind(number: int, lines: Sequence[PageLine]) -> int | None:
     level = [
         (line.bbox.x0 - marker.bbox.x1, at)
         for at, (line, _) in enumerate(lines)
-        if at != number and 0 <= line.bbox.x0 - marker.bbox.x1 <= MARKER_GAP_EM * line.size and is_level(line.bbox, marker.bbox)
+        if at != number
+        and 0 <= line.bbox.x0 - marker.bbox.x1 <= MARKER_GAP_EM * line.size
+        and is_level(line.bbox, marker.bbox)
     ]
     return min(level)[1] if level else None
 

@@ -28,7 +28,9 @@ def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[lis
     behind = {mark: line for mark in candidates if (line := _line_behind(mark.bbox, visible)) is not None}
     columns = [round(mark.bbox.x0) for mark in behind]
     bullets = {
-        mark: line for mark, line in behind.items() if line.label is Label.ITEM or columns.count(round(mark.bbox.x0)) >= FEWEST
+        mark: line
+        for mark, line in behind.items()
+        if line.label is Label.ITEM or columns.count(round(mark.bbox.x0)) >= FEWEST
     }
     drawn = [
         PageLine(
@@ -68,6 +70,8 @@ def _line_behind(box: BBox, lines: Sequence[Line]) -> Line | None:
         for line in level
         if 0 < line.bbox.x0 - box.x1 <= REACH_EM * line.size and LEAST_EM * line.size <= box.height <= MOST_EM * line.size
     ]
-    if not behind or any(-line.size < gap(line.bbox.x0, line.bbox.x1, box.x0, box.x1) < line.size and line.bbox.x0 < box.x0 for line in level):
+    if not behind or any(
+        -line.size < gap(line.bbox.x0, line.bbox.x1, box.x0, box.x1) < line.size and line.bbox.x0 < box.x0 for line in level
+    ):
         return None
     return min(behind, key=lambda line: line.bbox.x0)

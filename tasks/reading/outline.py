@@ -40,13 +40,12 @@ NUMBER_GAP_EM = 3.0
 UPWARD_CHARACTERS = 3
 """Longest text that may be higher than wide and still be horizontal."""
 _TWO_LETTERS = re.compile(rf"(?:(?!{SUPERSCRIPTS})[^\W\d_]){{2}}")
-_ENTRY = re.compile(r"(.*\S)[\s.\u2026]+(?:\d{1,4}|[ivxlc]{1,7})\s*")
-"""An entry of a table of contents: a title, leaders or blanks, and the number of its page."""
 _HEADINGS = frozenset({Label.HEADING, Label.TITLE})
-_NO_HEADING = frozenset(
-    {Label.TABLE, Label.PICTURE, Label.CAPTION, Label.FOOTNOTE, Label.FORMULA, Label.HEAD, Label.FOOT}
+_NO_HEADING = frozenset({Label.TABLE, Label.PICTURE, Label.CAPTION, Label.FOOTNOTE, Label.FORMULA, Label.HEAD, Label.FOOT})
+_NUMBER_ALONE = re.compile(
+    r"\s*(?:(?:chapter|part|appendix|section|kapitel|teil|chapitre|partie)\s+)?(?:\d{1,3}|[A-Z]|[IVX]+)[.:]?\s*",
+    re.IGNORECASE,
 )
-_NUMBER_ALONE = re.compile(r"\s*(?:(?:chapter|part|appendix|section|kapitel|teil|chapitre|partie)\s+)?(?:\d{1,3}|[A-Z]|[IVX]+)[.:]?\s*", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s*(?P<first>\d{1,2}|[A-Z]|[IVX]{2,5}(?=\.))(?P<parts>(?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
 
 
@@ -146,7 +145,7 @@ class Headings:
         # A stamp along the edge of the page is no heading, whatever its size.
         level = [block for block in blocks.values() if _runs_upward(block[0]) == (upward[block[0].page] > 0)]
         styles = _heading_styles(level, _body_style(level))
-        heads = _without_contents([head for block in level if (head := self._head(block, styles))])
+        heads = [head for block in level if (head := self._head(block, styles))]
         return self._levels(self._with_numbers_apart(heads))
 
     def _with_numbers_apart(self, heads: Sequence[Sequence[Line]]) -> list[Sequence[Line]]:
@@ -178,7 +177,9 @@ class Headings:
 
         order = {kind: at for at, kind in enumerate(kinds)}
         ranked = sorted(kinds, key=rank)
-        numbered = iter(sorted((kind for kind in ranked if kind.depth is not None), key=lambda kind: (kind.depth, order[kind])))
+        numbered = iter(
+            sorted((kind for kind in ranked if kind.depth is not None), key=lambda kind: (kind.depth, order[kind]))
+        )
         ranked = [kind if kind.depth is None else next(numbered) for kind in ranked]
         return {
             line: min(DEEPEST_LEVEL, number)
@@ -192,7 +193,11 @@ class Headings:
         whole = _text(block)
         if SURE_MARKER.match(whole) or all(line.mono for line in block):
             return []
-        if block[0].label in _HEADINGS and (whole.isupper() or _NUMBERED.match(whole)) and _may_be_title(whole, MOST_HEADING_CHARACTERS):
+        if (
+            block[0].label in _HEADINGS
+            and (whole.isupper() or _NUMBERED.match(whole))
+            and _may_be_title(whole, MOST_HEADING_CHARACTERS)
+        ):
             return block
         if (
             _style(block) in styles
@@ -341,24 +346,12 @@ def _text(head: Sequence[Line]) -> str:
     return " ".join(line.text.strip() for line in head)
 
 
-def _without_contents(heads: Sequence[Sequence[Line]]) -> list[Sequence[Line]]:
-    """Return headings without the entries of a table of contents: the words of a heading on a later page, and a page number.
-
-    Of 35 documents without an outline three lose 28 headings, all of them such entries.
-    """
-    last_page = {title_letters(_text(head)): head[0].page for head in heads}
-    entries = [_ENTRY.fullmatch(_text(head)) for head in heads]
-    return [
-        head
-        for head, entry in zip(heads, entries, strict=True)
-        if entry is None or last_page.get(title_letters(entry[1]), 0) <= head[0].page
-    ]
-
-
 def _numbering(text: str) -> _Kind | None:
     """Return the level of a heading by its own number; None without one."""
     found = _NUMBERED.match(text)
     if found is None:
         return None
-    form = "digit" if found["first"].isdigit() else "roman" if len(found["first"]) > 1 or found["first"] in "IVX" else "letter"
+    form = (
+        "digit" if found["first"].isdigit() else "roman" if len(found["first"]) > 1 or found["first"] in "IVX" else "letter"
+    )
     return _Kind(found["parts"].count(".") + 1, form if not found["parts"] else "", None)

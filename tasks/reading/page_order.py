@@ -27,7 +27,11 @@ def in_page_order(
     """
     if page.rotation or not may_be_out_of_order([block.bbox for block in blocks], right_to_left=right_to_left):
         return blocks
-    at = [number for number, block in enumerate(blocks) if (block.kind is not BlockKind.MARGIN or block.furniture is Furniture.CONTENTS) and not _is_vertical(block)]
+    at = [
+        number
+        for number, block in enumerate(blocks)
+        if (block.kind is not BlockKind.MARGIN or block.furniture is Furniture.CONTENTS) and not _is_vertical(block)
+    ]
     moved = [blocks[number] for number in at]
     boxes = _with_rows(moved, pictures, page, right_to_left=right_to_left)
     layout = [

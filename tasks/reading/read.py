@@ -21,7 +21,6 @@ from tasks.reading.logical_order import LineLetters, in_logical_order
 from tasks.reading.marks_in_text import drawn_bullets, without_underlines
 from tasks.reading.spell import has_words_as_images, spelled_lines
 
-
 SHIFT_EM = 0.25
 """Maximum distance between the sides of a line and of the same line drawn again, in ems."""
 FEWEST_SPACED, SPACED_SHARE = 4, 0.8
@@ -100,7 +99,10 @@ def _drawn_once(lines: Sequence[PageLine]) -> Iterator[PageLine]:
     for line, is_visible in lines:
         text = line.text.strip()
         shift = SHIFT_EM * line.size
-        if any(max(abs(one - other) for one, other in zip(line.bbox, before.bbox, strict=True)) <= shift for before in drawn[text]):
+        if any(
+            max(abs(one - other) for one, other in zip(line.bbox, before.bbox, strict=True)) <= shift
+            for before in drawn[text]
+        ):
             continue
         drawn[text].append(line)
         yield PageLine(line, is_visible)
@@ -128,13 +130,15 @@ def _joined_letters(line: Line, letters: LineLetters) -> Line:
 def is_unreadable(lines: Sequence[PageLine]) -> bool:
     """Return whether a font of a page doesn't say which letters it shows: lines have control and private characters."""
     return any(
-        is_visible and line.label not in _MAY_BE_STRANGE and _is_strange(strip(line.text).strip()) for line, is_visible in lines
+        is_visible and line.label not in _MAY_BE_STRANGE and _is_strange(strip(line.text).strip())
+        for line, is_visible in lines
     )
 
 
 def _is_strange(text: str) -> bool:
     strange = sum(
-        (unicodedata.category(letter) in ("Cc", "Co", "Cn") and not letter.isspace()) or letter == "\ufffd" for letter in text
+        (unicodedata.category(letter) in ("Cc", "Co", "Cn") and not letter.isspace()) or letter == "\ufffd"
+        for letter in text
     )
     return len(text) >= FEWEST_LETTERS and strange >= max(FEWEST_STRANGE, STRANGE_SHARE * len(text))
 

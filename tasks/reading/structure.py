@@ -20,7 +20,6 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.errors import FailureCode
-from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
 from schemas.tags import placeholders
 from tasks.figures.segment import with_segments
@@ -45,8 +44,7 @@ from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables, with_tables_of_pictures
 from tasks.reading.spreads import halves
 from tasks.reading.straighten import as_scanned, skews_of, straightened
-from tasks.tables.align import align
-from tasks.tables.rows import as_stored, rotation_of, upright
+from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
 STRUCTURE_VERSION = "33"
@@ -99,7 +97,9 @@ def structure(
         for failure in parsed.failures
         if failure.code != FailureCode.FONT_UNREADABLE or failure.page not in read_pages  # OCR read the others
     ]
-    document = build_document(replace(parsed, lines=lines, failures=tuple(failures)), blocks, headings, recognised, hyphenated)
+    document = build_document(
+        replace(parsed, lines=lines, failures=tuple(failures)), blocks, headings, recognised, hyphenated
+    )
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
     labels = parsed.labels or printed_labels(numbered, len(given.pages))
     return as_scanned(replace(document, pages=given.pages, labels=labels), skews, given)
@@ -152,9 +152,7 @@ def _blocks(
     if not typewritten and not rotation_of(free, content.page.rotation):
         no_code = taken.union(line for line in free if headings.is_heading(line))
         code = {line: number for number, run in enumerate(find_code(free, no_code)) for line in run}
-    open_ = [line for line in free if line not in taken and line not in code]
     right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
-    framed += [] if any(line.label for line in content.lines) else _aligned(open_, content.page.rotation, headings, right_to_left=right_to_left)
     made: list[DraftBlock] = []
     whole = with_tables(paragraphs(free, margins, headings, hyphenated, code), framed)
     scanned = any(place.role is Role.PAGE_SCAN for place in content.placements)
@@ -162,23 +160,3 @@ def _blocks(
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
         made += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
     return with_margins_outside(join_columns(made, hyphenated), content.page)
-
-
-def _aligned(
-    lines: Sequence[Line], rotation: int, headings: Headings, *, right_to_left: bool
-) -> list[tuple[TableRegion, frozenset[Line]]]:
-    """Return the tables that words in columns show, each with its lines, as the reader of the page sees them."""
-    rotation = rotation_of(lines, rotation)
-    seen = [line._replace(bbox=upright(line.bbox, rotation)) for line in lines]
-    own = dict(zip(seen, lines, strict=True))
-
-    def is_stop(line: Line) -> bool:
-        return caption_label(line.text) is not None or headings.stands_out(own[line])
-
-    return [
-        (
-            replace(found.table, bbox=as_stored(found.table.bbox, rotation).rounded()),
-            frozenset(own[line] for line in found.lines),
-        )
-        for found in align(seen, is_stop, right_to_left=right_to_left)
-    ]

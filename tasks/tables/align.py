@@ -4,7 +4,7 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import median
@@ -16,16 +16,8 @@ from tasks.tables.rows import first_word_width
 
 CELL_GAP_EM = 0.8
 """Minimum gap between two cells of a row. Of 15,764 pages none change at 0.55, 49 at 0.9 (rows of narrow columns are lost)."""
-ROW_GAP_EM = 1.6
-"""Maximum gap between two rows. Of 15,764 pages 256 change at 1.07 (tables with wide spacing are cut), 203 at 2.4 (tables
-include text below them).
-"""
 ROW_OVERLAP_EM = 0.5
 """Tolerated overlap of a row with the one before."""
-MOST_LONE_ROWS = 3
-"""Maximum successive rows without cells in a table. Of 15,764 pages 108 change at 2 (tables are cut at wrapped cells), 65 at 4
-(tables include text between them).
-"""
 FEWEST_ROWS = 3
 """Minimum rows with cells. Of 15,764 pages 708 change at 2 (pairs of lines become tables), 323 at 4 (small tables are lost)."""
 SPLIT_ROWS_SHARE = 0.5
@@ -36,22 +28,12 @@ FIRST_COLUMN_EM = 4.0
 """Minimum width of the first column, which a header over several columns leaves free."""
 FEWEST_HEADER_COLUMNS = 3
 """Minimum columns below such a header where the first column is not free."""
-SECTION_GAP_EM = 8.0
-"""Maximum gap between two sections of one table. Of 15,764 pages 22 change at 5.36 (balance sheets are cut at their headings),
-27 at 12 (tables one below the other join).
-"""
-SECTION_SIDE_EM = 2.0
-"""Maximum distance of the left sides of two sections, and of the right sides."""
-FEWEST_COMMON_COLUMNS = 2
-"""Minimum columns that two sections have in common."""
 HEAD_GAP_EM = 1.0
 """Maximum gap between a wrapped header and the first row, in ems."""
 HEAD_LINE_EM = 0.3
 """Maximum gap between two lines of a wrapped header, in ems: that of lines in a paragraph."""
 HEAD_STEP_SHARE = 0.95
 """Maximum distance of a wrapped header's lines, relative to that of the table's rows; lines as far apart are rows."""
-FEWEST_NAMES = 3
-"""Minimum cells of a repeated header that begins in the first column."""
 GUTTER_EM = 0.3
 """Minimum width of a gutter between columns."""
 CROSSED_SHARE = 0.15
@@ -68,8 +50,6 @@ SENTENCE_CHARACTERS = 32
 """Length of a cell from which on its column has sentences. Of 15,764 pages 99 change at 21 (tables of descriptions are lost),
 14 at 48 (columns of prose become tables).
 """
-PROSE_CHARACTERS = 96
-"""Length of a line from which on it is running text."""
 MOST_SENTENCE_COLUMNS = 1
 """Maximum columns of sentences. Of 15,764 pages 331 change at 0 (tables with a column of descriptions are lost), 6 at 2
 (columns of prose become tables).
@@ -80,8 +60,6 @@ WORDS_SHARE = 0.4
 """Minimum share of the cells with two letters or digits: cells of formulas have fewer."""
 _ROMAN = re.compile(r"[ivxlc]+")
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
-_DRAWN_RULE = re.compile("_{5,}")
-"""A rule of underscores, as reports to the American SEC have it above the notes of a table."""
 _LETTER = re.compile(r"[^\W\d_]")
 _TWO_LETTERS = re.compile(r"\w\W*\w")
 _CURRENCY = re.compile(r"[$€£¥%]|[—–-]+")
@@ -107,36 +85,6 @@ class _Row(NamedTuple):
     is_split: bool
 
 
-def align(
-    lines: Sequence[Line], is_stop: Callable[[Line], bool] = lambda _line: False, *, right_to_left: bool = False
-) -> list[Aligned]:
-    """Find the tables among the lines of a page.
-
-    Args:
-        lines: Running text in MuPDF's order, which follows the columns of the page: the cells of a row follow each other.
-        is_stop: Returns whether a line ends a table, as headings and captions do.
-        right_to_left: The columns of the page's tables run from right to left.
-
-    Returns:
-        Tables of at least three rows and two columns.
-    """
-    rows = _rows(lines)
-    labels = _wide_labels(rows)
-    parts = _parts([rows], lambda row: _is_prose(row) and row[0] not in labels)
-    if not parts:
-        return []
-    stops = _with_wrapped(rows, is_stop)
-    parts = _parts(parts, lambda row: not stops.isdisjoint(row))
-    runs = [run for part in parts for run in _joined(_runs([_row(cells) for cells in part]))]
-    found = [table for run in runs if (table := _table(run, [], right_to_left=right_to_left)) is not None]
-    if not found:
-        return []
-    taken = stops.union(*(table.lines for table in found))
-    free = [line for line in lines if line not in taken and (line in labels or not _is_prose([line]))]
-    tables = (_table(run, free, right_to_left=right_to_left) for run in runs)
-    return [table for table in tables if table is not None]
-
-
 def align_region(lines: Sequence[Line], *, right_to_left: bool = False) -> Aligned | None:
     """Return the table in a region that a layout model calls one, however far apart its rows; None if it has no columns."""
     run = _trimmed([_row(level) for level in levels_of(lines)])
@@ -149,31 +97,6 @@ def gutters_of(lines: Sequence[Line]) -> list[float]:
     return _gutters(split, union(row.bbox for row in split)) if split else []
 
 
-def _with_wrapped(rows: Sequence[Sequence[Line]], is_stop: Callable[[Line], bool]) -> frozenset[Line]:
-    """Return the lines that end a table, and their wrapped ends: alone on a row, in the same block."""
-    stops: set[Line] = set()
-    before: Line | None = None
-    for row in rows:
-        if before in stops and before is not None and len(row) == 1 and row[0].block == before.block:
-            stops.update(row if row[0].bbox.x0 - before.bbox.x0 <= FIRST_COLUMN_EM * row[0].size else ())
-        if any(map(is_stop, row)):
-            stops.update(row)
-        before = row[-1]
-    return frozenset(stops)
-
-
-def _rows(lines: Sequence[Line]) -> list[list[Line]]:
-    rows: list[list[Line]] = []
-    for line in lines:
-        if rows and _is_beside(line, rows[-1][-1]) and all(_is_beside(line, cell) for cell in rows[-1][:-1]):
-            rows[-1].append(line)
-        else:
-            rows.append([line])
-    for row in rows:
-        row.sort(key=_left)
-    return rows
-
-
 def _row(cells: Sequence[Line]) -> _Row:
     if len(cells) == 1:
         return _Row((cells[0],), cells[0].bbox, cells[0].size, is_split=False)
@@ -184,99 +107,6 @@ def _row(cells: Sequence[Line]) -> _Row:
 
 def _left(line: Line) -> float:
     return line.bbox.x0
-
-
-def _is_beside(one: Line, other: Line) -> bool:
-    x0, y0, x1, y1 = one.bbox
-    left, top, right, bottom = other.bbox
-    if y0 > bottom or top > y1 or gap(x0, x1, left, right) < 0:
-        return False
-    return is_level(one.bbox, other.bbox)
-
-
-def _parts(parts: Sequence[list[list[Line]]], is_cut: Callable[[list[Line]], bool]) -> list[list[list[Line]]]:
-    """Cut rows where there is no table, and remove parts with too few rows of several cells.
-
-    A number beside a text doesn't count, since each line of a numbered listing begins so.
-    """
-    cut: list[list[list[Line]]] = []
-    for part in parts:
-        cut.append([])
-        for row in part:
-            if is_cut(row):
-                cut.append([])
-            else:
-                cut[-1].append(row)
-    return [part for part in cut if sum([_may_be_cells(row) for row in part]) >= FEWEST_ROWS]
-
-
-def _may_be_cells(row: Sequence[Line]) -> bool:
-    if len(row) != 2:
-        return len(row) > 2
-    first = row[0].text.strip()
-    return len(first) > NUMBER_CHARACTERS or not first.isdecimal()
-
-
-def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
-    """Cut rows where one is not right below the other, or where too many without cells follow each other."""
-    runs: list[list[_Row]] = [[]]
-    lone = 0
-    for row in rows:
-        run = runs[-1]
-        lone = 0 if row.is_split else lone + 1
-        again = bool(run) and _repeats_header(row, run)
-        if run and (not _follows(run[-1], row) or lone > MOST_LONE_ROWS or again):
-            over = again and _follows(run[-1], row) and _spans(run[-1], row, union(other.bbox for other in run))
-            runs.append([run.pop()] if over else [])
-            lone = 0 if row.is_split else 1
-        runs[-1].append(row)
-    return runs
-
-
-def _repeats_header(row: _Row, run: Sequence[_Row]) -> bool:
-    """Return whether a row repeats the header of the table above it: another table of the same columns begins.
-
-    A header of years or of places is above the columns of values and leaves the first column free. One with a cell in the first
-    column has a word in each and three cells or more: fewer may be the values of a row.
-    """
-    head = next((other for other in run if other.is_split), None) if len(row.cells) > 1 else None
-    if head is None or [cell.text.strip() for cell in row.cells] != [cell.text.strip() for cell in head.cells]:
-        return False
-    if row.bbox.x0 >= min(other.bbox.x0 for other in run) + FIRST_COLUMN_EM * row.size:
-        return True
-    return len(row.cells) >= FEWEST_NAMES and all(_LETTER.search(cell.text) for cell in row.cells)
-
-
-def _follows(one: _Row, other: _Row) -> bool:
-    down = other.bbox.y0 - one.bbox.y1
-    return -ROW_OVERLAP_EM * one.size <= down <= ROW_GAP_EM * max(one.size, other.size)
-
-
-def _is_prose(row: Sequence[Line]) -> bool:
-    """Return whether a row is a line of running text, the first of an item or note with a separate mark, or a drawn rule."""
-    if len(row) == 1 and _DRAWN_RULE.fullmatch(row[0].text.strip()):
-        return True
-    if len(row) > 2 or len(row[-1].text.strip()) <= PROSE_CHARACTERS:
-        return False
-    return len(row) == 1 or _BULLET.fullmatch(row[0].text.strip()) is not None
-
-
-def _wide_labels(rows: Sequence[Sequence[Line]]) -> frozenset[Line]:
-    """Return the lines that begin a wrapped label: alone on a row, they end before the values; the next row is in lower case."""
-    sides: list[float] = []  # where the values of the last row with cells begin, for each row
-    last = 0.0
-    for row in rows:
-        last = row[1].bbox.x0 if len(row) > 1 else last
-        sides.append(last)
-    labels: set[Line] = set()
-    following, text = 0.0, ""
-    for row, above in zip(reversed(rows), reversed(sides), strict=True):
-        if len(row) > 1:
-            following = row[1].bbox.x0
-        elif text[:1].islower() and row[0].bbox.x1 <= min(above, following):
-            labels.add(row[0])
-        text = row[0].text.strip()
-    return frozenset(labels)
 
 
 def _trimmed(run: Sequence[_Row]) -> list[_Row]:
@@ -300,39 +130,6 @@ def _spans(row: _Row, head: _Row, table: BBox) -> bool:
     over = any(gap(row.bbox.x0, row.bbox.x1, cell.bbox.x0, cell.bbox.x1) < 0 for cell in head.cells)
     short = len(row.cells) == 1 and len(row.cells[0].text.strip()) <= SENTENCE_CHARACTERS
     return free and over and short and (len(head.cells) >= FEWEST_HEADER_COLUMNS or head.bbox.x0 > start)
-
-
-def _joined(runs: Sequence[list[_Row]]) -> list[list[_Row]]:
-    """Trim runs, and join those that continue in the same columns below a gap, as the sections of a balance sheet do."""
-    joined: list[list[_Row]] = []
-    for whole in runs:
-        run = _trimmed(whole)
-        if run and joined and _continues(joined[-1], run):
-            joined[-1] = [*joined[-1], *_headings_of(run, whole), *run]
-        elif run:
-            joined.append(run)
-    return joined
-
-
-def _headings_of(section: Sequence[_Row], run: Sequence[_Row]) -> list[_Row]:
-    """Return the rows trimmed off above a section that are its headings, as "Current assets:": in its first column alone."""
-    right = min(row.cells[1].bbox.x0 for row in section if row.is_split)
-    return [row for row in run[: run.index(section[0])] if row.bbox.x1 <= right]
-
-
-def _continues(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
-    one, two = (union(row.bbox for row in part) for part in (run, other))
-    size = run[-1].size
-    if _repeats_header(next(row for row in other if row.is_split), run):
-        return False
-    if (
-        not 0 <= two.y0 - one.y1 <= SECTION_GAP_EM * size
-        or abs(one.x1 - two.x1) > SECTION_SIDE_EM * size
-        or abs(one.x0 - two.x0) > SECTION_SIDE_EM * size
-    ):
-        return False
-    ends, others = ({round(cell.bbox.x1 / size) for row in part for cell in row.cells[1:]} for part in (run, other))
-    return len(ends & others) >= FEWEST_COMMON_COLUMNS
 
 
 def _table(run: Sequence[_Row], free: Sequence[Line], *, right_to_left: bool) -> Aligned | None:

@@ -90,7 +90,11 @@ def _rules_across(table: BBox, marks: Sequence[Mark]) -> list[float]:
     levels: dict[int, list[BBox]] = defaultdict(list)
     for mark in marks:
         box = mark.bbox & table
-        if mark.is_rule and mark.bbox.width > mark.bbox.height and table.y0 + INSIDE_PT < mark.bbox.y0 < table.y1 - INSIDE_PT:
+        if (
+            mark.is_rule
+            and mark.bbox.width > mark.bbox.height
+            and table.y0 + INSIDE_PT < mark.bbox.y0 < table.y1 - INSIDE_PT
+        ):
             levels[round(mark.bbox.y0 / INSIDE_PT)].append(box)
     return sorted(
         pieces[0].y0 for pieces in levels.values() if sum(piece.width for piece in pieces) >= ACROSS_SHARE * table.width

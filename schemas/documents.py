@@ -165,13 +165,13 @@ class OutlineEntry:
 
 
 class FoundBy(StrEnum):
-    """What a table was found by: rules or boxes of cells, a tinted head and columns, words in columns alone, or a layout model.
+    """What a table was found by: rules or boxes of cells, a layout model and rules between rows, words in columns alone, or a layout model.
 
     ``RECOGNISED`` is one of a scanned page or a picture, by rules in its pixels or a layout model; its words may be OCR's.
     """
 
     RULED = "ruled"
-    TINTED = "tinted"
+    RULED_LAYOUT = "ruled_layout"
     ALIGNED = "aligned"
     LAYOUT = "layout"
     RECOGNISED = "recognised"

@@ -17,10 +17,10 @@ SIZE_PT = 11.0
 
 def with_fields(lines: Sequence[PageLine], page: "pymupdf.Page", number: int) -> list[PageLine]:
     """Return the lines of a page with the values of its fields, each in the block of its label; boxes ticked or not."""
-    written = list(_values(page, number, 1 + max((line.block for line, _ in lines), default=0)))
-    drawn = [line for line in lines if not any(value.bbox.has_middle_of(line.line.bbox) for value in written)]
+    values = list(_values(page, number, 1 + max((line.block for line, _ in lines), default=0)))
+    drawn = [line for line in lines if not any(value.bbox.has_middle_of(line.line.bbox) for value in values)]
     labels = [line for line, is_visible in drawn if is_visible]
-    return [*drawn, *(PageLine(_beside_label(value, labels), True) for value in written)]
+    return [*drawn, *(PageLine(_beside_label(value, labels), True) for value in values)]
 
 
 def _beside_label(value: Line, lines: Sequence[Line]) -> Line:

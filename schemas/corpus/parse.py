@@ -24,8 +24,8 @@ class ParseOptions(Section):
     )
     layout: Layout = Field(
         "every_page",
-        description="Pages on which PyMuPDF's layout model tells paragraphs, list items, headings and tables apart: 0.3 CPU-seconds "
-        "each. doubtful: those with drawings, pictures, or text side by side. Rules read the others.",
+        description="Pages on which PyMuPDF's layout model tells paragraphs, list items, headings and tables apart, at 0.3 "
+        "CPU-seconds each. doubtful: those with drawings, pictures, or text side by side. Rules read the others.",
     )
     passwords_env: Variable | None = Field(
         None, description="Environment variable with passwords to try on encrypted documents, one a line."

@@ -13,10 +13,10 @@ MARGIN_PT = 2.0
 
 def formula_regions(regions: Sequence[PageRegion], located: Sequence[Region], lines: Sequence[Line]) -> list[Region]:
     """Return the formulas of several rows, such as fractions, that are in no picture yet and aren't code."""
-    found: list[Region] = []
+    formulas: list[Region] = []
     for region in regions:
         if region.label is Label.FORMULA and not any(overlap(region.bbox, picture.bbox) for picture in located):
             inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
             if len(levels_of(inner)) > 1 and not any(line.mono for line in inner):
-                found.append(Region(region.bbox.grown(MARGIN_PT), Kind.VECTOR))
-    return found
+                formulas.append(Region(region.bbox.grown(MARGIN_PT), Kind.VECTOR))
+    return formulas

@@ -1,4 +1,4 @@
-"""Find the tables that rules, shaded cells or tinted columns draw."""
+"""Find the tables that rules or shaded cells draw."""
 
 import math
 from collections import defaultdict

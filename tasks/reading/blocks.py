@@ -9,6 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.documents import Label, Line, PageRegion
 from schemas.drawings import PageLine
@@ -32,6 +33,8 @@ GAP_SHARE = 1.3
 """Minimum distance of the baselines of two paragraphs, relative to that of the lines of one."""
 SIZE_SHARE = 0.15
 """Maximum difference of the type sizes of the lines of one block."""
+HELD_SHARE = 0.5
+"""Minimum share of a line, or of the model's box for it, that both have in common."""
 MARKER_GAP_EM = 4.0
 """Maximum gap between a marker and its item, in ems."""
 SAME_LEFT_EM = 0.3
@@ -97,22 +100,22 @@ def _groups(lines: Sequence[PageLine], regions: Sequence[PageRegion]) -> Iterato
     """Yield the lines of each region, with its label, and of the rest the PDF reader's blocks."""
     boxes = [(at, box) for at, region in enumerate(regions) for box in region.lines]
     sides = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
-    held = [_holder(line.bbox, sides) for line, _ in lines]
+    holders = [_holder(line.bbox, sides) for line, _ in lines]
     keys = [
         ("region", boxes[at][0]) if at is not None else ("block", line.block)
-        for at, (line, _) in zip(held, lines, strict=True)
+        for at, (line, _) in zip(holders, lines, strict=True)
     ]
     for number, (line, _) in enumerate(lines):
-        if _LONE_MARKER.fullmatch(line.text) and (behind := _behind(number, lines)) is not None:
-            keys[number] = keys[behind]
+        if _LONE_MARKER.fullmatch(line.text) and (item := _item_of(number, lines)) is not None:
+            keys[number] = keys[item]
     groups: dict[tuple[str, int], list[PageLine]] = defaultdict(list)
-    for key, line in zip(keys, lines, strict=True):
-        groups[key].append(line)
+    for key, page_line in zip(keys, lines, strict=True):
+        groups[key].append(page_line)
     for (kind, at), group in groups.items():
         yield regions[at].label if kind == "region" else None, group
 
 
-def _behind(number: int, lines: Sequence[PageLine]) -> int | None:
+def _item_of(number: int, lines: Sequence[PageLine]) -> int | None:
     """Return which line a marker that stands alone belongs to: the nearest one that is level with it."""
     marker = lines[number].line
     level = [
@@ -125,7 +128,7 @@ def _behind(number: int, lines: Sequence[PageLine]) -> int | None:
     return min(level)[1] if level else None
 
 
-def _holder(box: BBox, sides: np.ndarray) -> int | None:
+def _holder(box: BBox, sides: NDArray[np.float64]) -> int | None:
     """Return which of some boxes shares most with a line's; None if none has half of it."""
     if not len(sides):
         return None
@@ -134,7 +137,7 @@ def _holder(box: BBox, sides: np.ndarray) -> int | None:
     shared = np.clip(across, 0, None) * np.clip(down, 0, None)
     at = int(shared.argmax())
     smaller = min(box.area, (sides[at, 2] - sides[at, 0]) * (sides[at, 3] - sides[at, 1]))
-    return at if shared[at] > 0 and shared[at] >= 0.5 * smaller else None
+    return at if shared[at] > 0 and shared[at] >= HELD_SHARE * smaller else None
 
 
 def _by_block(lines: Sequence[PageLine]) -> list[list[PageLine]]:
@@ -252,7 +255,9 @@ def _begins(
         if following is not None and abs(following.bbox.x0 - row.bbox.x0) <= same:
             return not is_wrapped and not MARKER.match(above.text)
         return not is_wrapped or (following is not None and abs(following.bbox.x0 - above.bbox.x0) <= same)
-    return not is_wrapped and (column.is_justified or bool(ENDS_SENTENCE.search(above.text)))
+    if is_wrapped or row.text.lstrip()[:1].islower():
+        return False
+    return column.is_justified or bool(ENDS_SENTENCE.search(above.text))
 
 
 def _line(row: Row) -> Line:

@@ -34,7 +34,7 @@ from tasks.tables.promised import promised_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import Grid, holds, tabulate
 
-PARSE_VERSION = "28"
+PARSE_VERSION = "29"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which the PDF library's cache is emptied."""
@@ -141,7 +141,7 @@ class _Reading:
             self._fail(number, error)
             return
         if is_unreadable(content.lines):
-            message = "its fonts don't say which letters they show; its text is left out, and read from its picture where OCR is on"
+            message = "its fonts don't say which letters they show: without OCR its text is left out"
             self._fail(number, BadInputError(message, FailureCode.FONT_UNREADABLE, number))
             content = replace(content, page=replace(content.page, characters=0), lines=())
             is_readable = False

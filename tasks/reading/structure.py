@@ -47,7 +47,7 @@ from tasks.reading.straighten import as_scanned, skews_of, straightened
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "33"
+STRUCTURE_VERSION = "34"
 
 
 def structure(

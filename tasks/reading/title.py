@@ -11,7 +11,8 @@ _LEAST_CHARACTERS = 4
 """Minimum length of a title in metadata: shorter ones are leftovers."""
 
 _NO_TITLE = re.compile(
-    r"(?:untitled|microsoft word|\(?anonymous\)?|title|document\d*$|slide \d)|.*\.(?:indd|docx?|qxd|fm|pdf|odt|pptx?|xlsx?|tex|dvi|rtf)$|[\w-]*_[\w.-]*$",
+    r"(?:untitled|microsoft word|\(?anonymous\)?|title|document\d*$|slide \d)"
+    r"|.*\.(?:indd|docx?|qxd|fm|pdf|odt|pptx?|xlsx?|tex|dvi|rtf)$|[\w-]*_[\w.-]*$",
     re.IGNORECASE,
 )
 """Titles that a program wrote by default, and names of files."""

@@ -37,7 +37,7 @@ def promised_tables(
         lines: The page's text.
         marks: The page's drawings.
     """
-    found: list[Ruling] = []
+    rulings: list[Ruling] = []
     for region in regions:
         if region.label is not Label.TABLE or any(_is_same(region.bbox, table.bbox) for table in tables):
             continue
@@ -45,8 +45,8 @@ def promised_tables(
         letters = sum(len(line.text) for line in inner)
         is_contents = 2 * len(contents_entries(inner)) > len(inner)
         if inner and not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
-            found.append(_ruling(region, inner, marks))
-    return found
+            rulings.append(_ruling(region, inner, marks))
+    return rulings
 
 
 def _is_same(one: BBox, other: BBox) -> bool:
@@ -62,7 +62,7 @@ def _ruling(region: PageRegion, lines: Sequence[Line], marks: Sequence[Mark]) ->
         region.bbox,
         tuple(Side(x, y0, y1) for x in (x0, *_columns(region, lines), x1)),
         tuple(Side(y, x0, x1) for y in (y0, *(rules if is_ruled else region.rows), y1)),
-        FoundBy.TINTED if is_ruled else FoundBy.LAYOUT,
+        FoundBy.RULED_LAYOUT if is_ruled else FoundBy.LAYOUT,
     )
 
 

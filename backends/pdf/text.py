@@ -165,7 +165,7 @@ def _fonts_of_one_width(spans: Iterable[dict[str, Any]]) -> frozenset[str]:
     widths: dict[tuple[str, float], dict[str, float]] = defaultdict(dict)
     for span in spans:
         words = span["text"]
-        if len(words) >= FEWEST_TYPED and not span["flags"] & _MONO:
+        if len(words) >= FEWEST_TYPED and words.isascii() and not span["flags"] & _MONO:
             widths[span["font"], round(span["size"], 1)][words] = (span["bbox"][2] - span["bbox"][0]) / len(words)
     return frozenset(
         font

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.drawings import Mark
+from schemas.drawings import RULE_PT, Mark
 from schemas.geometry import BBox, union
 from tasks.figures.panels import TEXT_BOX_SHARE
 from tasks.figures.parts import PageText, Part, Region, mostly_within
@@ -18,6 +18,8 @@ TEXT_BOX_RULE_SHARE = 0.8
 """Minimum share of a text box's width that the rules above and below its content have."""
 PRINT_AREA_SHARE = 0.9
 """Minimum share of the page's lines inside its print area, if it is smaller than this share of the page:"""
+BACKDROP_SHARE = 0.9
+"""Share of a clip from which on an image in it is its background."""
 PRINT_PAGE_SHARE = 0.5
 """Minimum share of the page that a print area has on a page with few lines."""
 
@@ -70,7 +72,8 @@ def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[Region], page: 
     if not inked and (len(inner) < 2 or sum(region.bbox.area for region in inner) < LEAST_IMAGES_SHARE * frame.area):
         return None
     texts = [line.bbox & frame for line in text.within(frame)]
-    if not text.captions and _is_print_area(frame, page, len(texts), text):
+    has_backdrop = any(region.bbox.area >= BACKDROP_SHARE * frame.area for region in inner)
+    if not text.captions and not has_backdrop and _is_print_area(frame, page, inked, len(texts), text):
         return None
     if len(inner) > 1 and _is_text_box(inked, frame, page):
         # Between its rules there are also the title of the pictures, their source and notes.
@@ -81,10 +84,13 @@ def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[Region], page: 
     return part if drawn else None
 
 
-def _is_print_area(frame: BBox, page: BBox, held: int, text: PageText) -> bool:
+def _is_print_area(frame: BBox, page: BBox, marks: Sequence[Mark], held: int, text: PageText) -> bool:
     """Return whether a clip is that of the page's whole text, as of a browser that prints: its text is no drawing's."""
-    is_large = frame.area >= PRINT_PAGE_SHARE * page.area or 0 < held >= PRINT_AREA_SHARE * len(text.lines)
-    return is_large and bool(text.body_within(frame))
+    has_all = 0 < held >= PRINT_AREA_SHARE * len(text.lines)
+    thick = [mark for mark in marks if min(mark.bbox.width, mark.bbox.height) > RULE_PT]
+    if has_all and marks and not any(mark.strokes for mark in thick):
+        return True  # only rules and boxes, as those of tables: a diagram has slanted lines or curves
+    return (has_all or frame.area >= PRINT_PAGE_SHARE * page.area) and bool(text.body_within(frame))
 
 
 def _is_text_box(marks: Sequence[Mark], frame: BBox, page: BBox) -> bool:

@@ -25,6 +25,8 @@ JUSTIFIED_SHARE = 0.5
 """Minimum share of the lines of a region, without its last, that reach the right side of a justified column."""
 JUSTIFIED_EM = 0.7
 """Room at the end of a justified line from which on it isn't wrapped, in ems."""
+DROP_CAP_LETTERS = 2
+"""Maximum letters of a drop cap, beside which the first lines of a paragraph are indented."""
 OTHER_SIZE = 1.3
 """Ratio of type sizes from which on two lines are two blocks."""
 INDENT_EM = 0.8
@@ -54,7 +56,7 @@ _HEADINGS = frozenset({Label.HEADING, Label.TITLE})
 
 
 class Row(NamedTuple):
-    """Level lines of text from left to right, as the page's reader sees them."""
+    """Level lines of text from left to right, as the page's reader sees them; ``foot`` is the lower side of the longest."""
 
     lines: tuple[PageLine, ...]
     bbox: BBox
@@ -62,6 +64,7 @@ class Row(NamedTuple):
     bold: bool
     mono: bool
     text: str
+    foot: float
 
 
 def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation: int) -> list[PageLine]:
@@ -166,9 +169,17 @@ def _rows(lines: Sequence[PageLine], rotation: int) -> list[Row]:
 def _row(row: list[PageLine], boxes: dict[int, BBox]) -> Row:
     right_to_left = runs_right_to_left("".join(line.line.text for line in row))
     row.sort(key=lambda line: boxes[id(line)].x0, reverse=right_to_left)
-    main = max(row, key=lambda line: len(line.line.text.strip())).line
+    main = max(row, key=lambda line: len(line.line.text.strip()))
     text = " ".join(line.line.text.strip() for line in row)
-    return Row(tuple(row), union(boxes[id(line)] for line in row), main.size, main.bold, main.mono, text)
+    return Row(
+        tuple(row),
+        union(boxes[id(line)] for line in row),
+        main.line.size,
+        main.line.bold,
+        main.line.mono,
+        text,
+        boxes[id(main)].y1,
+    )
 
 
 def _column_sides(lines: Sequence[Line]) -> list[float]:
@@ -183,6 +194,7 @@ class Column(NamedTuple):
     left: float
     right: float
     is_justified: bool
+    is_right_to_left: bool = False
 
     def wraps(self, above: Row, row: Row) -> bool:
         """Return whether a row goes on the line above it, which had no room for its first word."""
@@ -194,8 +206,9 @@ class Column(NamedTuple):
 def _column(rows: Sequence[Row], rights: Sequence[float]) -> Column:
     left, right = min(row.bbox.x0 for row in rows), max(row.bbox.x1 for row in rows)
     side = next((side for side in rights if right - 2 <= side), None)
-    if side is None or runs_right_to_left("".join(row.text for row in rows)):
-        return Column(left, right, is_justified=False)
+    is_right_to_left = runs_right_to_left("".join(row.text for row in rows))
+    if side is None or is_right_to_left:
+        return Column(left, right, is_justified=False, is_right_to_left=is_right_to_left)
     ends = [row.bbox.x1 for row in rows[:-1]]
     flush = sum(end >= side - 2 for end in ends)
     return Column(left, max(side, right), is_justified=flush >= JUSTIFIED_SHARE * len(ends) > 0)
@@ -204,7 +217,7 @@ def _column(rows: Sequence[Row], rights: Sequence[float]) -> Column:
 def _paragraphs(rows: Sequence[Row], label: Label | None, rights: Sequence[float]) -> Iterator[list[Row]]:
     """Cut the rows of a region where a paragraph, an item or a heading begins."""
     column = _column(rows, rights)
-    pitches = [below.bbox.y1 - above.bbox.y1 for above, below in pairwise(rows) if abs(above.size - below.size) < 0.5]
+    pitches = [below.foot - above.foot for above, below in pairwise(rows) if abs(above.size - below.size) < 0.5]
     pitch = sorted(pitches)[len(pitches) // 4] if len(pitches) > 1 else float("inf")
     block: list[Row] = []
     for at, row in enumerate(rows):
@@ -227,9 +240,14 @@ def _begins(
     is_wrapped = column.wraps(above, row)
     goes_on = is_wrapped and abs(row.bbox.x0 - above.bbox.x0) < row.size and not ENDS_SENTENCE.search(above.text)
     larger = max(row.size, above.size) / max(min(row.size, above.size), 0.1)
-    if larger > OTHER_SIZE or ((larger > 1 + SIZE_SHARE or row.mono != above.mono) and not goes_on):
+    has_drop_cap = any(
+        len(line.text.strip()) <= DROP_CAP_LETTERS and line.size > OTHER_SIZE * row.size for line in _lines(block)
+    )
+    if (larger > OTHER_SIZE and not has_drop_cap) or ((larger > 1 + SIZE_SHARE or row.mono != above.mono) and not goes_on):
         return label not in _HEADINGS
-    down = row.bbox.y1 - above.bbox.y1
+    if has_drop_cap:
+        return not is_wrapped and bool(ENDS_SENTENCE.search(above.text))
+    down = row.foot - above.foot
     if down > GAP_SHARE * pitch and down > pitch + 1:
         return True
     if row.mono and above.mono:
@@ -243,6 +261,8 @@ def _begins(
         return True
     if row.bold != above.bold and not is_wrapped:
         return True
+    if column.is_right_to_left:
+        return not is_wrapped and bool(ENDS_SENTENCE.search(above.text))
     centred = abs(sum(row.bbox[::2]) - sum(above.bbox[::2])) < row.size / 2 and abs(outdent) > same
     if centred:
         return False
@@ -258,6 +278,10 @@ def _begins(
     if is_wrapped or row.text.lstrip()[:1].islower():
         return False
     return column.is_justified or bool(ENDS_SENTENCE.search(above.text))
+
+
+def _lines(block: Sequence[Row]) -> list[Line]:
+    return [line for row in block for line, _ in row.lines]
 
 
 def _line(row: Row) -> Line:

@@ -34,6 +34,12 @@ RISING_SHARE = 0.8
 MOST_BETWEEN = 4
 """Maximum distance of two entries with leaders, in rows; between them are chapters, or titles of two lines."""
 _ENTRY = re.compile(r".*\S\s*(?:[.·_…]\s?){4,}\s*(?P<page>\d{1,4}|[ivxlc]{1,7})\s*")
+_ENTRY_BELOW_TITLE = re.compile(r".*\S\s{3,}(?P<page>\d{1,4}|[ivxlc]{1,7})\s*")
+_CONTENTS = re.compile(
+    r"\W*(?:table of )?(?:contents|inhalt(?:sverzeichnis)?|sommaire|table des matières|índice|indice|目录|目次)\W*",
+    re.IGNORECASE,
+)
+"""The title of a table of contents, below which blanks may stand for leaders."""
 FEWEST_NUMBERED = 5
 """Minimum line numbers of a page, if they are smaller than the text."""
 FEWEST_AS_LARGE = 15
@@ -137,7 +143,8 @@ def _across(lines: Sequence[Line], body: float) -> Iterator[Line]:
 def contents_entries(lines: Sequence[Line]) -> list[Line]:
     """Return the lines of a page that are a table of contents: titles, leaders, and numbers of pages that go up."""
     rows = levels_of(lines)
-    numbers = [_page_of_entry(row) for row in rows]
+    entry = _ENTRY_BELOW_TITLE if any(_CONTENTS.fullmatch(line.text) for line in lines) else _ENTRY
+    numbers = [_page_of_entry(row, _ENTRY, entry) for row in rows]
     entries = [at for at, number in enumerate(numbers) if number is not None]
     pages = [number for number in numbers if number]
     rising = sum(one <= other for one, other in pairwise(pages))
@@ -149,10 +156,11 @@ def contents_entries(lines: Sequence[Line]) -> list[Line]:
     return [line for at in found for line in rows[at]]
 
 
-def _page_of_entry(row: Sequence[Line]) -> int | None:
+def _page_of_entry(row: Sequence[Line], *entries: re.Pattern[str]) -> int | None:
     """Return the page that an entry of a table of contents names, 0 for a Roman number; None for any other row."""
-    found = _ENTRY.fullmatch(" ".join(line.text.strip() for line in row))
-    return None if found is None else int(found["page"]) if found["page"].isdecimal() else 0
+    text = "   ".join(line.text.strip() for line in row)
+    page = next((match["page"] for entry in entries if (match := entry.fullmatch(text))), None)
+    return None if page is None else int(page) if page.isdecimal() else 0
 
 
 def _line_numbers(lines: Sequence[Line], body: float) -> list[Line]:

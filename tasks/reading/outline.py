@@ -35,11 +35,19 @@ ONE_STYLE_SHARE = 0.9
 """Minimum share of the letters of a block in its style."""
 HEADINGS_SHARE = 0.5
 """Minimum share of the blocks in a style that the model calls headings, from which on all are."""
+MOST_TITLES = 2
+"""Maximum headings of one style that are titles of the document, not sections."""
 NUMBER_GAP_EM = 3.0
 """Maximum gap between "Chapter 2" and its title, in ems."""
 UPWARD_CHARACTERS = 3
 """Longest text that may be higher than wide and still be horizontal."""
 _TWO_LETTERS = re.compile(rf"(?:(?!{SUPERSCRIPTS})[^\W\d_]){{2}}")
+_ADMONITION = re.compile(
+    r"\W*(?:caution|warning|note|notice|tip|hint|important|danger|attention|achtung|warnung|hinweis|vorsicht|gefahr|remarque"
+    r"|avertissement|nota|precaución|advertencia|attenzione|avviso)\W*",
+    re.IGNORECASE,
+)
+"""The label of a note, which is no section."""
 _HEADINGS = frozenset({Label.HEADING, Label.TITLE})
 _NO_HEADING = frozenset({Label.TABLE, Label.PICTURE, Label.CAPTION, Label.FOOTNOTE, Label.FORMULA, Label.HEAD, Label.FOOT})
 _NUMBER_ALONE = re.compile(
@@ -181,17 +189,16 @@ class Headings:
             sorted((kind for kind in ranked if kind.depth is not None), key=lambda kind: (kind.depth, order[kind]))
         )
         ranked = [kind if kind.depth is None else next(numbered) for kind in ranked]
-        return {
-            line: min(DEEPEST_LEVEL, number)
-            for number, kind in enumerate(ranked, 1)
-            for head in kinds[kind]
-            for line in head
-        }
+        # The title of the document, and that of its contents, have no number: they are no sections around the numbered ones.
+        first = next((at for at, kind in enumerate(ranked) if kind.depth is not None), 0)
+        titles = [kind for kind in ranked[:first] if len(kinds[kind]) <= MOST_TITLES]
+        levels = {kind: 1 + sum(other not in titles for other in ranked[:at]) for at, kind in enumerate(ranked)}
+        return {line: min(DEEPEST_LEVEL, level) for kind, level in levels.items() for head in kinds[kind] for line in head}
 
     def _head(self, block: Sequence[Line], styles: Set["_Style"]) -> Sequence[Line]:
         """Return the first lines of a block that are a heading; [] where there are none."""
         whole = _text(block)
-        if SURE_MARKER.match(whole) or all(line.mono for line in block):
+        if SURE_MARKER.match(whole) or _ADMONITION.fullmatch(whole) or all(line.mono for line in block):
             return []
         if (
             block[0].label in _HEADINGS

@@ -109,5 +109,6 @@ def _goes_on(before: DraftBlock, block: DraftBlock) -> bool:
         and last.bold == first.bold
         and not ENDS_SENTENCE.search(last.text)
         and not MARKER.match(first.text)
+        and first.text.lstrip()[:1].islower()
         and wraps(last, first, min(box.x0 for box in column), max(box.x1 for box in column))
     )

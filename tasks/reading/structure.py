@@ -159,4 +159,5 @@ def _blocks(
     for blocks, pictures in halves(whole, alone, content.page, right_to_left=right_to_left, scanned=scanned):
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
         made += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
-    return with_margins_outside(join_columns(made, hyphenated), content.page)
+    joined = made if rotation_of(free, content.page.rotation) else join_columns(made, hyphenated)
+    return with_margins_outside(joined, content.page)

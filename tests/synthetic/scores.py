@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from schemas.documents import TAGGED, BlockKind, ParsedDocument, Role, StructuredDocument
+from schemas.documents import TAGGED, BlockKind, Furniture, ParsedDocument, Role, StructuredDocument
 from schemas.geometry import BBox
 from schemas.tags import TagTemplate, fill, placeholders
 from tests.synthetic.truth import TrueBlock, TrueFigure, TrueTable, Truth
@@ -130,7 +130,7 @@ def reading_of(parsed: ParsedDocument, structured: StructuredDocument) -> Readin
             unused[place.page, place.figure_id].append(number)
     blocks: list[SeenBlock] = []
     for block in structured.blocks:
-        if block.kind is BlockKind.MARGIN:
+        if block.kind is BlockKind.MARGIN and block.furniture is not Furniture.CONTENTS:
             continue
         tags: tuple[int, ...]
         if block.kind is BlockKind.FIGURE and block.placement is not None:

@@ -49,14 +49,7 @@ def _page(
 def test_a_table_of_wrapped_cells_between_rules_has_a_row_for_each_two_rules(drawn: dict[str, bool]) -> None:
     (table,) = of(structured(_page(FAULTS, **drawn)), BlockKind.TABLE)
     assert list(map(list, table.rows)) == FAULTS
-    assert [part.found_by for part in table.parts] == [FoundBy.RULED]
-
-
-def test_rows_of_values_between_rules_are_read_by_their_words() -> None:
-    values = [["Model", "2016", "2017"], ["Sales\nCosts", "120\n96", "143\n102"], ["Profit", "24", "41"], ["Tax", "5", "8"]]
-    (table,) = of(structured(_page(values)), BlockKind.TABLE)
-    assert [part.found_by for part in table.parts] == [FoundBy.ALIGNED]
-    assert len(table.rows) == 5
+    assert [part.found_by for part in table.parts] == [FoundBy.RULED_LAYOUT]
 
 
 def test_notes_between_rules_are_no_table() -> None:

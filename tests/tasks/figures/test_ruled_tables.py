@@ -45,26 +45,6 @@ def test_shaded_labels_drawn_twice_are_no_shaded_rows() -> None:
     assert len({side.at for side in table.across}) == len(ys)
 
 
-def test_a_box_with_a_tinted_head_and_a_tinted_column_is_a_table_whose_rows_are_its_words() -> None:
-    box = BBox(100, 200, 400, 290)
-    border = Mark(box, strokes=0, filled=False, white=False)
-    tints = [box_at(100, 200, 400, 220), box_at(220, 220, 310, 290)]
-    lines = [
-        line_at(x, 205 + 20 * row, text)
-        for row, texts in enumerate((("Results", "2003", "2002"), ("Profit", "8873", "7995"), ("Tax", "913", "811")))
-        for x, text in zip((110, 240, 330), texts, strict=True)
-    ]
-    total = [line_at(240, 265, "7960"), line_at(330, 265, "7184")]
-    (table,) = search([border, *tints], [*lines, *total]).tables
-    assert table.bbox == box
-    assert [side.at for side in table.down] == [100, 220, 310, 400]
-    assert [side.at for side in table.across] == [200, 220, 240, 260, 290]
-    assert table.found_by is FoundBy.TINTED
-    across = line_at(200, 275, "a sentence that goes over both")
-    assert search([border, *tints], [*lines, *total, across]).tables == ()
-    assert search([border, *tints], lines[:3]).tables == ()
-
-
 def test_a_chart_whose_grid_is_ruled_like_a_table_is_a_picture() -> None:
     marks, lines = ruled_table()
     curve = Mark(BBox(80, 110, 480, 300), strokes=12, filled=False, white=False)
@@ -83,18 +63,6 @@ def test_a_chart_of_stacked_bars_on_a_grid_of_rules_is_a_picture() -> None:
     located = search([border, *bars, *grid, *ticks], values)
     assert not located.tables
     assert boxes_of(located) == [border.bbox]
-
-
-def test_shaded_rows_under_the_number_of_an_exhibit_are_no_picture() -> None:
-    sides = (60, 296, 300, 436, 440, 540)
-    rows = [box_at(x0, 200 + 26 * row, x1, 213 + 26 * row) for row in range(5) for x0, x1 in pairwise(sides)]
-    cells = [
-        line_at(x, 201 + 13 * row, text)
-        for row in range(10)
-        for x, text in zip((64, 300, 440), (f"Company {row}", "Delaware", f"{90 + row}%"), strict=True)
-    ]
-    exhibit = line_at(60, 170, "Exhibit 21.1")
-    assert search(rows, [exhibit, *cells]).regions == ()
 
 
 def test_full_bars_under_the_number_of_an_exhibit_are_a_picture() -> None:

@@ -47,42 +47,6 @@ def test_code_keeps_its_lines_indents_and_blank_lines_between_paragraphs() -> No
     assert _code(found) == ["\n".join(rows)]
 
 
-def test_aligned_code_is_no_table_and_cells_in_monospace_are_one() -> None:
-    rows = ["open valve 3      -- slowly", "wait 20           -- seconds", "close valve 3     -- at once"]
-    document, page = _page()
-    _write(page, rows)
-    for number, row in enumerate(("Part Mass Load", "E1 12 340", "H2 5 9", "A3 129 44", "C4 23 21")):
-        for x, cell in zip((90, 201, 288.1), row.split(), strict=True):
-            page.insert_text((x, 320 + STEP * number), cell, fontname="cour", fontsize=10)
-    found = structured(document)
-    assert _code(found) == ["\n".join(rows)]
-    (table,) = of(found, BlockKind.TABLE)
-    assert table.rows[1] == ("E1", "12", "340")
-
-
-def test_a_row_in_monospace_between_rows_of_a_table_is_no_command() -> None:
-    document, page = _page()
-    rows = ("Token Value", "ASSIGN -", "NAME 'pump'", "EQUALS -", "NAME 'valve'", "NUMBER 42")
-    for number, row in enumerate(rows):
-        first, second = row.split()
-        mono = second.startswith("'")
-        page.insert_text((90, 200 + STEP * number), first, fontname="cour" if number else "helv", fontsize=10)
-        page.insert_text((201, 200 + STEP * number), second, fontname="cour" if mono else "helv", fontsize=10)
-    found = structured(document)
-    assert not _code(found)
-    (table,) = of(found, BlockKind.TABLE)
-    assert table.rows == tuple(tuple(row.split()) for row in rows)
-
-
-def test_a_typed_table_below_a_header_in_another_font_is_a_table() -> None:
-    document, page = _page()
-    for x, cell in ((90, "Operator"), (174, "Cell")):
-        page.insert_text((x, 188), cell, fontsize=10)
-    _write(page, ["Y = ~A        $not", "Y = +A        $pos", "Y = -A        $neg"])
-    (table,) = of(structured(document), BlockKind.TABLE)
-    assert table.rows == (("Operator", "Cell"), ("Y = ~A", "$not"), ("Y = +A", "$pos"), ("Y = -A", "$neg"))
-
-
 def test_a_listing_keeps_its_numbers_also_of_empty_lines() -> None:
     rows = ["begin", "", "  halt", "end"]
     document, page = _page()

@@ -43,12 +43,6 @@ def test_spans_are_those_that_rules_draw(style: str) -> None:
         assert sorted(map(repr, table.spans)) == sorted(map(repr, made.tables[0].spans))
 
 
-def test_names_of_groups_without_rules_are_over_their_columns() -> None:
-    made = STYLES["grouped, rules at head and end"](random.Random(0))
-    (table,) = (block for block in _read(made).blocks if block.rows)
-    assert table.spans == made.tables[0].spans
-
-
 def test_a_sentence_between_two_tables_stays_there() -> None:
     made = STYLES["stacked"](random.Random(1))
     words = [" ".join(block.text.split()) for block in _read(made).blocks]

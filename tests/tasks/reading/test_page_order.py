@@ -84,14 +84,3 @@ def test_running_heads_come_before_the_text_of_their_page_and_feet_after_it() ->
         page.insert_image((150, 400, 350, 500), stream=picture(number))
         page.insert_text((72, 40), "Service manual of the pump", fontsize=8)
     assert starts(structured(document)) == ["Service", "Text", "FIGURE", "Issue"] * 4
-
-
-def test_a_note_whose_first_line_is_short_is_read_after_everything_above_it() -> None:
-    document = pymupdf.open()
-    page = document.new_page(width=595, height=842)
-    page.insert_text((80, 200), "Increase, keep, decrease", fontsize=9)
-    note = "Note: Answers are not shown.\nSource: a survey of all who have bought a pump, or had one repaired, in the year"
-    page.insert_textbox((72, 330, 540, 390), note, fontsize=9)
-    page.insert_text((270, 200), "Germans, as they answered", fontsize=9)
-    page.insert_image((80, 210, 530, 320), stream=picture(1))
-    assert starts(structured(document)) == ["Increase,", "Germans,", "FIGURE", "Note:"]

@@ -8,7 +8,7 @@ import pytest
 from schemas.documents import BlockKind
 from schemas.tags import placeholder, placeholders
 from tests.manuals import picture
-from tests.tasks.reading.pages import draw_table, kinds, one_figure, paragraph, starts, structured
+from tests.tasks.reading.pages import draw_table, kinds, one_figure, paragraph, structured
 
 
 @pytest.mark.parametrize("caption_at", [190, 290])
@@ -31,21 +31,6 @@ def test_a_table_is_markdown_with_its_caption_on_top_and_its_words_are_nowhere_e
     ]
     assert table.rows == (("Name", "Torque"), ("Cover", "40"), ("Filter|Net", "12"))
     assert "Cover" not in found.blocks[0].text + found.blocks[2].text
-
-
-def test_what_a_block_says_over_a_table_is_read_before_it() -> None:
-    document = pymupdf.open()
-    page = document.new_page()
-    cells = [("Before", "the service"), ("Cover", "40"), ("Filter", "12"), ("Pump", "7"), ("Valve", "9"), ("After", "that")]
-    for row, (name, torque) in enumerate(cells):
-        whole = name in {"Before", "After"}
-        page.insert_text((72, 100 + 12 * row), f"{name} {torque} the pump is stopped" if whole else name, fontsize=10)
-        if not whole:
-            page.insert_text((200, 100 + 12 * row), torque, fontsize=10)
-    found = structured(document)
-    assert kinds(found) == [BlockKind.TEXT, BlockKind.TABLE, BlockKind.TEXT]
-    assert starts(found)[0] == "Before"
-    assert starts(found)[-1] == "After"
 
 
 def test_a_picture_in_a_table_is_tagged_in_its_cell_once() -> None:

@@ -1,10 +1,10 @@
-"""Tables without rules, found by the alignment of their words."""
+"""The cells of regions that a layout model calls tables, by the alignment of their words."""
 
 from collections.abc import Sequence
 
 from schemas.documents import CellSpan, FoundBy, Line
 from schemas.geometry import BBox
-from tasks.tables.align import align
+from tasks.tables.align import Aligned, align_region
 
 SIZE = 10.0
 
@@ -27,13 +27,18 @@ XS = (72, 240, 320)
 FIGURES = [("Model", "Recall", "Words"), ("BM25", "0.61", "120"), ("Dense", "0.72", "96"), ("Hybrid", "0.81", "101")]
 
 
-def _rows(lines: Sequence[Line], stops: Sequence[Line] = ()) -> list[tuple[tuple[str, ...], ...]]:
-    return [found.table.rows for found in align(lines, list(stops).__contains__)]
+def _tables(lines: Sequence[Line], *, right_to_left: bool = False) -> list[Aligned]:
+    table = align_region(lines, right_to_left=right_to_left)
+    return [] if table is None else [table]
+
+
+def _rows(lines: Sequence[Line]) -> list[tuple[tuple[str, ...], ...]]:
+    return [table.table.rows for table in _tables(lines)]
 
 
 def test_rows_of_cells_in_columns_are_a_table() -> None:
     lines = _grid(FIGURES, (72, 180, 260))
-    (found,) = align(lines)
+    (found,) = _tables(lines)
     assert found.table.rows == tuple(FIGURES)
     assert found.lines == frozenset(lines)
     assert found.table.bbox == BBox(72, 100, 285, 152)
@@ -54,12 +59,6 @@ def test_sections_of_a_balance_are_one_table() -> None:
     above = _grid([("Assets", "2022", "2023"), ("Cash", "100", "120"), ("Stock", "900", "870")], (72, 300, 360))
     below = _grid([("Debt", "2022", "2023"), ("Loans", "400", "390"), ("Bonds", "100", "100")], (72, 300, 360), top=180)
     assert [len(rows) for rows in _rows([*above, *below])] == [6]
-
-
-def test_no_table_goes_across_a_heading() -> None:
-    above, below = _grid(FIGURES, (72, 180, 260)), _grid(FIGURES, (72, 180, 260), top=180)
-    heading = _line(72, 162, "2 Second part", size=14)
-    assert len(_rows([*above, heading, *below], [heading])) == 2
 
 
 def test_text_level_for_other_reasons_is_no_table() -> None:
@@ -83,32 +82,9 @@ def test_a_table_of_contents_with_numbers_of_sections_is_no_table_and_a_statemen
     assert len(_rows(_grid(statement, (72, 100, 500)))[0]) == 4
 
 
-def test_a_listing_with_numbered_lines_and_comments_is_no_table() -> None:
-    code = [("1", "assign tmp = a + b;", "// data path"), ("2", "", ""), ("3", "always @(posedge clk)", "// register")]
-    assert _rows(_grid([*code, ("4", "y <= tmp;", "")], (72, 90, 240))) == []
-
-
 def test_a_ragged_scatter_of_words_is_no_table() -> None:
     lines = [_line(72 + 37 * (number % 7), 100 + 14 * row, "word word") for row in range(8) for number in (row, row + 3)]
     assert _rows(sorted(lines, key=lambda line: (line.bbox.y0, line.bbox.x0))) == []
-
-
-def test_a_repeated_header_begins_another_table() -> None:
-    years = ("", "2022", "2023")
-    above = _grid([years, ("North", "100", "120"), ("South", "900", "870")], (72, 300, 360))
-    between = _line(72, 142, "Additions by region are as follows (in millions):")
-    below = _grid([years, ("North", "40", "39"), ("South", "10", "11"), ("West", "10", "11")], (72, 300, 360), top=156)
-    assert [len(rows) for rows in _rows([*above, between, *below])] == [3, 4]
-
-
-def test_items_of_a_list_under_a_table_are_no_rows_of_it() -> None:
-    rows = _grid(FIGURES, (72, 180, 260))
-    items = [
-        cell
-        for number in range(4)
-        for cell in (_line(80, 156 + 14 * number, "•"), _line(100, 156 + 14 * number, "words " * 18))
-    ]
-    assert _rows([*rows, *items]) == [tuple(FIGURES)]
 
 
 def test_separate_currency_symbols_and_dashes_make_no_formula_of_a_table() -> None:
@@ -128,19 +104,6 @@ def test_the_end_of_a_cell_over_two_columns_is_no_header() -> None:
     assert _rows([_line(200, 86, "account tree."), *names])[0][0] == ("Open", "Shows the account")
 
 
-def test_tables_of_the_same_years_each_have_the_header_over_them() -> None:
-    years, values = ("", "2016", "2017"), [("Sales", "1,208", "1,431"), ("Costs", "966", "1,020"), ("Profit", "242", "411")]
-    lines = [
-        line
-        for top in (100, 184)
-        for line in (
-            _line(232, top - 14, "Year Ended December 31,"),
-            *_grid([years, *values], (72, 240, 320), top),
-        )
-    ]
-    assert [rows[:2] for rows in _rows(lines)] == [(("", "Year Ended December 31,", ""), years)] * 2
-
-
 VALUES = [("Diesel", "79 935", "55"), ("Petrol", "2 961", "73"), ("Gas", "51 955", "52")]
 
 
@@ -154,48 +117,15 @@ def _over(top: float) -> list[Line]:
     ]
 
 
-def test_a_wrapped_header_that_the_page_holds_cell_by_cell_is_one_row() -> None:
-    lines = [*_over(98), *_grid(VALUES, (72, 180, 260))]
-    (found,) = align(lines)
-    assert found.table.rows == (("", "Number of cars (*)", "Share (%)"), *VALUES)
-    assert found.lines == frozenset(lines)
-    assert found.table.bbox.y0 == 76
-
-
-def test_lines_above_a_table_that_are_no_wrapped_header_stay_outside() -> None:
-    body = _grid(VALUES, (72, 180, 260))
-    far = _over(80)
-    across = [*_over(98)[:3], _line(100, 87, "cars and lorries of the year (%)", block=3)]
-    for above in (far, across):
-        assert [found.lines for found in align([*above, *body])] == [frozenset(body)]
-
-
-def test_the_wrapped_end_of_a_caption_is_no_header() -> None:
-    label, caption = _line(72, 72, "Table 9:", block=7), _line(130, 72, "Cars, and the drivers of", block=7)
-    end = _line(130, 86, "lorries)", block=7)
-    lines = _grid(FIGURES, (72, 130, 260))
-    assert _rows([label, caption, end, *lines], [label]) == [tuple(FIGURES)]
-    (first, *_), *_ = _rows([label, caption, end._replace(block=8), *lines], [label])
-    assert first == ("", "lorries)", "")
-
-
-def test_a_note_with_its_mark_under_a_table_is_no_row_of_it() -> None:
-    note = [
-        _line(72, 142, "(*)", block=8),
-        _line(100, 142, "Counted once a year, in the place where they are at home " * 2),
-    ]
-    assert _rows([*_grid(VALUES, (72, 180, 260)), *note]) == [tuple(VALUES)]
-
-
 def test_a_header_over_several_columns_is_a_span_in_the_first_of_them() -> None:
     years = [
         _line(196, 86, "Sales in thousands"),
         *_grid([("", "2016", "2017"), *[("North", "1,208", "1,431")] * 4], (72, 190, 270)),
     ]
-    (found,) = align(years)
+    (found,) = _tables(years)
     assert found.table.rows[0] == ("", "Sales in thousands", "")
     assert found.table.spans == (CellSpan(0, 1, 1, 2),)
-    (mirrored,) = align(years, right_to_left=True)
+    (mirrored,) = _tables(years, right_to_left=True)
     assert mirrored.table.rows[0] == ("Sales in thousands", "", "")
     assert mirrored.table.spans == (CellSpan(0, 0, 1, 2),)
 
@@ -203,35 +133,9 @@ def test_a_header_over_several_columns_is_a_span_in_the_first_of_them() -> None:
 def test_a_cell_that_reaches_over_its_gutter_beside_another_is_no_span() -> None:
     rows = _grid([("Model", "Recall", "Words"), *[("BM25", "0.61", "120")] * 8], (72, 180, 260))
     long = _grid([("Dense, long name", "", "96")], (72, 180, 260), top=226)
-    (found,) = align([*rows, *long])
+    (found,) = _tables([*rows, *long])
     assert found.table.rows[-1] == ("Dense, long name", "", "96")
     assert found.table.spans == ()
-
-
-def test_a_heading_of_a_section_below_a_gap_stays_in_its_table() -> None:
-    above = _grid(
-        [("Earnings:", "", ""), ("Before taxes", "506", "111"), ("Charges", "197", "283"), ("Total", "703", "172")], XS
-    )
-    below = _grid(
-        [("Fixed charges:", "", ""), ("Interest", "143", "210"), ("Rents", "57", "74"), ("Total", "200", "284")], XS, 180
-    )
-    (rows,) = _rows([*above, *below])
-    assert ("Fixed charges:", "", "") in rows
-    over = _line(72, 180, "These charges are those of the years before the restatement")
-    (rows,) = _rows([*above, over, *below[1:]])
-    assert all(over.text not in row for row in rows)
-
-
-def test_a_rule_of_underscores_ends_a_table() -> None:
-    rows = _grid([("", "2016", "2017"), ("Sales", "120", "143"), ("Costs", "96", "102"), ("Profit", "24", "41")], XS)
-    rule = _line(72, 156, "_" * 19)
-    notes = [
-        line
-        for y in (170, 184)
-        for line in (_line(72, y, "(1)"), _line(100, y, "A note that crosses the columns of values."))
-    ]
-    (found,) = align([*rows, rule, *notes])
-    assert found.lines == frozenset(rows)
 
 
 def test_a_wrapped_label_is_one_cell_whichever_of_its_lines_has_the_values() -> None:
@@ -253,22 +157,6 @@ def test_a_wrapped_label_is_one_cell_whichever_of_its_lines_has_the_values() -> 
             rows[6],
         )
     ]
-
-
-def test_a_long_line_is_a_label_only_if_the_next_row_continues_it() -> None:
-    label = "Purchases of property and equipment, including software for internal use and development of websites, net"
-    xs = (72, 620, 680)
-    rows = [
-        ("Cash from operations", "120", "143"),
-        ("Interest", "8", "9"),
-        (label, "", ""),
-        ("of proceeds", "96", "102"),
-        ("Free cash", "24", "41"),
-    ]
-    (found,) = _rows(_grid(rows, xs, step=11))
-    assert (f"{label} of proceeds", "96", "102") in found
-    other = [*rows[:3], ("Of which proceeds", "96", "102"), rows[4]]
-    assert all(label not in row for table in _rows(_grid(other, xs, step=11)) for row in table)
 
 
 def test_a_currency_symbol_behind_a_number_is_the_next_ones() -> None:

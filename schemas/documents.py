@@ -165,7 +165,7 @@ class OutlineEntry:
 
 
 class FoundBy(StrEnum):
-    """What a table was found by: rules or boxes of cells, a layout model and rules between rows, words in columns alone, or a layout model.
+    """What a table was found by: rules or boxes of cells, a layout model with or without rules, or words.
 
     ``RECOGNISED`` is one of a scanned page or a picture, by rules in its pixels or a layout model; its words may be OCR's.
     """

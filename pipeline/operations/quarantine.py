@@ -28,7 +28,7 @@ REMEDIES = {
     FailureCode.CRASHED: "Report the document; saving it anew in a PDF viewer often helps. Replay after an upgrade.",
     FailureCode.SOURCE_CHANGED: f"Nothing to do: {_BY_ITSELF}.",
     FailureCode.SOURCE_UNREADABLE: f"Let the user of refreshes read the file; {_BY_ITSELF}.",
-    FailureCode.FONT_UNREADABLE: "The other pages are indexed. Name a recogniser in captions.ocr, and the page is read from its picture.",
+    FailureCode.FONT_UNREADABLE: "The other pages are indexed. Set captions.ocr, and the page is read by OCR.",
     FailureCode.PAGE_UNREADABLE: "The other pages are indexed. Replace the file by one whose page a PDF viewer shows.",
     FailureCode.PAGE_TOO_LARGE: "The other pages are indexed. Scale or split the page in the source.",
     FailureCode.IMAGE_REJECTED: "The rest of the page is indexed. Replace the picture in the source if it matters.",

@@ -25,6 +25,8 @@ JUSTIFIED_SHARE = 0.5
 """Minimum share of the lines of a region, without its last, that reach the right side of a justified column."""
 JUSTIFIED_EM = 0.7
 """Room at the end of a justified line from which on it isn't wrapped, in ems."""
+GUTTER_EM, FEWEST_BESIDE = 1.0, 3
+"""Minimum gap between two columns, in ems, and minimum rows with one, if the lines of a region are in columns."""
 DROP_CAP_LETTERS = 2
 """Maximum letters of a drop cap, beside which the first lines of a paragraph are indented."""
 OTHER_SIZE = 1.3
@@ -73,7 +75,7 @@ def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation
     order = {id(line): number for number, line in enumerate(lines)}
     rotation = rotation_of([line for line, _ in lines], rotation)
     blocks: list[tuple[float, Label | None, list[PageLine]]] = []
-    for label, group in _groups(lines, regions):
+    for label, group in _in_columns(_groups(lines, regions), rotation):
         if label in _WHOLE:
             parts = _by_block(group)
         elif label is Label.TABLE:
@@ -116,6 +118,25 @@ def _groups(lines: Sequence[PageLine], regions: Sequence[PageRegion]) -> Iterato
         groups[key].append(page_line)
     for (kind, at), group in groups.items():
         yield regions[at].label if kind == "region" else None, group
+
+
+def _in_columns(
+    groups: Iterator[tuple[Label | None, list[PageLine]]], rotation: int
+) -> Iterator[tuple[Label | None, list[PageLine]]]:
+    """Yield groups of lines, those of text in columns by the PDF reader's blocks, since their rows would mix the columns."""
+    for label, group in groups:
+        rows = [] if label in _WHOLE or label is Label.TABLE else _rows(group, rotation)
+        beside = sum(_has_gutter(row, rotation) for row in rows)
+        if beside >= FEWEST_BESIDE and 2 * beside > len(rows):
+            yield from ((label, part) for part in _by_block(group))
+        else:
+            yield label, group
+
+
+def _has_gutter(row: Row, rotation: int) -> bool:
+    """Return whether a row has two long pieces with a gutter between them."""
+    boxes = [upright(line.bbox, rotation) for line, _ in row.lines if len(line.text.strip()) >= FEWEST_LETTERS]
+    return any(gap(one.x0, one.x1, other.x0, other.x1) > GUTTER_EM * row.size for one, other in pairwise(boxes))
 
 
 def _item_of(number: int, lines: Sequence[PageLine]) -> int | None:
@@ -272,8 +293,10 @@ def _begins(
     if -outdent > indent:
         if len(block) > 1:
             return True
+        if MARKER.match(above.text):
+            return False  # the rest of an item hangs below its text
         if following is not None and abs(following.bbox.x0 - row.bbox.x0) <= same:
-            return not is_wrapped and not MARKER.match(above.text)
+            return not is_wrapped
         return not is_wrapped or (following is not None and abs(following.bbox.x0 - above.bbox.x0) <= same)
     if is_wrapped or row.text.lstrip()[:1].islower():
         return False

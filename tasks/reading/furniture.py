@@ -1,13 +1,12 @@
 """Find furniture of pages besides numbered and changing heads: fixed rows, stamps, watermarks and line numbers."""
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from schemas.documents import Furniture, Line, Page
-from tasks.tables.align import levels_of
+from tasks.tables.contents_entries import contents_entries
 
 FEWEST_PAGES = 3
 """Minimum pages with a fixed line."""
@@ -27,19 +26,6 @@ WATERMARK_TIMES = 2.0
 """Minimum size of a watermark, relative to the text."""
 WATERMARK_EM = 2.0
 """Minimum width and height of a watermark, which is written across the page."""
-FEWEST_ENTRIES = 3
-"""Minimum entries with leaders in a table of contents."""
-RISING_SHARE = 0.8
-"""Minimum share of its entries whose page isn't before that of the entry above."""
-MOST_BETWEEN = 4
-"""Maximum distance of two entries with leaders, in rows; between them are chapters, or titles of two lines."""
-_ENTRY = re.compile(r".*\S\s*(?:[.·_…]\s?){4,}\s*(?P<page>\d{1,4}|[ivxlc]{1,7})\s*")
-_ENTRY_BELOW_TITLE = re.compile(r".*\S\s{3,}(?P<page>\d{1,4}|[ivxlc]{1,7})\s*")
-_CONTENTS = re.compile(
-    r"\W*(?:table of )?(?:contents|inhalt(?:sverzeichnis)?|sommaire|table des matières|índice|indice|目录|目次)\W*",
-    re.IGNORECASE,
-)
-"""The title of a table of contents, below which blanks may stand for leaders."""
 FEWEST_NUMBERED = 5
 """Minimum line numbers of a page, if they are smaller than the text."""
 FEWEST_AS_LARGE = 15
@@ -138,29 +124,6 @@ def _across(lines: Sequence[Line], body: float) -> Iterator[Line]:
         is_across = min(line.bbox.width, line.bbox.height) >= WATERMARK_EM * line.size
         if is_across and line.size >= WATERMARK_TIMES * body and len(line.text.strip()) >= _FEWEST_LETTERS:
             yield line
-
-
-def contents_entries(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines of a page that are a table of contents: titles, leaders, and numbers of pages that go up."""
-    rows = levels_of(lines)
-    entry = _ENTRY_BELOW_TITLE if any(_CONTENTS.fullmatch(line.text) for line in lines) else _ENTRY
-    numbers = [_page_of_entry(row, _ENTRY, entry) for row in rows]
-    entries = [at for at, number in enumerate(numbers) if number is not None]
-    pages = [number for number in numbers if number]
-    rising = sum(one <= other for one, other in pairwise(pages))
-    if len(entries) < FEWEST_ENTRIES or rising < RISING_SHARE * (len(pages) - 1):
-        return []
-    found = [entries[0]]
-    for at in entries[1:]:
-        found += range(found[-1] + 1, at + 1) if at - found[-1] <= MOST_BETWEEN else [at]
-    return [line for at in found for line in rows[at]]
-
-
-def _page_of_entry(row: Sequence[Line], *entries: re.Pattern[str]) -> int | None:
-    """Return the page that an entry of a table of contents names, 0 for a Roman number; None for any other row."""
-    text = "   ".join(line.text.strip() for line in row)
-    page = next((match["page"] for entry in entries if (match := entry.fullmatch(text))), None)
-    return None if page is None else int(page) if page.isdecimal() else 0
 
 
 def _line_numbers(lines: Sequence[Line], body: float) -> list[Line]:

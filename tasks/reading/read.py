@@ -62,7 +62,8 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> C
     with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         lines = _lines(drawn, letters)
         asks_model = layout == "every_page" or (layout == "doubtful" and _is_doubtful(drawn))
-        regions = drawn.regions() if asks_model and max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT else None
+        is_drawn = max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT
+        regions = drawn.regions() if asks_model and is_drawn else None
         marks, bullets = drawn_bullets(without_underlines(drawn.marks, lines), lines)
         lines = in_blocks([*lines, *bullets], regions or (), drawn.rotation)
     characters = sum([len(line.text.strip()) for line, _ in lines])

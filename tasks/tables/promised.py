@@ -7,8 +7,8 @@ from itertools import pairwise
 from schemas.documents import FoundBy, Label, Line, PageRegion
 from schemas.drawings import Mark, Ruling, Side
 from schemas.geometry import BBox
-from tasks.reading.furniture import contents_entries
 from tasks.tables.align import gutters_of, levels_of
+from tasks.tables.contents_entries import contents_entries
 
 SAME_SHARE = 0.5
 """Minimum share of the smaller of two boxes that they have in common, if they are one table."""

@@ -71,7 +71,6 @@ def test_a_numbered_line_in_capitals_is_a_heading_though_it_is_no_larger_than_th
     page.insert_text((72, 110), "2", fontsize=11)
     page.insert_text((92, 110), "RELATED WORK", fontsize=8.5)
     paragraph(page, "First", 140)
-    page.insert_text((72, 350), "SEE BELOW", fontsize=10)
     found = structured(document)
     assert [(block.text, block.level) for block in of(found, BlockKind.HEADING)] == [("2 RELATED WORK", 1)]
 

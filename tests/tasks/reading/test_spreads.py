@@ -33,10 +33,8 @@ def _spread(*, numbers: tuple[str, str] = ("{left}", "{right}"), sheets: int = 5
 
 def test_the_left_page_is_read_before_the_right_one_and_each_keeps_its_pictures() -> None:
     found = structured(_spread())
-    assert starts(found)[:10] == [
-        *("Left", "Below", "Right", "FIGURE", "2"),
-        *("Left", "Below", "Right", "FIGURE", "4"),
-    ]
+    words = [word for word in starts(found) if not word.isdecimal()]
+    assert words[:8] == ["Left", "Below", "Right", "FIGURE"] * 2
 
 
 def test_a_picture_over_both_pages_is_read_once() -> None:

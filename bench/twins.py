@@ -1,7 +1,8 @@
 """Manuals that exist as PDF and HTML: ``python -m bench.twins --twins DIR --scorer FILE``.
 
 ``DIR`` has ``NAME.pdf`` and ``NAME.truth.json``, made of the HTML of the same source. The scorer is a program,
-``SCORER score TRUTH FOUND ...``; its last ``ALL`` lines are printed, for each value of ``parse.layout`` and, where it is installed, for pymupdf4llm's layout mode.
+``SCORER score TRUTH FOUND ...``; its last ``ALL`` lines are printed, for each value of ``parse.layout`` and, where it is
+installed, for pymupdf4llm's layout mode.
 """
 
 import argparse

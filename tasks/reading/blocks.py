@@ -210,7 +210,7 @@ def _column_sides(lines: Sequence[Line]) -> list[float]:
 
 
 class Column(NamedTuple):
-    """The sides of a column of text; ``room`` is what a wrapped line may leave free at its end."""
+    """The sides of a column of text."""
 
     left: float
     right: float

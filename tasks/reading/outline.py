@@ -85,10 +85,6 @@ class Headings:
         """Return whether two lines are one heading by the outline, even in separate blocks."""
         return following in self._wholes.get(line, ())
 
-    def stands_out(self, line: Line) -> bool:
-        """Return whether a line is a heading by the outline or its size, not only bold like a table's header."""
-        return line in self._level and (bool(self._outline) or line.size >= LARGER * self._body)
-
     def level_of(self, lines: Sequence[Line]) -> int | None:
         """Return the level of a heading, from 1; None for other lines."""
         return self._level.get(lines[0]) if lines else None

@@ -21,10 +21,10 @@ from schemas.drawings import Mark
 from schemas.geometry import BBox, overlap, union, unrotated
 from schemas.tags import escape
 from tasks.figures.parts import Part, clusters
-from tasks.figures.row_rules import has_wrapped_rows, rows_between, ruling_between
 from tasks.figures.ruled_tables import ruled_table
 from tasks.reading.recognise import SIZE_SHARE, page_scans
 from tasks.tables.align import align_region, gutters_of
+from tasks.tables.row_rules import has_wrapped_rows, rows_between, ruling_between
 from tasks.tables.rows import as_stored, upright
 from tasks.tables.tabulate import holds, tabulate
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from schemas.documents import FoundBy, Label, Line, PageRegion
-from schemas.drawings import Mark, Ruling, Side
+from schemas.drawings import Mark, Ruling
 from schemas.geometry import BBox
 from tasks.tables.align import gutters_of, levels_of
 from tasks.tables.contents_entries import contents_entries
+from tasks.tables.row_rules import ruling_between
 
 SAME_SHARE = 0.5
 """Minimum share of the smaller of two boxes that they have in common, if they are one table."""
@@ -55,15 +56,11 @@ def _is_same(one: BBox, other: BBox) -> bool:
 
 def _ruling(region: PageRegion, lines: Sequence[Line], marks: Sequence[Mark]) -> Ruling:
     """Return the edges of a region's columns, and those of its rows: rules where there are enough, else the model's."""
-    x0, y0, x1, y1 = region.bbox
     rules = _rules_across(region.bbox, marks)
     is_ruled = len(rules) >= FEWEST_RULES
-    return Ruling(
-        region.bbox,
-        tuple(Side(x, y0, y1) for x in (x0, *_columns(region, lines), x1)),
-        tuple(Side(y, x0, x1) for y in (y0, *(rules if is_ruled else region.rows), y1)),
-        FoundBy.RULED_LAYOUT if is_ruled else FoundBy.LAYOUT,
-    )
+    edges = (region.bbox.y0, *(rules if is_ruled else region.rows), region.bbox.y1)
+    found_by = FoundBy.RULED_LAYOUT if is_ruled else FoundBy.LAYOUT
+    return ruling_between(region.bbox, edges, _columns(region, lines), found_by)
 
 
 def _columns(region: PageRegion, lines: Sequence[Line]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Find the tables whose rows rules separate, and whose columns only words show, such as tables of faults and remedies."""
+"""Read tables whose rows rules separate, and whose columns only words or a layout model show."""
 
 import re
 from bisect import bisect_right
@@ -11,10 +11,6 @@ from schemas.geometry import BBox, is_level
 from tasks.tables.align import levels_of
 from tasks.tables.rows import first_word_width
 
-FEWEST_ROWS = 3
-"""Minimum rows, and minimum rules: the outer ones may be missing."""
-CROSSED_SHARE = 0.1
-"""Maximum share of the lines that cross a gutter."""
 WRAPPED_SHARE = 0.8
 """Minimum share of the rows of several lines with a wrapped cell; others are several rows, as above a sum."""
 UNEVEN_SHARE = 0.3

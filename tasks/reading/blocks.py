@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
@@ -27,6 +27,8 @@ JUSTIFIED_EM = 0.7
 """Room at the end of a justified line from which on it isn't wrapped, in ems."""
 GUTTER_EM, FEWEST_BESIDE = 1.0, 3
 """Minimum gap between two columns, in ems, and minimum rows with one, if the lines of a region are in columns."""
+FEWEST_LEVEL_ITEMS = 2
+"""Minimum markers on one row of items side by side."""
 DROP_CAP_LETTERS = 2
 """Maximum letters of a drop cap, beside which the first lines of a paragraph are indented."""
 OTHER_SIZE = 1.3
@@ -50,11 +52,14 @@ MARKER = re.compile(
     rf"\s*(?:{_BULLET}|[-–—*·»+o]|\(?(?:\d{{1,3}}|[A-Za-z]|[ivxlcIVXLC]{{1,6}})[.)]|\[\d{{1,3}}\]|[①-⑳])(?:\s|$)"
 )
 _LONE_MARKER = re.compile(rf"\s*(?:{_BULLET}|[-–—*·»]|\(?\d{{1,3}}[.)])\s*")
+_ITEM_NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)](?:\s|$)")
 ENDS_SENTENCE = re.compile(r"[.!?:;。！？：][\"'”’)\]]*\s*$")
 
-_WHOLE = frozenset({Label.PICTURE, Label.FORMULA})
-"""Labels of regions whose lines aren't paragraphs."""
 _HEADINGS = frozenset({Label.HEADING, Label.TITLE})
+
+
+_Block = tuple[float, Label | None, list[PageLine]]
+"""A block: its position in the order of the PDF, its label, its lines."""
 
 
 class Row(NamedTuple):
@@ -74,25 +79,41 @@ def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation
     rights = _column_sides([line for line, _ in lines])
     order = {id(line): number for number, line in enumerate(lines)}
     rotation = rotation_of([line for line, _ in lines], rotation)
-    blocks: list[tuple[float, Label | None, list[PageLine]]] = []
+    blocks: list[_Block] = []
     for label, group in _in_columns(_groups(lines, regions), rotation):
-        if label in _WHOLE:
+        if label is Label.FORMULA:
             parts = _by_block(group)
         elif label is Label.TABLE:
             parts = [list(row.lines) for row in _rows(group, rotation)]
         else:
             parts = [
                 [line for row in block for line in row.lines]
-                for block in _paragraphs(_rows(group, rotation), label, rights)
+                for items in _items_beside(_rows(group, rotation), rotation)
+                for block in _paragraphs(items, label, rights)
             ]
         table = _position(group, order) if label is Label.TABLE else None  # its rows stay together
         blocks.extend((_position(part, order) if table is None else table, label, part) for part in parts)
     blocks.sort(key=itemgetter(0))
     return [
         PageLine(line._replace(block=number, label=label), is_visible)
-        for number, (_, label, block) in enumerate(blocks)
+        for number, (_, label, block) in enumerate(_by_number(blocks))
         for line, is_visible in block
     ]
+
+
+def _by_number(blocks: Sequence[_Block]) -> Iterator[_Block]:
+    """Yield blocks, each run of numbered items in the order of their numbers: a PDF may write their columns row by row."""
+    for has_number, run in groupby(blocks, key=lambda block: _item_number(block) is not None):
+        items = list(run)
+        numbers = sorted(number for block in items if (number := _item_number(block)) is not None)
+        is_run = has_number and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        yield from sorted(items, key=lambda block: _item_number(block) or 0) if is_run else items
+
+
+def _item_number(block: _Block) -> int | None:
+    """Return the number of an item; None for other blocks."""
+    match = _ITEM_NUMBER.match(block[2][0].line.text)
+    return int(match[1]) if match else None
 
 
 def _position(lines: Sequence[PageLine], order: dict[int, int]) -> float:
@@ -125,12 +146,33 @@ def _in_columns(
 ) -> Iterator[tuple[Label | None, list[PageLine]]]:
     """Yield groups of lines, those of text in columns by the PDF reader's blocks, since their rows would mix the columns."""
     for label, group in groups:
-        rows = [] if label in _WHOLE or label is Label.TABLE else _rows(group, rotation)
+        if label is Label.PICTURE:
+            yield from ((label, part) for part in _by_block(group))
+            continue
+        rows = [] if label in (Label.FORMULA, Label.TABLE) else _rows(group, rotation)
         beside = sum(_has_gutter(row, rotation) for row in rows)
         if beside >= FEWEST_BESIDE and 2 * beside > len(rows):
             yield from ((label, part) for part in _by_block(group))
         else:
             yield label, group
+
+
+def _items_beside(rows: Sequence[Row], rotation: int) -> Iterator[list[Row]]:
+    """Yield runs of rows, items that are level with one another apart."""
+    run: list[Row] = []
+    for row in rows:
+        starts = [at for at, (line, _) in enumerate(row.lines) if MARKER.match(line.text)]
+        if len(starts) < FEWEST_LEVEL_ITEMS or starts[0]:
+            run.append(row)
+            continue
+        if run:
+            yield run
+            run = []
+        for start, end in pairwise([*starts, len(row.lines)]):
+            lines = list(row.lines[start:end])
+            yield [_row(lines, {id(line): upright(line.line.bbox, rotation) for line in lines})]
+    if run:
+        yield run
 
 
 def _has_gutter(row: Row, rotation: int) -> bool:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from schemas.documents import Furniture, Line, Page
+from schemas.documents import Furniture, Label, Line, Page
 from tasks.tables.contents_entries import contents_entries
 
 FEWEST_PAGES = 3
@@ -30,6 +30,7 @@ FEWEST_NUMBERED = 5
 """Minimum line numbers of a page, if they are smaller than the text."""
 FEWEST_AS_LARGE = 15
 """The same, if they are as large: contents have a column of numbers of chapters."""
+_TITLES = frozenset({Label.HEADING, Label.TITLE})
 _FEWEST_LETTERS = 4
 _PROSE_CHARACTERS = 20
 
@@ -121,7 +122,7 @@ def _at_side(lines: Sequence[Line], page: Page, fixed: set[Line]) -> Iterator[Li
 def _across(lines: Sequence[Line], body: float) -> Iterator[Line]:
     """Yield the large lines that are written across the page: others are no higher, or no wider, than their letters."""
     for line in lines:
-        is_across = min(line.bbox.width, line.bbox.height) >= WATERMARK_EM * line.size
+        is_across = line.label not in _TITLES and min(line.bbox.width, line.bbox.height) >= WATERMARK_EM * line.size
         if is_across and line.size >= WATERMARK_TIMES * body and len(line.text.strip()) >= _FEWEST_LETTERS:
             yield line
 

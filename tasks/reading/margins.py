@@ -1,17 +1,15 @@
 """Find the margins of pages: their running heads, feet and numbers."""
 
 import re
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
-from schemas.documents import Furniture, Line, OutlineEntry, Page
+from schemas.documents import Furniture, Label, Line, Page
 from schemas.drawings import EDGE_SHARE
+from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
 from schemas.numerals import ROMAN, roman_value
-from schemas.titles import bare, title_letters
 from tasks.reading.furniture import FIXED_SHARE, find_furniture
 from tasks.reading.outline import LARGER, letters_by_size
 
@@ -21,8 +19,12 @@ change at 2 (titles of two slides become running heads), 6 at 4 (heads of short 
 """
 PAGES_A_REPEAT = 50
 """In a long document, one page of this many must have the running head."""
-KNOWN_SHARE = 0.8
-"""Minimum share of the lines at one height that are recognised as running heads."""
+LABELLED_SHARE = 0.3
+"""Minimum share of the lines with the same words, or at one height, that the layout model calls heads or feet: below it, bullets,
+heads of tables and first lines of code become margins (in 8 of 45 documents).
+"""
+MOST_PAGES_BY_LABEL = 2
+"""Maximum pages of a document in which nothing is repeated, so that the layout model alone decides."""
 NEXT_OF_HAND_PAGES = 2
 """From a left page to the next left one."""
 LARGER_PT = 0.5
@@ -39,9 +41,9 @@ NUMBERED_SHARE = 0.25
 """Minimum share of a document's pages whose first or last line has the page number: captions of plates are on fewer."""
 _HEAD, _FOOT = 0, 1
 _ROLES = (Furniture.HEAD, Furniture.FOOT)
-_PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
-_BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")
-_PAGE = attrgetter("page")
+_SIDES = {Label.HEAD: _HEAD, Label.FOOT: _FOOT}
+_CONTENT = frozenset({Label.ITEM, Label.PICTURE})
+_WORD = re.compile(r"\w")
 _PAGE_NUMBER = re.compile(
     r"\W*(?P<word>(?:page|seite|p\.)\s*)?(?:(?P<part>[A-Z]{1,2}|\d{1,2})-)?"
     rf"(?:(?P<roman>{ROMAN})|(?P<arabic>\d{{1,4}}))(?P<total>\s*(?:/|of|von|-)\s*(?:{ROMAN}|(?P<most>\d{{1,4}})))?\W*",
@@ -51,20 +53,17 @@ _NUMBER_AT_EITHER_END = re.compile(r"(\d{1,4})(?:\s.*)?|.*\s(\d{1,4})")
 _NUMBER = re.compile(rf"\d+|\b{ROMAN}\b")
 
 
-def find_margins(
-    lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()
-) -> dict[Line, Furniture]:
+def find_margins(lines: Sequence[Line], pages: Sequence[Page]) -> dict[Line, Furniture]:
     """Return the lines of a document that are no content, with their role.
 
     A line in the outer tenth of its page, as the reader sees it, is a margin if it is a page number, by its words or because it
-    increases with the pages; if it is repeated on several pages with only numbers changed; or if it names, at the height where
-    most pages do, the chapter or section of its page. Other numbers there are content, such as a year over a column or a chart's
-    scale. The first and last line of a page may be further inside if they have the page number.
+    increases with the pages; if it is repeated on several pages with only numbers changed; or if the layout model calls most
+    lines at its height heads or feet. Other numbers there are content, such as a year over a column or a chart's scale. Numbers
+    that the model labels may be further inside; what it calls items, tables or text is no margin for being repeated.
 
     Args:
         lines: Page after page.
         pages: All pages of the document.
-        outline: The PDF's own, if it has one: it tells a title from the running head that repeats it.
     """
     by_number = {page.page: page for page in pages}
     edge: dict[tuple[str, int], list[Line]] = defaultdict(list)
@@ -73,30 +72,43 @@ def find_margins(
     sizes = letters_by_size(lines)
     body = sizes.most_common(1)[0][0] if sizes else 0.0
     for line in lines:
-        at = _edge_of(line.bbox, by_number[line.page])
-        if at is None:
+        side, away = _edge_of(line, by_number[line.page])
+        if side is None:
             continue
-        side, away = at
-        if (number := _number(line, side)) is not None:
+        if line.label not in _CONTENT and (number := _number(line, side)) is not None:
             numbers.append(number)
-        elif line.size <= LARGER * body + LARGER_PT:
+        elif away is not None and line.size <= LARGER * body + LARGER_PT and _WORD.search(line.text):
             edge[_pattern(line.text), side].append(line)
             if line.size <= body + LARGER_PT:
                 heights[side, away, line.size].append(line)
     margins = dict.fromkeys(_page_numbers(numbers, by_number), Furniture.PAGE_NUMBER)
     fewest = max(FEWEST_PAGES, len(pages) // PAGES_A_REPEAT)
     for (_, side), repeated in edge.items():
-        if len({line.page for line in repeated}) >= fewest:
+        if len({line.page for line in repeated}) >= fewest and _labelled_share(repeated) >= LABELLED_SHARE:
             margins.update(dict.fromkeys(repeated, _ROLES[side]))
-    often = [(side, alike) for (side, *_), alike in heights.items() if len({line.page for line in alike}) >= FEWEST_PAGES]
-    if not all(margins.keys() >= set(alike) for _, alike in often):
-        heads = _RunningHeads(lines, outline, body)
-        known = frozenset(margins)
-        margins.update({line: _ROLES[side] for side, alike in often for line in heads.among(alike, side, known)})
+    for (side, *_), alike in heights.items():
+        labelled = [line for line in alike if _is_labelled(line)]
+        if len({line.page for line in labelled}) >= FEWEST_PAGES and _labelled_share(alike) >= LABELLED_SHARE:
+            margins.update(dict.fromkeys(labelled, _ROLES[side]))
+    if len(pages) <= MOST_PAGES_BY_LABEL:
+        alone = [(side, line) for (_, side), repeated in edge.items() for line in repeated if _is_labelled(line)]
+        margins.update({line: _ROLES[side] for side, line in alone if caption_label(line.text) is None})
     margins = _numbered_heads(lines, by_number, body) | margins
     # Below a stamp, or a head without a number, there may be another head.
-    margins |= _numbered_heads([line for line in lines if line not in margins], by_number, body)
+    margins |= _numbered_heads(
+        [line for line in lines if margins.get(line) in (None, Furniture.PAGE_NUMBER)], by_number, body
+    )
     return margins | find_furniture(lines, by_number, margins, body)
+
+
+def _is_labelled(line: Line) -> bool:
+    return line.label in _SIDES
+
+
+def _labelled_share(lines: Sequence[Line]) -> float:
+    """Return the share of lines that the layout model calls heads or feet; 1 where it read none of them."""
+    labelled = [line for line in lines if line.label is not None]
+    return sum(map(_is_labelled, labelled)) / len(labelled) if labelled else 1.0
 
 
 def _numbered_heads(lines: Sequence[Line], pages: Mapping[int, Page], body: float) -> dict[Line, Furniture]:
@@ -238,80 +250,21 @@ def _stays(pages: Sequence[int], page: int) -> bool:
     return page in run and len(run) >= FEWEST_PAGES
 
 
-class _RunningHeads:
-    """Finds running heads that change with the chapter or section among the lines at their height."""
-
-    def __init__(self, lines: Sequence[Line], outline: Sequence[OutlineEntry], body: float) -> None:
-        self._lines = lines
-        self._begins: dict[str, set[int]] = defaultdict(set)
-        larger = ((line.text, line.page) for line in lines if line.size >= LARGER * body)
-        for title, page in ((entry.title, entry.page) for entry in outline) if outline else larger:
-            for name in filter(None, (title_letters(title), bare(title))):
-                self._begins[name].add(page)
-
-    def among(self, alike: Sequence[Line], side: int, margins: Set[Line]) -> list[Line]:
-        """Return the running heads among the lines at one height of many pages, in one type size.
-
-        Text may begin there too, or the headers of tables. So nearly all lines must be recognised: they are repeated on the
-        page or the next one, or are the title of a section that continues.
-        """
-        others = [line for line in alike if line not in margins]
-        again = _repeated(alike)
-        heads = [line for line in others if line in again or self._continues(line, side)]
-        if len(alike) - len(others) + len(heads) < KNOWN_SHARE * len(alike):
-            return []
-        return [line for line in heads if not (side == _HEAD and self._is_heading(line))]
-
-    def _continues(self, line: Line, side: int) -> bool:
-        """Return whether a line is the title of a section that began before it."""
-        pages = {page for name in _names(line.text) for page in self._begins.get(name, ())}
-        return any(page < line.page for page in pages) or (
-            line.page in pages and not (side == _HEAD and self._is_heading(line))
-        )
-
-    def _is_heading(self, line: Line) -> bool:
-        """Return whether a line names a section that begins on its page, with no other line as large that does."""
-        names = _names(line.text)
-        first = bisect_left(self._lines, line.page, key=_PAGE)
-        page = self._lines[first : bisect_right(self._lines, line.page, lo=first, key=_PAGE)]
-        return any(line.page in self._begins.get(name, ()) for name in names) and not any(
-            other is not line
-            and other.size >= line.size
-            and not names.isdisjoint((title_letters(other.text), bare(other.text)))
-            for other in page
-        )
-
-
-def _repeated(alike: Sequence[Line]) -> set[Line]:
-    """Return the lines whose words are repeated on the same page, the next, or the next left or right one."""
-    again: set[Line] = set()
-    last: dict[str, Line] = {}
-    for line in alike:
-        pattern = _pattern(line.text)
-        before = last.get(pattern)
-        if before is not None and line.page - before.page <= NEXT_OF_HAND_PAGES:
-            again.update((before, line))
-        last[pattern] = line
-    return again
-
-
-def _names(text: str) -> set[str]:
-    """Return the forms of a title that a running head may have: beside other words, with or without its number."""
-    parts = [text, _PAGE_AT_END.sub("", text)]
-    parts += _BETWEEN.split(parts[1])
-    return {name for part in parts for name in (title_letters(part), bare(part)) if name}
-
-
 def _pattern(text: str) -> str:
     return _NUMBER.sub("#", " ".join(text.casefold().split()))
 
 
-def _edge_of(box: BBox, page: Page) -> tuple[int, int] | None:
-    """Return at which edge of its page, as it is read, a box is, and its distance in points; None in between."""
-    top, bottom, height = _span(box, page)
+def _edge_of(line: Line, page: Page) -> tuple[int | None, int | None]:
+    """Return at which edge of its page, as it is read, a line is, and its distance in points.
+
+    (side, None) is a line further inside that the layout model puts at an edge.
+    """
+    top, bottom, height = _span(line.bbox, page)
     if bottom <= EDGE_SHARE * height:
         return _HEAD, round(bottom)
-    return (_FOOT, round(height - bottom)) if top >= (1 - EDGE_SHARE) * height else None
+    if top >= (1 - EDGE_SHARE) * height:
+        return _FOOT, round(height - bottom)
+    return (_SIDES[line.label], None) if line.label in _SIDES else (None, None)
 
 
 def _span(box: BBox, page: Page) -> tuple[float, float, float]:

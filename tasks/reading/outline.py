@@ -75,7 +75,12 @@ class Headings:
         self._body = sizes.most_common(1)[0][0] if sizes else 0.0
         self._found: set[OutlineEntry] = set()
         self._wholes: dict[Line, Sequence[Line]] = {}
-        self._level: dict[Line, int] = self._by_outline(lines) if outline else self._by_look(lines, sizes)
+        self._level: dict[Line, int] = self._by_outline(lines)
+        heads = self._heads(lines)
+        if outline:
+            self._level |= self._below_outline(lines, heads)
+        else:
+            self._level = self._levels(self._with_numbers_apart([head for head, _ in heads]))
 
     def is_heading(self, line: Line) -> bool:
         """Return whether a line is a heading, or a part of one."""
@@ -139,7 +144,30 @@ class Headings:
             if heading[0].block != heading[-1].block:
                 self._wholes.update(dict.fromkeys(heading, heading))
 
-    def _by_look(self, lines: Sequence[Line], sizes: Counter[float]) -> dict[Line, int]:
+    def _below_outline(self, lines: Sequence[Line], heads: Sequence[tuple[Sequence[Line], bool]]) -> dict[Line, int]:
+        """Return the level of headings that the PDF's outline leaves out, below the section that they are in."""
+        listed = {(line.page, line.block) for line in self._level}
+        first = min((line.page for line in self._level), default=0)
+        further = [
+            head
+            for head, in_style in heads
+            if in_style
+            and head[0].label is Label.HEADING
+            and (head[0].size > self._body or _text(head).isupper())
+            and head[0].page >= first
+            and (head[0].page, head[0].block) not in listed
+        ]
+        ranks = self._levels(further)
+        below: dict[Line, int] = {}
+        level = 0
+        for line in lines:
+            level = self._level.get(line, level)
+            if line in ranks:
+                below[line] = min(DEEPEST_LEVEL, level + ranks[line])
+        return below
+
+    def _heads(self, lines: Sequence[Line]) -> list[tuple[Sequence[Line], bool]]:
+        """Return the lines that look like headings, and whether the layout model calls most blocks in their style so."""
         blocks: dict[tuple[int, int], list[Line]] = defaultdict(list)
         upward: Counter[int] = Counter()
         for line in lines:
@@ -149,8 +177,7 @@ class Headings:
         # A stamp along the edge of the page is no heading, whatever its size.
         level = [block for block in blocks.values() if _runs_upward(block[0]) == (upward[block[0].page] > 0)]
         styles = _heading_styles(level, _body_style(level))
-        heads = [head for block in level if (head := self._head(block, styles))]
-        return self._levels(self._with_numbers_apart(heads))
+        return [(head, _style(block) in styles) for block in level if (head := self._head(block, styles))]
 
     def _with_numbers_apart(self, heads: Sequence[Sequence[Line]]) -> list[Sequence[Line]]:
         """Return headings, "Chapter 2" joined with the title below it."""
@@ -194,7 +221,7 @@ class Headings:
     def _head(self, block: Sequence[Line], styles: Set["_Style"]) -> Sequence[Line]:
         """Return the first lines of a block that are a heading; [] where there are none."""
         whole = _text(block)
-        if SURE_MARKER.match(whole) or _ADMONITION.fullmatch(whole) or all(line.mono for line in block):
+        if SURE_MARKER.match(whole) or _ADMONITION.fullmatch(whole.replace(" ", "")) or all(line.mono for line in block):
             return []
         if (
             block[0].label in _HEADINGS
@@ -305,6 +332,8 @@ class SectionPath:
                     self._enter(entry.level, entry.title)
                     if entry is own:
                         break
+                if own is None:
+                    self._enter(level, heading)
         elif heading is not None and level is not None:
             self._enter(level, heading)
         return tuple(title for _, title in self._path)

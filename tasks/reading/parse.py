@@ -192,7 +192,11 @@ class _Reading:
         self.placements.extend(placed)
         lines = _with_their_pictures(content, placed)
         self.lines.extend(lines)
-        tables = [*located.tables, *promised_tables(content.regions or (), located.tables, content.texts, content.marks)]
+        regions = content.regions or ()
+        tables = [
+            *located.tables,
+            *promised_tables(regions, located.tables, content.texts, content.marks, content.letters),
+        ]
         if tables:
             self._add_tables(content, tables, lines_of_tables(tables, lines, placed), placed)
 

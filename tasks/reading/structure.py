@@ -79,7 +79,7 @@ def structure(
     parsed = replace(parsed, lines=tuple(with_drop_caps(parsed.lines)))
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
-    margins = find_margins(lines, parsed.pages, parsed.outline)
+    margins = find_margins(lines, parsed.pages)
     headings = Headings(lines, parsed.outline, margins.keys())
     hyphenated = hyphenated_words(lines)
     typewritten = is_typewritten(lines)

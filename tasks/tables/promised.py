@@ -1,13 +1,14 @@
 """Read the grids of the tables that a layout model sees on a page."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
 from schemas.documents import FoundBy, Label, Line, PageRegion
-from schemas.drawings import Mark, Ruling
-from schemas.geometry import BBox
-from tasks.tables.align import gutters_of, levels_of
+from schemas.drawings import LettersOf, Mark, Ruling
+from schemas.geometry import BBox, union
+from tasks.tables.align import CELL_GAP_EM, gutters_of, levels_of
 from tasks.tables.contents_entries import contents_entries
 from tasks.tables.row_rules import ruling_between
 
@@ -25,10 +26,15 @@ CROSSED_SHARE = 0.2
 """Maximum share of the rows with a line across an edge between two columns."""
 NEAR_EM = 3.0
 """How far a crossed edge may be moved to a gutter between words, in ems."""
+_WORD = re.compile(r"\S+")
 
 
 def promised_tables(
-    regions: Sequence[PageRegion], tables: Sequence[Ruling], lines: Sequence[Line], marks: Sequence[Mark]
+    regions: Sequence[PageRegion],
+    tables: Sequence[Ruling],
+    lines: Sequence[Line],
+    marks: Sequence[Mark],
+    letters_of: LettersOf,
 ) -> list[Ruling]:
     """Return the grids of the tables that a layout model sees, without code and the tables that rules show.
 
@@ -37,6 +43,7 @@ def promised_tables(
         tables: The tables that rules show.
         lines: The page's text.
         marks: The page's drawings.
+        letters_of: Called only for lines that cross an edge between two columns.
     """
     rulings: list[Ruling] = []
     for region in regions:
@@ -46,12 +53,28 @@ def promised_tables(
         letters = sum(len(line.text) for line in inner)
         is_contents = 2 * len(contents_entries(inner)) > len(inner)
         if inner and not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
-            rulings.append(_ruling(region, inner, marks))
+            pieces = [piece for line in inner for piece in _pieces(line, region.columns, letters_of)]
+            rulings.append(_ruling(region, pieces, marks))
     return rulings
 
 
 def _is_same(one: BBox, other: BBox) -> bool:
     return (one & other).area > SAME_SHARE * min(one.area, other.area)
+
+
+def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf) -> list[Line]:
+    """Return a line that crosses an edge cut where its words stand apart: "256.5" and the next cell's "$"."""
+    if not any(line.bbox.x0 < edge < line.bbox.x1 for edge in edges):
+        return [line]
+    text, letters = letters_of(line)
+    pieces: list[Line] = []
+    for word in _WORD.finditer(text):
+        box = union(BBox(*letter) for letter in letters[slice(*word.span())])
+        if pieces and box.x0 - pieces[-1].bbox.x1 < CELL_GAP_EM * line.size:
+            pieces[-1] = pieces[-1]._replace(text=f"{pieces[-1].text} {word[0]}", bbox=pieces[-1].bbox | box)
+        else:
+            pieces.append(line._replace(text=word[0], bbox=box))
+    return pieces
 
 
 def _ruling(region: PageRegion, lines: Sequence[Line], marks: Sequence[Mark]) -> Ruling:

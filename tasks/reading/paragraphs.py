@@ -15,6 +15,8 @@ from tasks.reading.draft_blocks import DraftBlock, is_divisible
 from tasks.reading.join import join_broken, wraps
 from tasks.reading.outline import Headings
 
+NEAR_EM = 1.0
+"""Maximum gap between two lines of one paragraph, in ems, as with wide line spacing."""
 _BESIDE_TEXT = frozenset({Furniture.STAMP, Furniture.WATERMARK, Furniture.LINE_NUMBER})
 
 
@@ -83,7 +85,7 @@ def paragraphs(
 
 
 def join_columns(blocks: Sequence[DraftBlock], hyphenated: frozenset[str]) -> list[DraftBlock]:
-    """Join each paragraph that goes on at the head of the next column."""
+    """Join each paragraph that goes on at the head of the next column, or below wide line spacing."""
     joined: list[DraftBlock] = []
     for block in blocks:
         before = joined[-1] if joined else None
@@ -97,16 +99,17 @@ def join_columns(blocks: Sequence[DraftBlock], hyphenated: frozenset[str]) -> li
 
 
 def _goes_on(before: DraftBlock, block: DraftBlock) -> bool:
-    """Return whether a block is the rest of the paragraph that ends the column before."""
+    """Return whether a block is the rest of the paragraph before it, which wide line spacing or the end of a column interrupts."""
     if not (is_divisible(block) and before.kind is BlockKind.TEXT and before.lines):
         return False
     last, first = before.lines[-1], block.lines[0]
     column = [line.bbox for line in before.lines if line.bbox.x0 < last.bbox.x1 and last.bbox.x0 < line.bbox.x1]
     is_next_column = first.bbox.y1 < last.bbox.y0 and first.bbox.x0 > last.bbox.x1 - last.size
+    is_below = 0 <= first.bbox.y0 - last.bbox.y1 <= NEAR_EM * last.size and first.bbox.x0 <= last.bbox.x0 + last.size / 2
     return (
-        is_next_column
+        (is_next_column or is_below)
         and is_same_size(last.size, first.size)
-        and last.bold == first.bold
+        and (last.font, last.bold) == (first.font, first.bold)
         and not ENDS_SENTENCE.search(last.text)
         and not MARKER.match(first.text)
         and first.text.lstrip()[:1].islower()

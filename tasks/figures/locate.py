@@ -10,7 +10,6 @@ from itertools import chain
 from schemas.documents import Kind, Label, Line
 from schemas.drawings import PAGE_SHARE, Image, Mark, Ruling
 from schemas.geometry import BBox
-from tasks.figures.algorithms import ruled_algorithms
 from tasks.figures.backgrounds import is_note_background, with_shadows
 from tasks.figures.captioned import captioned_parts, without_stray_rules
 from tasks.figures.charts import join_bars
@@ -60,14 +59,14 @@ def locate(
     laid = lay_over(placed.pictures, drawings)
     parts = [*placed.parts, *(part for part in laid if not part.is_inline_image)]
     if not images and not any(part.is_visible for part in parts):
-        return Located((*ruled_algorithms(placed.marks, lines), *lone_legends(parts, lines)), tables)
+        return Located(tuple(lone_legends(parts, lines)), tables)
     groups = captioned_parts(parts, placed.parts, text, page)
     captioned = [_captioned_picture(group, text) for group in groups]
     others = [part for part in parts if not any(part in group for group in groups) and not _is_behind_text(part, lines)]
     free = without_decoration(others, page, whole, text)
     pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, frames, text)])
     inline = [region for part in laid for region in part.images if region.inline and not part.marks]
-    found = [*pictured, *ruled_algorithms(placed.marks, lines), *lone_legends(free, lines), *inline]
+    found = [*pictured, *lone_legends(free, lines), *inline]
     return Located((*scans, *merge_overlapping(found)), tables)
 
 

@@ -2,15 +2,17 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from schemas.documents import Furniture, Label, Line, Page
+from schemas.documents import Furniture, Label, Line, OutlineEntry, Page
 from schemas.drawings import EDGE_SHARE
 from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
 from schemas.numerals import ROMAN, roman_value
-from tasks.reading.furniture import FIXED_SHARE, find_furniture
+from schemas.titles import title_letters
+from tasks.reading.furniture import find_furniture
 from tasks.reading.outline import LARGER, letters_by_size
 
 FEWEST_PAGES = 3
@@ -23,6 +25,10 @@ LABELLED_SHARE = 0.3
 """Minimum share of the lines with the same words, or at one height, that the layout model calls heads or feet: below it, bullets,
 heads of tables and first lines of code become margins (in 8 of 45 documents).
 """
+FEWEST_CHANGING = 5
+"""Minimum pages with heads at one height that change with the section."""
+EVERYWHERE_SHARE = 0.25
+"""Share of a document's pages with a line at one edge from which on it is a head or foot whatever the model calls it."""
 MOST_PAGES_BY_LABEL = 2
 """Maximum pages of a document in which nothing is repeated, so that the layout model alone decides."""
 NEXT_OF_HAND_PAGES = 2
@@ -34,26 +40,26 @@ NEAR_PAGES = 4
 COUNTED_PAGES = 3
 """Pages that a number with others beside it must increase with: two sheets of a report often have years over their columns."""
 WIDE_EDGE_SHARE = 0.2
-"""Share of a page's height in which its first and last lines may contain the page number: with LaTeX's wide margins on A4 they
-are at 0.13.
+"""Share of a page's height in which repeated lines are heads or feet if a layout model says so: with LaTeX's wide margins on A4
+they are at 0.13.
 """
-NUMBERED_SHARE = 0.25
-"""Minimum share of a document's pages whose first or last line has the page number: captions of plates are on fewer."""
 _HEAD, _FOOT = 0, 1
 _ROLES = (Furniture.HEAD, Furniture.FOOT)
 _SIDES = {Label.HEAD: _HEAD, Label.FOOT: _FOOT}
 _CONTENT = frozenset({Label.ITEM, Label.PICTURE})
+_CELLS = frozenset({Label.ITEM, Label.TABLE})
 _WORD = re.compile(r"\w")
 _PAGE_NUMBER = re.compile(
     r"\W*(?P<word>(?:page|seite|p\.)\s*)?(?:(?P<part>[A-Z]{1,2}|\d{1,2})-)?"
     rf"(?:(?P<roman>{ROMAN})|(?P<arabic>\d{{1,4}}))(?P<total>\s*(?:/|of|von|-)\s*(?:{ROMAN}|(?P<most>\d{{1,4}})))?\W*",
     re.IGNORECASE,
 )
-_NUMBER_AT_EITHER_END = re.compile(r"(\d{1,4})(?:\s.*)?|.*\s(\d{1,4})")
 _NUMBER = re.compile(rf"\d+|\b{ROMAN}\b")
 
 
-def find_margins(lines: Sequence[Line], pages: Sequence[Page]) -> dict[Line, Furniture]:
+def find_margins(
+    lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()
+) -> dict[Line, Furniture]:
     """Return the lines of a document that are no content, with their role.
 
     A line in the outer tenth of its page, as the reader sees it, is a margin if it is a page number, by its words or because it
@@ -64,41 +70,62 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page]) -> dict[Line, Fur
     Args:
         lines: Page after page.
         pages: All pages of the document.
+        outline: The PDF's own, if it has one: where a section begins, its title is no margin if it is there once.
     """
     by_number = {page.page: page for page in pages}
-    edge: dict[tuple[str, int], list[Line]] = defaultdict(list)
+    alike: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
     heights: dict[tuple[int, int, float], list[Line]] = defaultdict(list)
     numbers: list[_Number] = []
     sizes = letters_by_size(lines)
     body = sizes.most_common(1)[0][0] if sizes else 0.0
     for line in lines:
-        side, away = _edge_of(line, by_number[line.page])
-        if side is None:
+        edge = _edge_of(line, by_number[line.page])
+        if edge is None:
             continue
-        if line.label not in _CONTENT and (number := _number(line, side)) is not None:
+        may_be_number = (edge.is_outer or _is_labelled(line)) and line.label not in _CONTENT
+        if may_be_number and (number := _number(line, edge.side)) is not None:
             numbers.append(number)
-        elif away is not None and line.size <= LARGER * body + LARGER_PT and _WORD.search(line.text):
-            edge[_pattern(line.text), side].append(line)
-            if line.size <= body + LARGER_PT:
-                heights[side, away, line.size].append(line)
+        elif _is_labelled(line) or (line.size <= LARGER * body + LARGER_PT and _WORD.search(line.text)):
+            key = (_pattern(line.text), edge.side, 0) if edge.is_outer else (line.text, edge.side, edge.away)
+            alike[key].append(line)
+            if edge.is_outer and line.size <= body + LARGER_PT:
+                heights[edge.side, edge.away, line.size].append(line)
     margins = dict.fromkeys(_page_numbers(numbers, by_number), Furniture.PAGE_NUMBER)
     fewest = max(FEWEST_PAGES, len(pages) // PAGES_A_REPEAT)
-    for (_, side), repeated in edge.items():
-        if len({line.page for line in repeated}) >= fewest and _labelled_share(repeated) >= LABELLED_SHARE:
+    for (_, side, inside), repeated in alike.items():
+        count = len({line.page for line in repeated})
+        is_everywhere = not inside and count >= EVERYWHERE_SHARE * len(pages)
+        is_everywhere &= not any(line.label in _CELLS for line in repeated)
+        if count >= fewest and (is_everywhere or _labelled_share(repeated) >= LABELLED_SHARE):
             margins.update(dict.fromkeys(repeated, _ROLES[side]))
-    for (side, *_), alike in heights.items():
-        labelled = [line for line in alike if _is_labelled(line)]
-        if len({line.page for line in labelled}) >= FEWEST_PAGES and _labelled_share(alike) >= LABELLED_SHARE:
+    for (side, *_), level in heights.items():
+        labelled = [line for line in level if _is_labelled(line)]
+        if len({line.page for line in labelled}) >= FEWEST_CHANGING and _labelled_share(level) >= LABELLED_SHARE:
             margins.update(dict.fromkeys(labelled, _ROLES[side]))
     if len(pages) <= MOST_PAGES_BY_LABEL:
-        alone = [(side, line) for (_, side), repeated in edge.items() for line in repeated if _is_labelled(line)]
+        alone = [
+            (side, line)
+            for (_, side, inside), repeated in alike.items()
+            for line in repeated
+            if not inside and _is_labelled(line) and line.bbox.width > line.bbox.height
+        ]
         margins.update({line: _ROLES[side] for side, line in alone if caption_label(line.text) is None})
-    margins = _numbered_heads(lines, by_number, body) | margins
-    # Below a stamp, or a head without a number, there may be another head.
-    margins |= _numbered_heads(
-        [line for line in lines if margins.get(line) in (None, Furniture.PAGE_NUMBER)], by_number, body
-    )
+    for line in _titles(lines, outline):
+        margins.pop(line, None)
     return margins | find_furniture(lines, by_number, margins, body)
+
+
+def _titles(lines: Sequence[Line], outline: Sequence[OutlineEntry]) -> list[Line]:
+    """Return the lines with the words of an entry of the outline, at or below its destination and larger than others alike."""
+    by_title: dict[tuple[int, str], list[Line]] = defaultdict(list)
+    for line in lines if outline else ():
+        by_title[line.page, title_letters(line.text)].append(line)
+    titles: list[Line] = []
+    for entry in outline:
+        alike = sorted(by_title.get((entry.page, title_letters(entry.title)), []), key=lambda line: -line.size)
+        is_alone = alike and all(other.size < alike[0].size for other in alike[1:])
+        titles += alike[:1] if is_alone and alike[0].bbox.y1 >= (entry.y or 0.0) else []
+    return titles
 
 
 def _is_labelled(line: Line) -> bool:
@@ -109,55 +136,6 @@ def _labelled_share(lines: Sequence[Line]) -> float:
     """Return the share of lines that the layout model calls heads or feet; 1 where it read none of them."""
     labelled = [line for line in lines if line.label is not None]
     return sum(map(_is_labelled, labelled)) / len(labelled) if labelled else 1.0
-
-
-def _numbered_heads(lines: Sequence[Line], pages: Mapping[int, Page], body: float) -> dict[Line, Furniture]:
-    """Return the first and last lines of pages that begin or end with the page number, and titles level with them.
-
-    The difference of number and page must be the same on many pages, so these may be further from the edge than others. A
-    title at the foot, or in larger type, must be repeated on several pages, or half of all pages must have one there: text of
-    another column may be level with the number.
-    """
-    by_page: dict[int, list[Line]] = defaultdict(list)
-    for line in lines:
-        by_page[line.page].append(line)
-    numbered: dict[int, dict[Line, list[tuple[int, Line]]]] = defaultdict(dict)
-    roles: dict[Line, Furniture] = {}
-    for page, found in by_page.items():
-        for side, row in _outer_rows(found, pages[page]):
-            for line in row:
-                number = _NUMBER_AT_EITHER_END.fullmatch(line.text.strip())
-                if number and (line.text.strip().isdigit() or line.size <= body + LARGER_PT):
-                    offset = int(number[1] or number[2]) - page
-                    numbered[offset][line] = [(side, other) for other in row if other is not line]
-                    roles[line] = Furniture.PAGE_NUMBER if line.text.strip().isdigit() else _ROLES[side]
-    fewest = max(FEWEST_PAGES, int(NUMBERED_SHARE * len(pages)))
-    counted = [rows for rows in numbered.values() if len({line.page for line in rows}) >= fewest]
-    titles = {line: side for rows in counted for row in rows.values() for side, line in row}
-    repeats: dict[str, set[int]] = defaultdict(set)
-    level: dict[tuple[int, int], set[int]] = defaultdict(set)
-    for line, side in titles.items():
-        repeats[_pattern(line.text)].add(line.page)
-        level[side, round(line.bbox.y0)].add(line.page)
-    return {
-        line: _ROLES[side]
-        for line, side in titles.items()
-        if (side == _HEAD and line.size <= body + LARGER_PT)
-        or len(repeats[_pattern(line.text)]) >= FEWEST_PAGES
-        or len(level[side, round(line.bbox.y0)]) >= max(FEWEST_PAGES, FIXED_SHARE * len(pages))
-    } | {line: roles[line] for rows in counted for line in rows}
-
-
-def _outer_rows(lines: Sequence[Line], page: Page) -> Iterator[tuple[int, list[Line]]]:
-    """Yield a page's first and last row of lines if they are near its edges."""
-    spans = {line: _span(line.bbox, page) for line in lines}
-    _, _, height = next(iter(spans.values()))
-    first = min(bottom for _, bottom, _ in spans.values())
-    if first <= WIDE_EDGE_SHARE * height:
-        yield _HEAD, [line for line, (top, bottom, _) in spans.items() if (top + bottom) / 2 < first]
-    last = max(top for top, _, _ in spans.values())
-    if last >= (1 - WIDE_EDGE_SHARE) * height:
-        yield _FOOT, [line for line, (top, bottom, _) in spans.items() if (top + bottom) / 2 > last]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,17 +232,23 @@ def _pattern(text: str) -> str:
     return _NUMBER.sub("#", " ".join(text.casefold().split()))
 
 
-def _edge_of(line: Line, page: Page) -> tuple[int | None, int | None]:
-    """Return at which edge of its page, as it is read, a line is, and its distance in points.
+class _Edge(NamedTuple):
+    """Where a line is: at the head or the foot of its page, its distance in points, and whether it is in the outer tenth."""
 
-    (side, None) is a line further inside that the layout model puts at an edge.
-    """
+    side: int
+    away: int
+    is_outer: bool
+
+
+def _edge_of(line: Line, page: Page) -> _Edge | None:
+    """Return at which edge of its page, as it is read, a line is; further inside only where a layout model ran."""
     top, bottom, height = _span(line.bbox, page)
-    if bottom <= EDGE_SHARE * height:
-        return _HEAD, round(bottom)
-    if top >= (1 - EDGE_SHARE) * height:
-        return _FOOT, round(height - bottom)
-    return (_SIDES[line.label], None) if line.label in _SIDES else (None, None)
+    share = EDGE_SHARE if line.label is None else WIDE_EDGE_SHARE
+    if bottom <= share * height:
+        return _Edge(_HEAD, round(bottom), bottom <= EDGE_SHARE * height)
+    if top >= (1 - share) * height:
+        return _Edge(_FOOT, round(height - bottom), top >= (1 - EDGE_SHARE) * height)
+    return _Edge(_SIDES[line.label], round(bottom), is_outer=False) if line.label in _SIDES else None
 
 
 def _span(box: BBox, page: Page) -> tuple[float, float, float]:

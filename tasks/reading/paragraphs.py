@@ -99,7 +99,7 @@ def join_columns(blocks: Sequence[DraftBlock], hyphenated: frozenset[str]) -> li
 
 
 def _goes_on(before: DraftBlock, block: DraftBlock) -> bool:
-    """Return whether a block is the rest of the paragraph before it, which wide line spacing or the end of a column interrupts."""
+    """Return whether a block is the rest of the paragraph before it: in the next column, or below wide line spacing."""
     if not (is_divisible(block) and before.kind is BlockKind.TEXT and before.lines):
         return False
     last, first = before.lines[-1], block.lines[0]

@@ -34,7 +34,7 @@ from tasks.tables.promised import promised_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import Grid, holds, tabulate
 
-PARSE_VERSION = "29"
+PARSE_VERSION = "30"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which the PDF library's cache is emptied."""
@@ -192,11 +192,8 @@ class _Reading:
         self.placements.extend(placed)
         lines = _with_their_pictures(content, placed)
         self.lines.extend(lines)
-        regions = content.regions or ()
-        tables = [
-            *located.tables,
-            *promised_tables(regions, located.tables, content.texts, content.marks, content.letters),
-        ]
+        promised = promised_tables(content.regions or (), located.tables, content.texts, content.marks, content.letters)
+        tables = [*located.tables, *promised]
         if tables:
             self._add_tables(content, tables, lines_of_tables(tables, lines, placed), placed)
 

@@ -47,7 +47,7 @@ from tasks.reading.straighten import as_scanned, skews_of, straightened
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "34"
+STRUCTURE_VERSION = "35"
 
 
 def structure(
@@ -79,7 +79,7 @@ def structure(
     parsed = replace(parsed, lines=tuple(with_drop_caps(parsed.lines)))
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
-    margins = find_margins(lines, parsed.pages)
+    margins = find_margins(lines, parsed.pages, parsed.outline)
     headings = Headings(lines, parsed.outline, margins.keys())
     hyphenated = hyphenated_words(lines)
     typewritten = is_typewritten(lines)

@@ -6,7 +6,7 @@ import pymupdf
 
 from backends.pdf.document import open_document
 from schemas.corpus.parse import ParseOptions
-from schemas.documents import BlockKind, Furniture, Label, Line, PageRegion
+from schemas.documents import BlockKind, Furniture, Label, Line, OutlineEntry, PageRegion
 from schemas.drawings import PageLine
 from schemas.errors import FailureCode
 from schemas.geometry import BBox, union
@@ -143,3 +143,40 @@ def test_the_model_tells_the_same_of_the_same_page() -> None:
     one, other = (open_document(data).read_page(1).regions() for _ in range(2))
     assert one == other
     assert one
+
+
+def test_numbered_items_in_columns_are_read_in_the_order_of_their_numbers() -> None:
+    places = [(1, 72, 100), (3, 220, 100), (2, 72, 112), (4, 220, 112)]
+    lines = [
+        PageLine(Line(1, 0, BBox(x, y, x + 60, y + SIZE), f"{number}. Port", SIZE, bold=False), True)
+        for number, x, y in places
+    ]
+    assert _texts(lines, Label.ITEM) == [["1. Port"], ["2. Port"], ["3. Port"], ["4. Port"]]
+
+
+def test_a_heading_that_the_outline_leaves_out_is_one_below_its_section() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    top = 72
+    for title, size in (("Maintenance", 20), ("Cleaning the filter", 14), ("Changing the oil", 14)):
+        page.insert_text((72, top + 20), title, fontsize=size)
+        page.insert_textbox((72, top + 30, 520, top + 130), f"{FULL}. " * 5, fontsize=10)
+        top += 150
+    found = structured(document, [OutlineEntry(1, "Maintenance", 1, 72)])
+    headings = of(found, BlockKind.HEADING)
+    assert [(block.text, block.level) for block in headings] == [
+        ("Maintenance", 1),
+        ("Cleaning the filter", 2),
+        ("Changing the oil", 2),
+    ]
+    assert found.blocks[-1].section_path == ("Maintenance", "Changing the oil")
+
+
+def test_bullets_at_the_head_of_pages_are_items() -> None:
+    document = pymupdf.open()
+    for number in range(4):
+        page = document.new_page(width=595, height=842)
+        for row in range(30):
+            page.insert_text((72, 60 + 24 * row), "\u2022", fontname="symb", fontsize=10)
+            page.insert_text((90, 60 + 24 * row), f"Valve {number} {row} is closed before the pump stops.", fontsize=10)
+    assert of(structured(document), BlockKind.MARGIN) == []

@@ -54,13 +54,6 @@ def test_a_head_under_a_stamp_of_the_court_is_found() -> None:
     assert found[("page_number", "#")] == 4
 
 
-def test_rows_at_one_height_of_most_pages_are_furniture() -> None:
-    document, pages = _pages()
-    for page in pages[1:]:
-        page.insert_text((72, 130), "(Cite as: 2012 WL 3860732)", fontsize=10)
-    assert _roles(structured(document)) == {("head", "(Cite as: 2012 WL 3860732)"): 3}
-
-
 def test_a_label_at_one_height_whose_value_changes_is_text() -> None:
     document, pages = _pages()
     for page, weight in zip(pages, ("3 kg", "5 kg", "8 kg", "13 kg"), strict=True):
@@ -69,17 +62,6 @@ def test_a_label_at_one_height_whose_value_changes_is_text() -> None:
     found = structured(document)
     assert _roles(found) == {}
     assert _words(found).count("Weight:") == 4
-
-
-def test_titles_level_with_the_page_number_at_the_foot_may_change_with_every_page() -> None:
-    document, pages = _pages()
-    for number, (page, title) in enumerate(zip(pages, ("Intake", "Outlet", "Rotor", "Seal"), strict=True), 1):
-        page.insert_text((72, 815), title, fontsize=10)
-        page.insert_text((500, 815), str(number), fontsize=10)
-    assert _roles(structured(document)) == {
-        ("page_number", "#"): 4,
-        **{("foot", title): 1 for title in ("Intake", "Outlet", "Rotor", "Seal")},
-    }
 
 
 def test_a_stamp_along_the_side_of_one_page_is_no_text() -> None:

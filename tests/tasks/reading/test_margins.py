@@ -74,8 +74,8 @@ def _with_heads(heads: Sequence[str], y: int, *, size: int = 9) -> list[str]:
     return [block.text for block in of(structured(document), BlockKind.MARGIN)]
 
 
-def test_a_head_with_the_page_number_may_be_far_from_the_edge() -> None:
-    heads = ["2 CHAPTER 1. PUMPS", "1.1. VALVES 3", "4 CHAPTER 1. PUMPS", "1.2. SEALS 5", "6 CHAPTER 1. PUMPS"]
+def test_a_head_on_every_page_may_be_far_from_the_edge() -> None:
+    heads = ["CHAPTER 1. PUMPS"] * 5
     assert _with_heads(heads, 110) == heads
 
 
@@ -99,7 +99,6 @@ def test_other_lines_with_a_number_inside_the_page_are_text(heads: list[str], y:
 @pytest.mark.parametrize(
     "feet",
     [
-        ["Civil", "Vic", "ILL", "Mild", "civil", "MIX"],
         ["vi"],
         ["", "V", "X"],
         ["2018|2017|2016", "", "2018|2017|2016"],

@@ -134,8 +134,14 @@ def is_this_machine() -> bool:
 
 
 def runtime_env(options: RayOptions) -> dict[str, JsonValue]:
-    """Return the runtime environment of workers: the corpus file's, and this code."""
+    """Return the runtime environment of workers: the corpus file's, and this code, unless ``py_modules`` is empty.
+
+    Ray refuses an empty list.
+    """
     env = dict(options.runtime_env)
+    if env.get("py_modules") == []:
+        del env["py_modules"]
+        return env
     if "py_modules" not in env:
         folders = [Path(str(importlib.import_module(name).__file__)).parent for name in CODE]
         env |= {"py_modules": [str(folder) for folder in folders], "excludes": ["__pycache__"]}

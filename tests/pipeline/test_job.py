@@ -10,6 +10,7 @@ from pipeline import job
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.notes import read_notes
 from pipeline.run import RefreshRun
+from ray_jobs.cluster import runtime_env
 from schemas.corpus.cluster import RayOptions
 from schemas.stages import Stage
 
@@ -105,3 +106,7 @@ def test_a_job_that_would_fail_again_is_refused(
 def test_a_corpus_file_names_a_job_server_and_no_secret(options: dict[str, object], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         RayOptions.model_validate(options)
+
+
+def test_an_empty_list_of_modules_sends_no_code() -> None:
+    assert runtime_env(RayOptions(runtime_env={"py_modules": [], "pip": ["boto3"]})) == {"pip": ["boto3"]}

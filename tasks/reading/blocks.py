@@ -178,7 +178,10 @@ def _items_beside(rows: Sequence[Row], rotation: int) -> Iterator[list[Row]]:
 def _has_gutter(row: Row, rotation: int) -> bool:
     """Return whether a row has two long pieces with a gutter between them."""
     boxes = [upright(line.bbox, rotation) for line, _ in row.lines if len(line.text.strip()) >= FEWEST_LETTERS]
-    return any(gap(one.x0, one.x1, other.x0, other.x1) > GUTTER_EM * row.size for one, other in pairwise(boxes))
+    return any(
+        gap(left_box.x0, left_box.x1, right_box.x0, right_box.x1) > GUTTER_EM * row.size
+        for left_box, right_box in pairwise(boxes)
+    )
 
 
 def _item_of(number: int, lines: Sequence[PageLine]) -> int | None:
@@ -220,8 +223,8 @@ def _rows(lines: Sequence[PageLine], rotation: int) -> list[Row]:
     for line in sorted(lines, key=lambda line: sum(boxes[id(line)][1::2])):
         box = boxes[id(line)]
         if rows and all(
-            is_level(box, boxes[id(other)]) and gap(box.x0, box.x1, boxes[id(other)].x0, boxes[id(other)].x1) >= -1
-            for other in rows[-1]
+            is_level(box, boxes[id(row_line)]) and gap(box.x0, box.x1, boxes[id(row_line)].x0, boxes[id(row_line)].x1) >= -1
+            for row_line in rows[-1]
         ):
             rows[-1].append(line)
         else:

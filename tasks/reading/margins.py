@@ -123,7 +123,7 @@ def _titles(lines: Sequence[Line], outline: Sequence[OutlineEntry]) -> list[Line
     titles: list[Line] = []
     for entry in outline:
         alike = sorted(by_title.get((entry.page, title_letters(entry.title)), []), key=lambda line: -line.size)
-        is_alone = alike and all(other.size < alike[0].size for other in alike[1:])
+        is_alone = alike and all(smaller.size < alike[0].size for smaller in alike[1:])
         titles += alike[:1] if is_alone and alike[0].bbox.y1 >= (entry.y or 0.0) else []
     return titles
 
@@ -150,33 +150,35 @@ class _Number:
     has_word: bool
     total: str | None
 
-    def continues(self, other: "_Number", step: int = 1) -> bool:
+    def continues(self, number_nearby: "_Number", step: int = 1) -> bool:
         """Return whether the numbers of two lines differ by as much as their pages, with ``step`` numbers a page."""
-        pages = other.line.page - self.line.page
-        if not 0 < abs(pages) <= NEAR_PAGES or self.form != other.form:
+        pages = number_nearby.line.page - self.line.page
+        if not 0 < abs(pages) <= NEAR_PAGES or self.form != number_nearby.form:
             return False
-        if self.part == other.part:
-            return other.value - self.value == step * pages
-        later = self if pages < 0 else other
-        return bool(self.part) and bool(other.part) and later.value <= abs(pages)  # the next chapter begins between them
+        if self.part == number_nearby.part:
+            return number_nearby.value - self.value == step * pages
+        later = self if pages < 0 else number_nearby
+        return (
+            bool(self.part) and bool(number_nearby.part) and later.value <= abs(pages)
+        )  # the next chapter begins between them
 
 
 def _number(line: Line, side: int) -> _Number | None:
     """Return what may be a page number; None where the form excludes it."""
     text = line.text.strip()
-    found = _PAGE_NUMBER.fullmatch(text)
-    if found is None:
+    match = _PAGE_NUMBER.fullmatch(text)
+    if match is None:
         return None
-    kind = "roman" if found["roman"] else "arabic"
-    numeral = found[kind]
-    if found["roman"] and not (numeral.islower() or numeral.isupper()):
+    kind = "roman" if match["roman"] else "arabic"
+    numeral = match[kind]
+    if match["roman"] and not (numeral.islower() or numeral.isupper()):
         return None
-    value = roman_value(numeral) if found["roman"] else int(numeral)
-    before = found.start("part") if found["part"] else found.start(kind)
-    form = f"{kind} {text[:before]}#{text[found.end(kind) :]}"
-    is_total = found["total"] is not None and (found["most"] is None or value <= int(found["most"]))
+    value = roman_value(numeral) if match["roman"] else int(numeral)
+    before = match.start("part") if match["part"] else match.start(kind)
+    form = f"{kind} {text[:before]}#{text[match.end(kind) :]}"
+    is_total = match["total"] is not None and (match["most"] is None or value <= int(match["most"]))
     return _Number(
-        line, side, form, found["part"] or "", value, found["word"] is not None, found["most"] or "" if is_total else None
+        line, side, form, match["part"] or "", value, match["word"] is not None, match["most"] or "" if is_total else None
     )
 
 
@@ -197,12 +199,14 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
     def counts_pages(number: _Number) -> bool:
         page = number.line.page
         step = 2 if pages[page].width_pt > pages[page].height_pt else 1
-        near = (other for at in range(page - NEAR_PAGES, page + NEAR_PAGES + 1) for other in by_page.get(at, ()))
-        along = [other for other in near if number.continues(other) or number.continues(other, step)]
-        beside = [other for other in by_page[page] if other.form == number.form and other.side == number.side]
+        near = (neighbour for at in range(page - NEAR_PAGES, page + NEAR_PAGES + 1) for neighbour in by_page.get(at, ()))
+        along = [neighbour for neighbour in near if number.continues(neighbour) or number.continues(neighbour, step)]
+        beside = [
+            neighbour for neighbour in by_page[page] if neighbour.form == number.form and neighbour.side == number.side
+        ]
         if len(beside) > 1:
-            return len({other.line.page for other in along}) >= COUNTED_PAGES
-        return any(other.side == number.side for other in along) or len(along) > 1
+            return len({neighbour.line.page for neighbour in along}) >= COUNTED_PAGES
+        return any(neighbour.side == number.side for neighbour in along) or len(along) > 1
 
     def is_page_number(number: _Number) -> bool:
         page = number.line.page

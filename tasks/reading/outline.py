@@ -120,19 +120,19 @@ class Headings:
     ) -> list[list[Line]]:
         """Return the runs of lines of an entry's page that have its title and are neither margins nor headings yet."""
         matches: list[list[Line]] = []
-        for start, (line, letters, rest) in enumerate(page if title else ()):
+        for start, (line, letters, unnumbered) in enumerate(page if title else ()):
             if not letters:
                 continue
             # The number may be alone on its line, as in a numbered listing.
-            begins = rest or (page[start + 1].letters if start + 1 < len(page) else "")
-            if not title.startswith((letters, begins)):
+            first_letters = unnumbered or (page[start + 1].letters if start + 1 < len(page) else "")
+            if not title.startswith((letters, first_letters)):
                 continue
             if line in levels or line in self._margins:
                 continue
-            most = MOST_TITLE_LINES if rest else MOST_TITLE_LINES + 1
-            found = _match(page[start : start + most], title, number)
-            if found:
-                matches.append(found)
+            line_limit = MOST_TITLE_LINES if unnumbered else MOST_TITLE_LINES + 1
+            title_lines = _match(page[start : start + line_limit], title, number)
+            if title_lines:
+                matches.append(title_lines)
         return matches
 
     def _note(self, entry: OutlineEntry, matches: Sequence[list[Line]], levels: dict[Line, int]) -> None:
@@ -215,29 +215,35 @@ class Headings:
         # The title of the document, and that of its contents, have no number: they are no sections around the numbered ones.
         first = next((at for at, kind in enumerate(ranked) if kind.depth is not None), 0)
         titles = [kind for kind in ranked[:first] if len(kinds[kind]) <= MOST_TITLES]
-        levels = {kind: 1 + sum(other not in titles for other in ranked[:at]) for at, kind in enumerate(ranked)}
+        levels = {kind: 1 + sum(outer not in titles for outer in ranked[:at]) for at, kind in enumerate(ranked)}
         return {line: min(DEEPEST_LEVEL, level) for kind, level in levels.items() for head in kinds[kind] for line in head}
 
     def _head(self, block: Sequence[Line], styles: Set["_Style"]) -> Sequence[Line]:
         """Return the first lines of a block that are a heading; [] where there are none."""
-        whole = _text(block)
-        if SURE_MARKER.match(whole) or _ADMONITION.fullmatch(whole.replace(" ", "")) or all(line.mono for line in block):
+        block_text = _text(block)
+        if (
+            SURE_MARKER.match(block_text)
+            or _ADMONITION.fullmatch(block_text.replace(" ", ""))
+            or all(line.mono for line in block)
+        ):
             return []
         if (
             block[0].label in _HEADINGS
-            and (whole.isupper() or _NUMBERED.match(whole))
-            and _may_be_title(whole, MOST_HEADING_CHARACTERS)
+            and (block_text.isupper() or _NUMBERED.match(block_text))
+            and _may_be_title(block_text, MOST_HEADING_CHARACTERS)
         ):
             return block
         if (
             _style(block) in styles
             and len(block) <= MOST_TITLE_ROWS
-            and _may_be_title(whole, MOST_LABELLED_CHARACTERS if block[0].label in _HEADINGS else MOST_HEADING_CHARACTERS)
+            and _may_be_title(
+                block_text, MOST_LABELLED_CHARACTERS if block[0].label in _HEADINGS else MOST_HEADING_CHARACTERS
+            )
         ):
             return block
         first = block[0]
         is_full_size = first.size >= LEAST_BOLD_SIZE * self._body
-        if len(block) <= MOST_TITLE_LINES and whole.isupper() and _NUMBERED.match(whole) and is_full_size:
+        if len(block) <= MOST_TITLE_LINES and block_text.isupper() and _NUMBERED.match(block_text) and is_full_size:
             return block  # "2 RELATED WORK", often in small capitals behind a larger number
         same = [line for line in block if is_same_size(line.size, first.size) and line.bold == first.bold]
         head = block[: next((at for at, line in enumerate(block) if line not in same), len(block))]
@@ -294,8 +300,8 @@ def _heading_styles(blocks: Sequence[Sequence[Line]], body: _Style | None) -> fr
     return frozenset(style for style, count in labelled.items() if count >= HEADINGS_SHARE * short[style])
 
 
-def _may_be_title(text: str, most: int) -> bool:
-    if len(text) > most or not _TWO_LETTERS.search(text):
+def _may_be_title(text: str, limit: int) -> bool:
+    if len(text) > limit or not _TWO_LETTERS.search(text):
         return False
     return caption_label(text) is None and not text.endswith((",", ";"))
 
@@ -326,13 +332,13 @@ class SectionPath:
                 self._enter(entry.level, entry.title)
             if heading is not None and level is not None:
                 near = takewhile(lambda entry: entry.page <= page, self._waiting)
-                own = next((entry for entry in near if same_title(entry.title, heading)), None)
-                while own is not None and self._waiting:
+                matching_entry = next((entry for entry in near if same_title(entry.title, heading)), None)
+                while matching_entry is not None and self._waiting:
                     entry = self._waiting.pop(0)
                     self._enter(entry.level, entry.title)
-                    if entry is own:
+                    if entry is matching_entry:
                         break
-                if own is None:
+                if matching_entry is None:
                     self._enter(level, heading)
         elif heading is not None and level is not None:
             self._enter(level, heading)
@@ -361,10 +367,10 @@ def _match(lines: Sequence[_LineWords], title: str, number: str) -> list[Line]:
     for count, spelled in enumerate(lines, 1):
         letters += spelled.letters
         if letters.endswith(title):
-            own = [spelled.line for spelled in lines[:count]]
-            words = " ".join(line.text for line in own)
+            title_lines = [spelled.line for spelled in lines[:count]]
+            words = " ".join(line.text for line in title_lines)
             if letters == title or (bare(words) == title and number in ("", _number(words))):
-                return own
+                return title_lines
     return []
 
 
@@ -380,10 +386,14 @@ def _text(head: Sequence[Line]) -> str:
 
 def _numbering(text: str) -> _Kind | None:
     """Return the level of a heading by its own number; None without one."""
-    found = _NUMBERED.match(text)
-    if found is None:
+    numbering = _NUMBERED.match(text)
+    if numbering is None:
         return None
     form = (
-        "digit" if found["first"].isdigit() else "roman" if len(found["first"]) > 1 or found["first"] in "IVX" else "letter"
+        "digit"
+        if numbering["first"].isdigit()
+        else "roman"
+        if len(numbering["first"]) > 1 or numbering["first"] in "IVX"
+        else "letter"
     )
-    return _Kind(found["parts"].count(".") + 1, form if not found["parts"] else "", None)
+    return _Kind(numbering["parts"].count(".") + 1, form if not numbering["parts"] else "", None)

@@ -43,27 +43,29 @@ def paragraphs(
         for role, parts in beside.items():
             box = union([line.bbox for line in parts])
             blocks.append(DraftBlock(BlockKind.MARGIN, parts[0].page, box, tuple(parts), furniture=role))
-    held: list[Line] = []
+    block_lines: list[Line] = []
     kind, label = BlockKind.TEXT, None
     furniture: Furniture | None = None
 
     def end() -> None:
-        if held:
-            box = union([line.bbox for line in held])
-            page = held[0].page
-            blocks.append(DraftBlock(kind, page, box, tuple(held), label=label, furniture=furniture, hyphenated=hyphenated))
-            held.clear()
+        if block_lines:
+            box = union([line.bbox for line in block_lines])
+            page = block_lines[0].page
+            blocks.append(
+                DraftBlock(kind, page, box, tuple(block_lines), label=label, furniture=furniture, hyphenated=hyphenated)
+            )
+            block_lines.clear()
 
     previous: Line | None = None
     for line in lines:
-        found = caption_label(line.text)
-        if found is not None and (line in code or not begins_anew(line, previous)):
-            found = None
+        caption = caption_label(line.text)
+        if caption is not None and (line in code or not begins_anew(line, previous)):
+            caption = None
         if line in margins:
             now = BlockKind.MARGIN
         elif line in code:
             now = BlockKind.CODE
-        elif found:
+        elif caption:
             now = BlockKind.CAPTION
         else:
             now = BlockKind.HEADING if headings.is_heading(line) else BlockKind.TEXT
@@ -72,13 +74,18 @@ def paragraphs(
             same_block = previous is not None and code.get(previous) == code[line]
         if margins.get(line) is Furniture.CONTENTS:
             same_block = previous is not None and is_level(previous.bbox, line.bbox)
-        continues = same_block and bool(held)
-        if kind is BlockKind.CAPTION and now is BlockKind.TEXT and continues and is_same_size(held[0].size, line.size):
+        continues = same_block and bool(block_lines)
+        if (
+            kind is BlockKind.CAPTION
+            and now is BlockKind.TEXT
+            and continues
+            and is_same_size(block_lines[0].size, line.size)
+        ):
             now = BlockKind.CAPTION
-        if not continues or found is not None or now is not kind or margins.get(line) is not furniture:
+        if not continues or caption is not None or now is not kind or margins.get(line) is not furniture:
             end()
-            kind, label, furniture = now, found, margins.get(line)
-        held.append(line)
+            kind, label, furniture = now, caption, margins.get(line)
+        block_lines.append(line)
         previous = line
     end()
     return blocks

@@ -69,7 +69,7 @@ def structure(
         rules: Rules in the pixels of such pages, and of pictures with tables, by the picture's id.
         tables: Tables in pictures on other pages, by the picture's id; boxes in pixels.
     """
-    given = parsed
+    as_parsed = parsed
     pages, skews = as_read(parsed, recognised), skews_of(parsed, recognised)
     degrees = {page: skew.degrees for page, skew in skews.items()}
     pictured = tables_of_pictures(parsed, recognised, tables, rules)
@@ -101,8 +101,8 @@ def structure(
         replace(parsed, lines=lines, failures=tuple(failures)), blocks, headings, recognised, hyphenated
     )
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
-    labels = parsed.labels or printed_labels(numbered, len(given.pages))
-    return as_scanned(replace(document, pages=given.pages, labels=labels), skews, given)
+    labels = parsed.labels or printed_labels(numbered, len(as_parsed.pages))
+    return as_scanned(replace(document, pages=as_parsed.pages, labels=labels), skews, as_parsed)
 
 
 def _contents(parsed: ParsedDocument) -> Iterator[PageContent]:
@@ -128,36 +128,36 @@ def _blocks(
     typewritten: bool,
 ) -> list[DraftBlock]:
     """Return the blocks of one page in reading order."""
-    tagged = [place for place in content.placements if place.role in TAGGED and place.figure_id is not None]
-    pictured = {place.order for place in tagged}
+    tagged = [placement for placement in content.placements if placement.role in TAGGED and placement.figure_id is not None]
+    pictured = {placement.order for placement in tagged}
     # Words inside a picture without a tag are text like any other.
     inner = {order: [line for line in content.lines if line.inside == order] for order in pictured}
     free = [line for line in content.lines if line.inside not in pictured]
     tables = [
         table
         for table in content.tables
-        if table.found_by is FoundBy.RECOGNISED or not any(holds(place.bbox, table.bbox) for place in tagged)
+        if table.found_by is FoundBy.RECOGNISED or not any(holds(placement.bbox, table.bbox) for placement in tagged)
     ]
     in_tables = [name for table in tables for row in table.rows for cell in row for name in placeholders(cell)]
     alone: list[Placement] = []
-    for place in tagged:
-        if place.figure_id in in_tables:
-            in_tables.remove(place.figure_id)
+    for placement in tagged:
+        if placement.figure_id in in_tables:
+            in_tables.remove(placement.figure_id)
         else:
-            alone.append(place)
+            alone.append(placement)
     free, alone = with_icons(free, alone, content.page.rotation)
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
-    taken = set(margins).union(*(held for _, held in framed))
+    taken = set(margins).union(*(table_lines for _, table_lines in framed))
     code: dict[Line, int] = {}
     if not typewritten and not rotation_of(free, content.page.rotation):
         no_code = taken.union(line for line in free if headings.is_heading(line))
         code = {line: number for number, run in enumerate(find_code(free, no_code)) for line in run}
     right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
-    made: list[DraftBlock] = []
-    whole = with_tables(paragraphs(free, margins, headings, hyphenated, code), framed)
-    scanned = any(place.role is Role.PAGE_SCAN for place in content.placements)
-    for blocks, pictures in halves(whole, alone, content.page, right_to_left=right_to_left, scanned=scanned):
+    page_blocks: list[DraftBlock] = []
+    text_blocks = with_tables(paragraphs(free, margins, headings, hyphenated, code), framed)
+    scanned = any(placement.role is Role.PAGE_SCAN for placement in content.placements)
+    for blocks, pictures in halves(text_blocks, alone, content.page, right_to_left=right_to_left, scanned=scanned):
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
-        made += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
-    joined = made if rotation_of(free, content.page.rotation) else join_columns(made, hyphenated)
+        page_blocks += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
+    joined = page_blocks if rotation_of(free, content.page.rotation) else join_columns(page_blocks, hyphenated)
     return with_margins_outside(joined, content.page)

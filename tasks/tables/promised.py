@@ -58,8 +58,8 @@ def promised_tables(
     return rulings
 
 
-def _is_same(one: BBox, other: BBox) -> bool:
-    return (one & other).area > SAME_SHARE * min(one.area, other.area)
+def _is_same(box: BBox, table_box: BBox) -> bool:
+    return (box & table_box).area > SAME_SHARE * min(box.area, table_box.area)
 
 
 def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf) -> list[Line]:
@@ -91,7 +91,7 @@ def _columns(region: PageRegion, lines: Sequence[Line]) -> list[float]:
     levels = levels_of(lines)
     rows = len(levels)
     if rows == 1:
-        return [(one.bbox.x1 + other.bbox.x0) / 2 for one, other in pairwise(levels[0])]
+        return [(left_cell.bbox.x1 + right_cell.bbox.x0) / 2 for left_cell, right_cell in pairwise(levels[0])]
     gutters = gutters_of(lines)
     size = max(line.size for line in lines)
     edges: list[float] = []

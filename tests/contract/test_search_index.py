@@ -1,6 +1,7 @@
 """One behaviour suite for every engine: subclass nothing, add a factory."""
 
 import contextlib
+import functools
 import http.server
 import itertools
 import json
@@ -32,6 +33,7 @@ from schemas.evidence import EVIDENCE, Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector
 from tasks.answering.phrases import holding
 from tests.memory_index import MemoryIndex
+from tests.waiting import wait_for
 from tests.weaviate_server import StartedServer
 
 DIMENSION = 32
@@ -914,8 +916,12 @@ class TestWeaviate:
         assert weaviate.alias(name) is None
         for index in (old, new, new, old):
             weaviate.point(name, index.collection)
-            assert weaviate.alias(name) == index.collection
+            wait_for(functools.partial(_names, weaviate, name, index.collection), "the alias")
         weaviate.client().alias.delete(alias_name=name)
+
+
+def _names(weaviate: WeaviateServer, alias: str, collection: str) -> bool:
+    return weaviate.alias(alias) == collection
 
 
 class TestServer:

@@ -203,6 +203,31 @@ def test_the_alias_follows_the_pointer_and_is_repaired(corpus_file: Path, weavia
     assert weaviate.alias("Served") == collections[0]
 
 
+def test_the_alias_follows_a_pointer_that_moves_while_the_alias_does(
+    corpus_file: Path, weaviate: WeaviateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = open_workspace(str(corpus_file))
+    versions = []
+    for subject in ("tower crane", "gear box"):
+        write_manual(corpus_file.parent.parent / "pdfs" / "other.pdf", subject, seed=5)
+        versions.append(str(refresh(workspace).version))
+    roll_back_version(workspace)
+    point, calls = WeaviateServer.point, []
+
+    def moved_meanwhile(server: WeaviateServer, name: str, collection: str) -> None:
+        point(server, name, collection)
+        calls.append(collection)
+        if len(calls) == 1:
+            roll_back_version(workspace, versions[0])  # an operator, who moves the alias too
+
+    monkeypatch.setattr(WeaviateServer, "point", moved_meanwhile)
+    make_live(workspace, versions[1])
+    manifest = read_manifest(workspace.store, versions[0])
+    assert manifest is not None
+    assert weaviate.alias("Served") == manifest.collection
+    assert calls[0] != calls[-1] == manifest.collection
+
+
 def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file: Path, weaviate: WeaviateServer) -> None:
     """Readers ask through the service and through the alias while the pointer goes back and forth."""
     workspace = open_workspace(str(corpus_file))

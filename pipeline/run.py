@@ -155,6 +155,7 @@ class RefreshRun:
                     finish_forgetting(workspace)
             rebuild = options.force or (not options.dry_run and repair(workspace))
             retry = _quarantined(workspace) if options.replay else frozenset()
+            rebuild |= planning.has_kept(workspace, options.accept)
             plan = planning.plan(_with_budget(workspace, options), self.run_id, retry=retry, rebuild=rebuild)
             plan = plan.model_copy(update={"options": options})
             if plan.outcome == "build" and not options.dry_run:

@@ -147,7 +147,7 @@ def _run_checks(
         *(law.gate for law in laws),
         documents_gone(ledger, readable_ledger(store, plan.parent) if plan.parent else [], corpus.gates),
         pictures_by_their_text(data.by_text, corpus.gates),
-        *(gate.judge_counts(counts, had, corpus.gates, compare) for gate in COUNTED),
+        *(gate.judge_counts(counts, had, corpus.gates, compare, corpus.name) for gate in COUNTED),
     ]
     report("check", 3, 3)
     return _Findings(gates, by_document(laws, data.indexed), data.indexed.keys() if pixels.gate.passed else verified)

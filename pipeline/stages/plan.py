@@ -103,6 +103,23 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     )
 
 
+def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
+    """Return whether sources are named, for all of which the live version keeps an earlier document.
+
+    Raises:
+        UserError: It keeps none for one of them.
+    """
+    live = read_pointer(workspace.store) if sources else None
+    ledger = readable_ledger(workspace.store, live.version) if live else []
+    kept = {row.source for row in ledger if row.newer is not None}
+    if others := sorted(set(sources) - kept):
+        raise UserError(
+            f"corpus {workspace.corpus.name}: no earlier document is kept for {others[0]}; see: "
+            f"inset quarantine {workspace.corpus.name}"
+        )
+    return bool(sources)
+
+
 def _listed(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:
     """List a source. One that can't be listed is a mistake in a new corpus, and an outage once it was listed."""
     try:

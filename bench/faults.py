@@ -241,7 +241,7 @@ class Objects:
             (Path(self._store.root) / name).write_bytes(data)
         else:
             assert isinstance(self._store, S3Store)
-            s3_client().put_object(Bucket=self._store._bucket, Key=self._store._key(name), Body=data)
+            s3_client().put_object(Bucket=self._store.bucket, Key=self._store.key(name), Body=data)
 
 
 # ---- commands and routes ----

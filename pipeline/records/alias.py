@@ -9,7 +9,7 @@ import time
 from pipeline.corpus.workspace import Workspace, open_server
 from pipeline.records.publication import read_pointer
 from schemas.errors import TransientError
-from schemas.ids import alias_name, collection_name
+from schemas.ids import alias_name
 
 FOLLOWED_WITHIN_S = 120.0
 """Seconds within which a server's alias follows."""
@@ -32,7 +32,7 @@ def update_alias(workspace: Workspace) -> bool:
         options = workspace.index_options(live.version)
         if options.engine != "weaviate":
             break
-        collection = collection_name(workspace.corpus.name, live.version)
+        collection = workspace.collection(live.version)
         server = open_server(options)
         try:
             current = server.alias(name)
@@ -58,5 +58,5 @@ def alias_points_to(workspace: Workspace, version: str) -> bool:
     Raises:
         TransientError: The server doesn't answer.
     """
-    options, name = workspace.index_options(version), workspace.corpus.name
-    return options.engine == "weaviate" and open_server(options).alias(alias_name(name)) == collection_name(name, version)
+    options, name = workspace.index_options(version), alias_name(workspace.corpus.name)
+    return options.engine == "weaviate" and open_server(options).alias(name) == workspace.collection(version)

@@ -21,7 +21,7 @@ from pipeline.records.publication import (
 from pipeline.records.version_names import resolve_version
 from schemas.corpus import Corpus
 from schemas.errors import ContractError
-from schemas.ids import collection_name, sha256, version_file
+from schemas.ids import sha256, version_file
 from schemas.release import RELEASE
 from schemas.stages import Stage
 from schemas.versions import Lease, Manifest, Plan, Pointer
@@ -146,7 +146,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         )
         | _judged_by(corpus, notes.get(Stage.EVALUATE)),
         counts=counts_of(notes[Stage.ASSEMBLE]),
-        collection=collection_name(corpus.name, plan.version),
+        collection=workspace.collection(plan.version),
         calibration=notes[Stage.EVALUATE].calibration if Stage.EVALUATE in notes else None,
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},

@@ -180,7 +180,7 @@ def _finish(
     """Delete what is pending; return numbers of deleted objects and cache records by folder."""
     store = workspace.store
     gone = _Gone(frozenset(noted.pending), frozenset(noted.sources))
-    sweep(workspace)
+    sweep(workspace, with_spare=True)
     kept = manifests(store)
     for done, manifest in enumerate(kept):
         report("rewrite versions", done, len(kept))
@@ -219,9 +219,12 @@ def _rewrite(workspace: Workspace, version: str, gone: _Gone, *, resumed: bool) 
     changed = delete_documents(store, version, gone.doc_ids)
     counts = _counted(store, version)
     # Files of a derived collection are shared with those it comes from, deleted rows included.
-    if counts["rows"] != manifest.counts.rows or read_delta(store, version) is not None:
+    delta = read_delta(store, version)
+    if counts["rows"] != manifest.counts.rows or (delta is not None and delta.derivations):
         index, vectors = workspace.index(version), open_vectors(store, manifest.spaces)
         fill(index, lambda: evidence_parts(store, version), vectors, LEXICAL_FIELDS)
+        changed = True
+    if delta is not None:
         delete_delta(store, version)
         changed = True
     for file in ("ledger.parquet", "plan.parquet"):
@@ -248,6 +251,7 @@ def _finish_version(workspace: Workspace, manifest: Manifest, gone: _Gone, count
         "sources": len(ledger),
         "documents": len(indexed_pages(ledger)),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
+        "partly_read": manifest.counts.partly_read,
         "pages": sum(indexed_pages(ledger).values()),
     }
     noted = version_file(version, f"stages/{Stage.ASSEMBLE}.json")

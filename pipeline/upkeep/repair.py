@@ -32,9 +32,10 @@ from pipeline.records.publication import (
     readable_pointer,
     repair_pointer,
 )
+from pipeline.records.retention import removable_versions
 from pipeline.records.shared_objects import KINDS, SharedObjects
 from pipeline.records.vectors import open_vectors, passages
-from pipeline.upkeep.retain import removable_versions, sweep
+from pipeline.upkeep.retain import sweep
 from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, MissingError
 from schemas.parquet import schema_of

@@ -331,7 +331,7 @@ def _objects_of(workspace: Workspace, version: str) -> set[str]:
     }
 
 
-_KEPT = {"LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "audit", "last_refresh.json", "vectors"}
+_KEPT = {"LIVE", "LEASE", "LIVE.lock", "LEASE.lock", "audit", "last_refresh.json", "vectors"}
 """What a store holds beside its versions and their objects."""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from backends.stores.objects import reading
-from pipeline.records.publication import check_format, last_pointer, read_pointer
+from pipeline.records.publication import check_format, readable_pointer
 from schemas.errors import DamagedError, TransientError, UserError
 from schemas.ports import ObjectStore
 from schemas.versions import Lease
@@ -138,10 +138,7 @@ def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
 
 def _last_fence(store: ObjectStore, held: Lease | None) -> int:
     """Return the largest known fencing number: the lease's or the pointer's, where the lease was lost."""
-    try:
-        live = read_pointer(store)
-    except DamagedError:
-        live = last_pointer(store)
+    live = readable_pointer(store)
     return max(held.fence if held else 0, live.fence if live else 0)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import derive, fill, holds, is_forwarded, read_back
-from pipeline.records.damage_note import read_damage_note
 from pipeline.records.delta import (
     MOST_CHANGED,
     Delta,
@@ -17,14 +16,13 @@ from pipeline.records.delta import (
 )
 from pipeline.records.delta import difference as difference_to
 from pipeline.records.evidence import evidence_parts, evidence_sample
-from pipeline.records.inventory import check_index_files, linked_index_files
+from pipeline.records.inventory import check_index_files, linked_index_files, missing_or_cut
 from pipeline.records.notes import StageNote, counts_of, read_notes, write_note
 from pipeline.records.publication import manifest_name, read_manifest, readable_manifest
 from pipeline.records.retention import spare_version
 from pipeline.records.vectors import SpaceVectors, open_vectors
 from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import DamagedError, InsetError, TransientError
-from schemas.ids import version_file
 from schemas.progress import Report, silent
 from schemas.stages import Stage
 from schemas.versions import Counts
@@ -98,7 +96,7 @@ def _usable_delta(workspace: Workspace, version: str, documents: int) -> Delta |
     parent = readable_manifest(store, delta.parent) if delta else None
     if delta is None or parent is None or parent.spaces != workspace.spaces or not delta.allows_derivation(documents):
         return None
-    if any(name.startswith(version_file(parent.version, "")) for name in read_damage_note(store).names):
+    if any(missing_or_cut(store, parent.version)):
         return None
     with contextlib.suppress(TransientError):  # a server that is gone
         return delta if holds(workspace, parent) else None

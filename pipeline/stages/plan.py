@@ -77,7 +77,9 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     parsed = _parsed_documents(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
     # A retry may end differently, so an earlier version of the same inputs doesn't count.
-    found = None if retry or rebuild else _existing_version(workspace, fingerprint, live)
+    # Their finished work was damaged and deleted.
+    was_discarded = to_parse.keys() & {row.doc_id for row in ledger if row.status is Status.INDEXED}
+    found = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     summary = summarise(comparison, to_parse)
     parent = readable_manifest(store, live.version) if live else None
     has_endpoints = any(SPACES[name].endpoint(corpus.embeddings) for name in workspace.spaces if name in SPACES)

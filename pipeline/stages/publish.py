@@ -7,7 +7,6 @@ from pipeline.records.alias import update_alias
 from pipeline.records.differences import write_diff
 from pipeline.records.inventory import check_linked_index_files, write_inventory
 from pipeline.records.lease import still_held
-from pipeline.records.needs import objects_of
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import (
     manifest_name,
@@ -45,7 +44,7 @@ def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
     plan = read_plan(store, version)
     manifest = _manifest(workspace, plan, read_notes(store, version))
     write_diff(store, manifest)
-    inventory = write_inventory(store, version, objects_of(workspace, manifest))
+    inventory = write_inventory(store, version)
     if plan.parent is not None:
         check_linked_index_files(workspace, version, plan.parent)
     manifest = manifest.model_copy(update={"inventory": inventory})

@@ -23,7 +23,6 @@ from pipeline.records.alias import update_alias
 from pipeline.records.audit import this_person
 from pipeline.records.collection import fill
 from pipeline.records.content_counts import ContentCounter
-from pipeline.records.damage_note import drop_notes
 from pipeline.records.delta import delete_delta, read_delta
 from pipeline.records.descriptions import add_spent, read_spent
 from pipeline.records.evidence import delete_documents, evidence_parts, row_files, version_rows
@@ -31,7 +30,6 @@ from pipeline.records.forgotten import Forgotten, ForgottenDocument, read_forgot
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import holding, release
 from pipeline.records.ledger import indexed_pages, read_ledger
-from pipeline.records.needs import objects_of
 from pipeline.records.notes import StageNote, counts_of
 from pipeline.records.publication import manifest_name, manifests, note_rewritten, read_manifest
 from pipeline.records.vectors import open_vectors
@@ -188,7 +186,6 @@ def _finish(
     report("rewrite versions", len(kept), len(kept))
     for name in store.names("quarantine"):
         _filter_table(store, name, gone)
-    drop_notes(store, gone.doc_ids)
     first = next((document for document in noted.documents if document.doc_id in gone.doc_ids), None)
     event = AuditEvent(
         action="forget",
@@ -272,7 +269,7 @@ def _finish_version(workspace: Workspace, manifest: Manifest, gone: _Gone, count
             "ledger": sha256(store.get(version_file(version, "ledger.parquet"))),
         }
     )
-    made = made.model_copy(update={"inventory": write_inventory(store, version, objects_of(workspace, made))})
+    made = made.model_copy(update={"inventory": write_inventory(store, version)})
     store.replace(manifest_name(version), made.model_dump_json(indent=1).encode())
 
 

@@ -13,10 +13,9 @@ from pipeline.records.cache import CACHES, RecordCache
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
 from pipeline.records.near_duplicates import near_duplicate_cache
-from pipeline.records.needs import needs_of
+from pipeline.records.needs import KINDS, needs_of
 from pipeline.records.picture_hashes import hash_cache
 from pipeline.records.retention import removable_versions
-from pipeline.records.shared_objects import SharedObjects
 from pipeline.upkeep.retain import sweep
 from schemas.ids import figure_file, version_file
 from schemas.progress import Report, silent
@@ -56,7 +55,8 @@ def _prune(
     versions = removable if dry_run else sweep(workspace, with_spare=not keep_paid)
     kept = set(store.folders("versions")) - set(versions)
     needs = needs_of(workspace, kept, tables, report)
-    spare = dict(SharedObjects(tables, store).spare(needs.objects()))
+    stored_objects = dict(found for kind in KINDS for found in store.listing(kind))
+    spare = {name: stored_objects[name] for name in sorted(stored_objects.keys() - needs.objects())}
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
     stand_ins = [near_duplicate_cache(workspace, used) for used in workspace.captioners.values()]
     paid: set[str] = set()

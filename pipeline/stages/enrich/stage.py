@@ -69,7 +69,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     """
     started = time.monotonic()
     plan = keep_earlier(workspace, read_plan(workspace.store, version))
-    inherited = inherit(workspace, plan, is_first=True)
+    inherited = inherit(workspace, plan)
     doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
     sources = {document.doc_id: document.source for document in reversed(plan.documents)}
     with contextlib.ExitStack() as stack:
@@ -98,7 +98,6 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         failures=[*failures, *captioned.failures],
         counts=counts | captioned.counts,
         spent=captioned.spent | paid,
-        whole=inherited.version,
     )
     return write_note(workspace.store, version, Stage.ENRICH, note)
 

@@ -68,7 +68,7 @@ KINDS = (
     "ledger.parquet",
     "evidence/",
     "placements/rows-00001-of-00001.parquet",
-    "inventory.parquet",
+    "files.parquet",
     "quarantine/",
     "recognised/",
     "vectors/",

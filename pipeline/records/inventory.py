@@ -15,7 +15,9 @@ from schemas.ids import sha256, version_file
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
 
-FILE = "inventory.parquet"
+FILE = "files.parquet"
+EARLIER_FILE = "inventory.parquet"
+"""The list of releases up to 0.2.0, which expect shared objects in it: their prune would remove those that it lacks."""
 
 _LATER = ("manifest.json", "override.json", "gates.json", FILE)
 """Files that are written after the inventory."""
@@ -38,6 +40,9 @@ def write_inventory(store: ObjectStore, version: str) -> str:
     """
     later = {version_file(version, name) for name in _LATER}
     sizes = store.sizes(version_file(version, ""))
+    for name in [name for name in sizes if name.startswith(version_file(version, "inventory"))]:
+        store.delete(name)  # of an earlier release
+        del sizes[name]
     items = [Item(name, size, store.digest(name)) for name, size in sorted(sizes.items()) if name not in later]
     data = to_parquet(table_of(Item, items))
     store.replace(version_file(version, FILE), data)
@@ -50,7 +55,14 @@ def read_inventory(store: ObjectStore, version: str) -> tuple[Item, ...]:
     Raises:
         DamagedError: The list can't be read.
     """
-    return rows_of(Item, read_table(store, version_file(version, FILE), schema_of(Item)))
+    try:
+        table = read_table(store, version_file(version, FILE), schema_of(Item))
+    except MissingError as error:
+        try:
+            table = read_table(store, version_file(version, EARLIER_FILE), schema_of(Item))
+        except MissingError:
+            raise error from None
+    return rows_of(Item, table)
 
 
 def missing_or_cut(store: ObjectStore, version: str) -> Iterator[DamagedError]:

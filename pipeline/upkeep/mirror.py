@@ -12,8 +12,7 @@ from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import fill, read_back
 from pipeline.records.evidence import evidence_parts, evidence_sample
-from pipeline.records.inventory import FILE as INVENTORY
-from pipeline.records.inventory import write_inventory
+from pipeline.records.inventory import FILE, write_inventory
 from pipeline.records.lease import holding, release
 from pipeline.records.needs import Needs, needs_of
 from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
@@ -121,8 +120,8 @@ def _copy_records(needs: Needs, there: ObjectStore) -> None:
 
 def _made_there(version: str, name: str) -> bool:
     """Return whether the target makes a file of a version itself: manifest, inventory and index."""
-    made = (manifest_name(version), version_file(version, INDEX_FILE), version_file(version, INVENTORY))
-    return name in made or name.startswith(version_file(version, "lance/"))
+    made = ("manifest.json", INDEX_FILE, FILE, "lance/", "inventory")
+    return name.startswith(tuple(version_file(version, file) for file in made))
 
 
 def _index(target: Workspace, manifest: Manifest, report: Report) -> None:

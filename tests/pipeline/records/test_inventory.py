@@ -37,8 +37,8 @@ def test_what_is_missing_or_cut_is_found_by_a_listing(store: ObjectStore) -> Non
     assert found.keys() == {PLAN, NOTE}
     assert found[PLAN].endswith("is missing")
     assert "has 3 bytes instead of" in found[NOTE]
-    store.delete(version_file(VERSION, "inventory.parquet"))
-    assert [error.name for error in missing_or_cut(store, VERSION)] == [version_file(VERSION, "inventory.parquet")]
+    store.delete(version_file(VERSION, "files.parquet"))
+    assert [error.name for error in missing_or_cut(store, VERSION)] == [version_file(VERSION, "files.parquet")]
 
 
 def test_what_changed_is_found_by_reading(store: ObjectStore) -> None:

@@ -136,12 +136,12 @@ def test_what_can_not_be_gone_back_to_is_not_offered(published: Workspace, tmp_p
 
 
 def test_a_lost_inventory_is_damage_and_is_made_again(published: Workspace) -> None:
-    name = f"versions/{_live(published)}/inventory.parquet"
+    name = f"versions/{_live(published)}/files.parquet"
     published.store.delete(name)
     assert [*find_damage(published)] == [name]
     assert refresh(published).published
     assert _is_well(published)
-    assert published.store.exists(f"versions/{_live(published)}/inventory.parquet")
+    assert published.store.exists(f"versions/{_live(published)}/files.parquet")
 
 
 def test_without_pointer_and_audit_log_somebody_has_to_say_what_is_live(published: Workspace) -> None:

@@ -145,6 +145,21 @@ def test_nothing_of_a_forgotten_document_is_left(three_versions: Workspace) -> N
     _ok(workspace)
 
 
+def test_its_failures_are_forgotten_too(published: Workspace) -> None:
+    pdfs = Path(published.corpus.source)
+    crane = write_manual(pdfs / "crane.pdf", "tower crane", seed=7)
+    crane.write_bytes(crane.read_bytes()[: int(crane.stat().st_size * 0.7)])
+    doc_id = sha256(crane.read_bytes())
+    (failure,) = refresh(published).failures
+    assert (failure.doc_id, failure.page) == (doc_id, 2)
+    forget(published, "crane.pdf", dry_run=False)
+    for name in published.store.names("quarantine"):
+        rows = read_table(published.store, name)
+        assert doc_id not in rows.column("doc_id").to_pylist()
+        assert "crane.pdf" not in rows.column("source").to_pylist()
+    assert published.store.names("quarantine"), "those of the kept versions' runs stay"
+
+
 def test_the_source_that_still_holds_it_is_not_taken_in_unless_asked(published: Workspace) -> None:
     (doc_id,) = forget(published, "winch.pdf", dry_run=False).documents
     made = plan(published, "look")

@@ -337,6 +337,7 @@ class RefreshRun:
             self._lease = attempts(
                 lambda: stack.enter_context(lease.holding(self.workspace.store, self.run_id, tied_to_process=self._tied))
             )
+            stack.enter_context(self.workspace.store.remembering())
             try:
                 with self._discarding():
                     yield self._lease

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import BinaryIO, Protocol
 
@@ -32,6 +33,9 @@ class ObjectStore(Protocol):
     @property
     def root(self) -> str:
         """Address of the store: a folder or ``s3://bucket/prefix``."""
+
+    def remembering(self) -> AbstractContextManager[None]:
+        """Read each small file of a version once during a block, in which nobody else writes them."""
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes; raise ``MissingError``, a ``FileNotFoundError``, if there is none."""

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import io
 import os
+import re
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 _PARTIAL = ".part-"
 _ASKED_FIRST = 1 << 20
 """Bytes from which a store in S3 is asked for an object before it is sent."""
+_REMEMBERED = re.compile(
+    r"versions/[^/]+/(manifest|plan|index|delta|stages/[^/]+)\.json|versions/[^/]+/(plan|ledger|files)\.parquet"
+)
+"""Small files of a version, which stages of a run write and read in turn."""
+
 _NO_OBJECT = {"404", "NoSuchKey", "NotFound"}
 _LOST_RACE = {"412", "409", "PreconditionFailed", "ConditionalRequestConflict"}
 _DENIED = {"401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket"}
@@ -60,9 +66,29 @@ class _CheckedStore(ObjectStore):
     def _read_with_etag(self, name: str) -> tuple[bytes, str]:
         """Return an object's bytes as stored, and its ETag."""
 
+    _remembered: dict[str, bytes] | None = None
+
+    @contextlib.contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Read each small file of a version once during a block, in which nobody else writes them."""
+        self._remembered = {}
+        try:
+            yield
+        finally:
+            self._remembered = None
+
     def get(self, name: str) -> bytes:
         """Return an object's checked bytes."""
-        return self._verified(name, self._read(name))
+        remembered = self._remembered
+        if remembered is None or _REMEMBERED.fullmatch(name) is None:
+            return self._verified(name, self._read(name))
+        if name not in remembered:
+            remembered[name] = self._verified(name, self._read(name))
+        return remembered[name]
+
+    def _forget(self, name: str) -> None:
+        if self._remembered is not None:
+            self._remembered.pop(name, None)
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it exists undamaged."""
@@ -131,6 +157,7 @@ class FolderStore(_CheckedStore):
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one."""
+        self._forget(name)
         self._write(self._path(name), sealed(name, data))
 
     def exists(self, name: str) -> bool:
@@ -175,6 +202,7 @@ class FolderStore(_CheckedStore):
 
     def delete(self, name: str) -> None:
         """Delete an object, and folders that become empty."""
+        self._forget(name)
         path = self._path(name)
         with _folder_errors(path):
             path.unlink(missing_ok=True)
@@ -354,6 +382,7 @@ class S3Store(_CheckedStore):
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one, in parts if it is large."""
+        self._forget(name)
         with s3_errors(self._address, name):
             self.client.upload_fileobj(io.BytesIO(sealed(name, data)), self.bucket, self.key(name))
 
@@ -395,6 +424,7 @@ class S3Store(_CheckedStore):
 
     def delete(self, name: str) -> None:
         """Remove an object."""
+        self._forget(name)
         with s3_errors(self._address, name):
             self.client.delete_object(Bucket=self.bucket, Key=self.key(name))
 

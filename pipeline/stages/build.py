@@ -48,6 +48,9 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
         written = _derived(workspace, version, delta, spaces) if delta is not None else None
     index = workspace.index(version)
     if written is None:
+        if (spare := spare_version(workspace, version)) is not None:  # no more collections than take turns
+            store.delete(manifest_name(spare))
+            workspace.index(spare).drop()
         written = fill(index, lambda: evidence_parts(store, version), spaces, LEXICAL_FIELDS, report)
         note_filled(store, version)
     report("build", rows, rows)

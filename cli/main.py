@@ -37,7 +37,7 @@ from cli.terminal import (
     show_text,
     show_title,
 )
-from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
+from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, FailureCode, GateError, InsetError, UserError
 from schemas.models import MULTILINGUAL
 from schemas.stages import Step
 
@@ -161,10 +161,10 @@ _OUTCOMES = {
 @app.command()
 def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
     """Bring a corpus up to date: plan, parse, enrich, assemble, check, build, evaluate, publish."""
-    _refresh(corpus, as_json=as_json, replay=False)
+    _refresh(corpus, as_json=as_json, options={})
 
 
-def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
+def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> None:
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.publication import override_hint, readable_pointer
     from pipeline.run import is_refused
@@ -173,7 +173,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
 
     workspace = open_workspace(corpus)
     with reporting() as report:
-        result = run(workspace, report=report, options=RunOptions(replay=replay))
+        result = run(workspace, report=report, options=RunOptions.model_validate(options))
     refused = is_refused(workspace, result)
     if as_json:
         print_json(result)
@@ -191,7 +191,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             say(f"{corpus}: nothing changed: version {result.version} stays live")
         say(
             f"{counts.documents} documents, {counts.pages} pages, {counts.tags} tags, {counts.rows} rows; "
-            f"{counts.quarantined} in quarantine"
+            f"{counts.partly_read} partly read, {counts.quarantined} in quarantine"
         )
         if result.plan.forgotten:
             say(f"  {_left_out(result.plan.forgotten)}")
@@ -199,7 +199,8 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
             say(f"  gone from the source: {', '.join(gone[:_NAMED])}{more}")
         for failure, pages in _by_document(result.failures):
-            read = f"partly read: {_of(pages)} of" if pages else "quarantine:"
+            whole = "kept:" if failure.code is FailureCode.EARLIER_KEPT else "quarantine:"
+            read = f"partly read: {_of(pages)} of" if pages else whole
             what = "to describe:" if failure.step == Step.CAPTION else read
             say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
@@ -423,6 +424,10 @@ def mirror(
 def quarantine(
     corpus: CorpusArgument,
     replay: Annotated[bool, typer.Option("--replay", help="Try the documents in quarantine again.")] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option("--accept", help="Publish what can be read of this source, though an earlier document is kept."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List what the last refresh left out and why, or try it again."""
@@ -431,8 +436,8 @@ def quarantine(
     from pipeline.records.publication import manifests
     from pipeline.records.quarantine import read_failures
 
-    if replay:
-        _refresh(corpus, as_json=as_json, replay=True)
+    if replay or accept:
+        _refresh(corpus, as_json=as_json, options={"replay": replay, "accept": accept or []})
         return
     workspace = open_workspace(corpus)
     last = next(iter(manifests(workspace.store)), None)

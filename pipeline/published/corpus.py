@@ -260,6 +260,7 @@ class PublishedCorpus:
             version=pointer.version,
             since=pointer.since,
             documents=counts.documents,
+            partly_read=counts.partly_read,
             pages=counts.pages,
             figures=counts.figures,
             rows=counts.rows,

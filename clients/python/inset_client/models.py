@@ -1209,6 +1209,10 @@ class CorpusOverview(TypedDict):
     When it went live.
     """
     documents: int
+    partly_read: int
+    """
+    Those of which pages can't be read, now or in the bytes that replace them.
+    """
     pages: int
     figures: int
     rows: int

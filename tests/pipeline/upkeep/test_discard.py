@@ -1,29 +1,24 @@
 """What is damaged is named, and one refresh later all is well again."""
 
-import json
-from datetime import UTC, datetime
+import shutil
 from pathlib import Path
 
 import pytest
 
-from backends.stores.object_store import open_store
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.cache import RecordCache
-from pipeline.records.damage_note import NOTED
 from pipeline.records.evidence import evidence_writer
-from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import read_notes
-from pipeline.records.publication import LIVE, list_versions, move_pointer, publish_version, read_pointer, roll_back
+from pipeline.records.publication import LIVE, list_versions, publish_version, read_pointer, roll_back
 from pipeline.records.vectors import open_vectors
 from pipeline.run import RefreshRun, refresh
 from pipeline.stages.plan import plan
+from pipeline.upkeep.discard import find_damage
 from pipeline.upkeep.doctor import diagnose
-from pipeline.upkeep.repair import find_damage
 from schemas.errors import DamagedError, FailureCode, UserError
 from schemas.evidence import EVIDENCE
-from schemas.ports import ObjectStore
 from schemas.retrieval import Query
 from schemas.stages import Stage
 from schemas.versions import Status
@@ -42,8 +37,8 @@ def _live(workspace: Workspace) -> str:
 
 def _object(workspace: Workspace, kind: str) -> Path:
     """Return the file of an object of the live version."""
-    items = read_inventory(workspace.store, _live(workspace)) or ()
-    names = [item.name for item in items] + ["LIVE", f"versions/{_live(workspace)}/manifest.json"]
+    own = f"versions/{_live(workspace)}/"
+    names = [name for name in workspace.store.names("") if not name.startswith("versions/") or name.startswith(own)]
     return Path(workspace.store.root) / next(name for name in names if kind in name)
 
 
@@ -59,7 +54,7 @@ def _turn_a_bit(path: Path) -> None:
 
 def _is_well(workspace: Workspace) -> bool:
     found = find_damage(workspace, deep=True)
-    assert found.all() == []
+    assert found == {}
     published = PublishedCorpus(workspace)
     hits = published.search(Query(QUESTION, preset="hybrid", k=50)).hits
     figures = [published.files.figure(figure)[0] for hit in hits for figure in hit.figure_refs]
@@ -73,7 +68,9 @@ def _is_well(workspace: Workspace) -> bool:
 )
 def test_a_refresh_makes_again_what_was_cut(published: Workspace, kind: str) -> None:
     _cut(_object(published, kind))
-    assert find_damage(published).all()
+    assert find_damage(published, deep=True)
+    if kind in ("figures/", "documents/", "parsed/"):
+        diagnose([str(published.file)], deep=True)  # a refresh reads only what it needs
     refresh(published)
     assert _is_well(published)
     assert not refresh(published).published, "there is nothing left to do"
@@ -104,7 +101,7 @@ def test_a_turned_bit_of_the_index_is_not_answered_from(published: Workspace) ->
     opened.close()
 
 
-def test_doctor_reads_all_says_what_a_refresh_does_and_leaves_a_note_for_it(published: Workspace, tmp_path: Path) -> None:
+def test_doctor_reads_all_says_what_a_refresh_does_and_deletes_for_it(published: Workspace, tmp_path: Path) -> None:
     first = _live(published)
     write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
     second = refresh(published).version
@@ -117,14 +114,12 @@ def test_doctor_reads_all_says_what_a_refresh_does_and_leaves_a_note_for_it(publ
     assert len(findings) == 2
     assert any(earlier in message and f"removes {first}" in remedy for message, remedy in findings.items())
     assert any("/figures/" in message and "makes it again" in remedy for message, remedy in findings.items())
-    assert published.store.exists(NOTED)
     refresh(published)
     assert first not in published.store.folders("versions")
     pointer = read_pointer(published.store)
     assert pointer is not None
     assert pointer.previous == second, "its figure is back, so it can be gone back to"
-    assert find_damage(published, deep=True).all() == []
-    assert not published.store.exists(NOTED)
+    assert find_damage(published, deep=True) == {}
 
 
 @pytest.mark.parametrize("file", ["ledger.parquet", "manifest.json"])
@@ -133,28 +128,28 @@ def test_what_can_not_be_gone_back_to_is_not_offered(published: Workspace, tmp_p
     write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
     refresh(published)
     (Path(published.store.root) / f"versions/{first}/{file}").unlink()
-    assert [damage.name for damage in find_damage(published).all()] == [f"versions/{first}/{file}"]
+    assert [*find_damage(published)] == [f"versions/{first}/{file}"]
     assert not refresh(published).published
     with pytest.raises(UserError, match="there is none before it to roll back to"):
         roll_back(published.store, "manuals")
-    assert find_damage(published, deep=True).all() == []
+    assert find_damage(published, deep=True) == {}
 
 
 def test_a_lost_inventory_is_damage_and_is_made_again(published: Workspace) -> None:
-    name = f"versions/{_live(published)}/inventory.parquet"
+    name = f"versions/{_live(published)}/files.parquet"
     published.store.delete(name)
-    assert [damage.name for damage in find_damage(published).all()] == [name]
+    assert [*find_damage(published)] == [name]
     assert refresh(published).published
     assert _is_well(published)
-    assert published.store.exists(f"versions/{_live(published)}/inventory.parquet")
+    assert published.store.exists(f"versions/{_live(published)}/files.parquet")
 
 
-def test_without_pointer_and_copy_somebody_has_to_say_what_is_live(published: Workspace) -> None:
+def test_without_pointer_and_audit_log_somebody_has_to_say_what_is_live(published: Workspace) -> None:
     live = _live(published)
-    for name in ("LIVE", "LIVE.copy"):
-        (Path(published.store.root) / name).write_bytes(b"{")
+    (Path(published.store.root) / "LIVE").write_bytes(b"{")
+    shutil.rmtree(Path(published.store.root) / "audit")
     with pytest.raises(
-        UserError, match=rf"LIVE is cut short, and there is no copy .* inset publish manuals VERSION .*{live}"
+        UserError, match=rf"LIVE is cut short, and the audit log names no version .* inset publish manuals VERSION .*{live}"
     ):
         refresh(published)
     assert publish_version(published.store, "manuals", live).version == live
@@ -163,23 +158,21 @@ def test_without_pointer_and_copy_somebody_has_to_say_what_is_live(published: Wo
 
 
 @pytest.mark.parametrize("damage", [None, b"", b'{"version":'])
-def test_a_damaged_pointer_is_written_again_with_its_hold(tmp_path: Path, damage: bytes | None) -> None:
-    store = open_store(str(tmp_path))
-    move_pointer(store, "v1", expected=None, held=True, since=datetime(2026, 1, 1, tzinfo=UTC))
-    path = tmp_path / LIVE
+def test_a_damaged_pointer_is_written_again_by_the_audit_log_with_its_hold(
+    published: Workspace, tmp_path: Path, damage: bytes | None
+) -> None:
+    first = _live(published)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    second = refresh(published).version
+    roll_back(published.store, "manuals")
+    path = Path(published.store.root) / LIVE
     path.unlink() if damage is None else path.write_bytes(damage)
     with pytest.raises(DamagedError, match=r"LIVE is (missing|empty|cut short); to restore it: inset refresh"):
-        read_pointer(store)
-    _mend(store)
-    pointer = read_pointer(store)
+        read_pointer(published.store)
+    refresh(published)
+    pointer = read_pointer(published.store)
     assert pointer is not None
-    assert (pointer.version, pointer.held) == ("v1", True)
-
-
-def _mend(store: ObjectStore) -> None:
-    from pipeline.records.publication import repair_pointer
-
-    repair_pointer(store, "manuals")
+    assert (pointer.version, pointer.previous, pointer.held) == (first, second, True)
 
 
 def test_a_version_whose_manifest_is_damaged_is_listed_as_such(published: Workspace) -> None:
@@ -226,7 +219,7 @@ def test_rows_that_are_damaged_while_a_refresh_takes_them_over_are_made_anew(
     assert not whole
     assert {row.status for row in read_ledger(published.store, _live(published))} == {Status.INDEXED}
     assert result.counts.documents == 3
-    assert find_damage(published, deep=True).all() == []
+    assert find_damage(published, deep=True) == {}
 
 
 def test_a_stage_that_is_tried_again_takes_over_no_damaged_rows(published: Workspace, tmp_path: Path) -> None:
@@ -242,24 +235,6 @@ def test_a_stage_that_is_tried_again_takes_over_no_damaged_rows(published: Works
     assert run.work(Stage.ASSEMBLE, planned.version).counts["documents"] == 3
 
 
-def test_the_rows_before_are_looked_through_once_and_not_by_every_stage(
-    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
-    (part,) = (Path(published.store.root) / "versions" / _live(published) / "placements").iterdir()
-    read: list[str] = []
-    get = type(published.store).get
-
-    def counted(self: ObjectStore, name: str) -> bytes:
-        read.append(name)
-        return get(self, name)
-
-    monkeypatch.setattr(type(published.store), "get", counted)
-    assert refresh(published).published
-    # Enrich looks through them; assemble numbers tags in two rounds and takes rows over; check and publish compare.
-    assert read.count(part.relative_to(published.store.root).as_posix()) == 6
-
-
 def _vectors(workspace: Workspace) -> RecordCache:
     (space,) = open_vectors(workspace.store, workspace.spaces)
     return space.cache
@@ -269,7 +244,7 @@ def test_a_damaged_shard_holds_nothing_and_goes(published: Workspace) -> None:
     (shard,) = (Path(published.store.root) / "vectors").rglob("*.parquet")
     _turn_a_bit(shard)
     assert _vectors(published).ids() == set()
-    assert find_damage(published, deep=True).loose
+    assert find_damage(published, deep=True)
     published.index(_live(published)).drop()
     assert refresh(published).published
     assert not shard.exists()
@@ -299,7 +274,7 @@ def test_what_a_budget_left_unread_is_read_by_the_next_refresh(
     assert second.counts.rows > first.counts.rows
     assert all(row.status is Status.INDEXED for row in read_ledger(workspace.store, _live(workspace)))
     assert not refresh(workspace).published, "all is read now"
-    assert find_damage(workspace, deep=True).all() == []
+    assert find_damage(workspace, deep=True) == {}
 
 
 def test_without_a_budget_all_is_read_and_nothing_is_called_left(tmp_path: Path) -> None:
@@ -318,10 +293,3 @@ def _scans(folder: Path, budget: int | None) -> Workspace:
     more = f"budget: {{ocr_items: {budget}}}\n" if budget is not None else ""
     file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + more)
     return open_workspace(str(file))
-
-
-def test_a_note_of_damage_is_read_by_people_too(published: Workspace) -> None:
-    _turn_a_bit(_object(published, "figures/"))
-    diagnose([str(published.file)], deep=True)
-    (name,) = json.loads((Path(published.store.root) / NOTED).read_text())["names"]
-    assert name.startswith("figures/")

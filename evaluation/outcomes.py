@@ -17,6 +17,7 @@ class Outcome(Frozen):
         question_id: Which question.
         hits: Rows of the index, best first: those retrieved, or the given context.
         context: Rows that the answer could use, in the order of their citations' numbers: ``[P1]`` is the first.
+        words: Evidence ids of the rows in ``context`` whose words the model read.
         pictures: Ids of the figures whose pictures the model saw.
         answer: The answer; None if none was asked for, or it failed.
         spent: Calls, tokens and money of generative models; replies from the cache count as when they were made.
@@ -27,6 +28,7 @@ class Outcome(Frozen):
     question_id: str
     hits: list[Hit] = Field([])
     context: list[Hit] = Field([])
+    words: list[str] = Field([])
     pictures: list[str] = Field([])
     answer: AnswerResult | None = None
     spent: Spent = Spent()

@@ -90,7 +90,9 @@ def _outcome(context: int, answer: str, *, cites: bool = True) -> Outcome:
         parts=[TextPart(text=answer, citations=[1] if cites else [])],
         citations=[citation] if cites else [],
     )
-    return Outcome(question_id=str(context), hits=[hit], context=[hit], pictures=[str(context)], answer=said)
+    return Outcome(
+        question_id=str(context), hits=[hit], context=[hit], words=[hit.evidence_id], pictures=[str(context)], answer=said
+    )
 
 
 def _hit(number: int) -> Hit:

@@ -55,8 +55,10 @@ class Case:
 
     @property
     def texts(self) -> str:
-        """The rows of the context with their names."""
-        return "\n\n".join(f"[P{n}] {hit.title}: {hit.text}" for n, hit in enumerate(self.outcome.context, 1))
+        """The rows of the context whose words the model read, with their names."""
+        read = {*self.outcome.words}
+        rows = ((n, hit) for n, hit in enumerate(self.outcome.context, 1) if hit.evidence_id in read)
+        return "\n\n".join(f"[P{n}] {hit.title}: {hit.text}" for n, hit in rows)
 
     def relevant(self, hit: Hit) -> Grade:
         """Judge a row by itself, with its picture if it has one that the answer's model saw."""
@@ -166,7 +168,10 @@ MODALITIES_TOGETHER = {
 _MISSING: Mapping[str, tuple[str, Callable[[Question, Outcome], object]]] = {
     "reference": ("the question has no reference answer", lambda question, _: question.answer),
     "answer": ("there is no answer", lambda _, outcome: outcome.answer_text.strip()),
-    "text": ("no text was provided", lambda _, outcome: any(hit.text.strip() for hit in outcome.context)),
+    "text": (
+        "no text was provided",
+        lambda _, one: any(hit.text.strip() for hit in one.context if hit.evidence_id in one.words),
+    ),
     "pictures": ("no picture was provided", lambda _, outcome: outcome.pictures),
     "citations": (
         "the answer cites no evidence of its context",

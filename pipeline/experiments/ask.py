@@ -10,18 +10,21 @@ from pipeline.corpus.answers import answer_preset_of, lacking_for_answer
 from pipeline.corpus.presets import default_preset, preset_of
 from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.experiments.replies import Replies
-from pipeline.published.answering import AnswerPlan, answer_events, pictures_of
+from pipeline.published.answering import AnswerPlan, answer_events
 from pipeline.published.version import OpenVersion
-from schemas.answer_presets import AnswerPreset
+from schemas.answer_presets import AnswerPreset, Content
 from schemas.answers import AnswerFinished, AnswerStarted
 from schemas.errors import BadInputError, RequestError, TransientError, UserError
 from schemas.evidence import NO_FILTERS, Filters
 from schemas.retrieval import Preset, Query
 from tasks.answering.answer_presets import with_settings
-from tasks.answering.compose import AnswerPrompt
+from tasks.answering.compose import AnswerPrompt, rows_to_send
 from tasks.answering.embedded_query import EmbeddedQuery
 
 NO_GOLD = "the question has no gold pages"
+NO_GOLD_ROWS = "the gold pages have no row of a kind that is sent"
+UNDEFINED = {NO_GOLD, NO_GOLD_ROWS}
+"""Failures that another try doesn't change."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def prepare(opened: OpenVersion, system: System) -> Prepared:
         plan = preset_of(corpus.retrieval, system.preset)
         _require(opened.lacks(plan))
         return Prepared(system, plan)
-    preset = with_settings(answer_preset_of(corpus.answer, system.preset), system.settings)
+    preset = with_settings(answer_preset_of(corpus, system.preset), system.settings)
     plan = preset_of(corpus.retrieval, preset.retrieval) if preset.retrieval else default_preset(corpus.retrieval)
     lacks = [f"{what} (set {setting})" for what, setting in lacking_for_answer(preset, corpus).items()]
     _require([*(opened.lacks(plan) if preset.context == "retrieved" else []), *lacks])
@@ -114,9 +117,10 @@ def _answered(
             outcome = outcome.model_copy(update={"answer": event.result, "failure": event.result.note if fell_back else ""})
     ranked = [(name, 1.0) for name in dict.fromkeys(passages)]
     hits = opened.hits(ranked) if ranked else []
-    return outcome.model_copy(
-        update={"hits": hits, "context": hits, "pictures": pictures_of(hits, preset.max_images if preset.model else 0)}
-    )
+    pictures = rows_to_send(hits, preset)[1] if preset.model else []
+    has_words = preset.model is None or Content.CAPTIONS in preset.sends
+    words = [hit.evidence_id for hit in hits if has_words or hit.figure_id is None]
+    return outcome.model_copy(update={"hits": hits, "context": hits, "words": words, "pictures": pictures})
 
 
 def _gold_filters(opened: OpenVersion, preset: AnswerPreset, gold: Gold) -> Filters:
@@ -124,7 +128,7 @@ def _gold_filters(opened: OpenVersion, preset: AnswerPreset, gold: Gold) -> Filt
     found: list[str] = []
     for page in gold.question.pages:
         if page.doc is not None:
-            found += opened.named_rows(Filters(documents=[page.doc], pages=[page.page]), preset.modalities)
+            found += opened.named_rows(Filters(documents=[page.doc], pages=[page.page]), preset.sent_modalities)
     if not found:
-        raise RequestError(NO_GOLD)
-    return Filters(evidence_ids=list(dict.fromkeys(found))[: preset.passages])
+        raise RequestError(NO_GOLD_ROWS if gold.question.pages else NO_GOLD)
+    return Filters(evidence_ids=list(dict.fromkeys(found)))

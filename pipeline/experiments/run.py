@@ -24,7 +24,7 @@ from evaluation.report import write_report
 from evaluation.results import Results, ScoreTable, SystemResult, Tested, baseline_of, judgements, together, with_adjusted
 from pipeline.corpus.experiments import NamedExperiment
 from pipeline.corpus.workspace import Workspace
-from pipeline.experiments.ask import NO_GOLD, Prepared, ask, prepare
+from pipeline.experiments.ask import UNDEFINED, Prepared, ask, prepare
 from pipeline.experiments.changes import SCORES, changes, evaluated_before, systems_of
 from pipeline.experiments.judge import Judges
 from pipeline.experiments.replies import Replies
@@ -232,7 +232,7 @@ class _Run:
             for name, outcome in pool.map(run, names):
                 done += 1
                 report("ask", done, len(todo))
-                if outcome.failure and outcome.failure != NO_GOLD:
+                if outcome.failure and outcome.failure not in UNDEFINED:
                     self._failed[name] = outcome  # the next run tries again
                 else:
                     made.append(StoredOutcome(name, outcome.model_dump_json()))

@@ -88,14 +88,12 @@ class PublishedCorpus:
         """
         preset = query.preset
         if preset is None and isinstance(query, AnswerQuery):
-            preset = query.settings.get(
-                "retrieval", answer_preset_of(self._versions.settings().answer, query.answer).retrieval
-            )
+            preset = query.settings.get("retrieval", answer_preset_of(self._versions.settings(), query.answer).retrieval)
         return self._plan(preset, query.steps)
 
     def is_written(self, query: AnswerQuery) -> bool:
         """Return whether a generative model writes the answer."""
-        return answer_preset_of(self._versions.settings().answer, query.answer).model is not None
+        return answer_preset_of(self._versions.settings(), query.answer).model is not None
 
     def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
         """Return the best rows.
@@ -171,7 +169,7 @@ class PublishedCorpus:
             stopped: Returns true when nobody waits for the answer any more; steps and calls of models then end.
         """
         corpus = self._versions.settings()
-        preset = answer_preset_of(corpus.answer, query.answer)
+        preset = answer_preset_of(corpus, query.answer)
         # A request never names a file of this machine.
         if query.settings.get("prompt", preset.prompt) not in (preset.prompt, *answer_prompts()):
             raise RequestError(
@@ -203,9 +201,9 @@ class PublishedCorpus:
     def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
         """Return all answer presets, the default first, with what the corpus file or the version lacks for each."""
         corpus = self._versions.settings()
-        default = answer_preset_of(corpus.answer, None)
+        default = answer_preset_of(corpus, None)
         with self._versions.opened(version) as opened:
-            known = [default, *(one for name, one in answers_of(corpus.answer).items() if name != default.name)]
+            known = [default, *(one for name, one in answers_of(corpus).items() if name != default.name)]
             return [self._answer_info(one, corpus, opened) for one in known]
 
     def _answer_info(self, preset: AnswerPreset, corpus: Corpus, opened: OpenVersion) -> AnswerPresetInfo:

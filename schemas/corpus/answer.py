@@ -14,7 +14,9 @@ class AnswerOptions(Section):
     )
     presets: Location | None = Field(None, description="A folder of your own answer presets, a YAML file each.")
     model: Text | None = Field(
-        None, description="One of retrieval.models, which writes answers, whatever model a preset names."
+        None,
+        description="One of retrieval.models, which writes answers in place of a preset's own; a preset that sends pictures "
+        "keeps its own unless this one sees.",
     )
     prompt: Text | None = Field(
         None, description="A packaged prompt, or a file of your own beside this one, in place of the preset's."

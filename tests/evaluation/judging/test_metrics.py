@@ -49,7 +49,7 @@ def outcome(*rows: str, says: str = "25 Nm.", cites: tuple[int, ...] = ()) -> Ou
     answer = AnswerResult(
         version="v", abstained=False, parts=[TextPart(text=says, citations=list(cites))], citations=citations
     )
-    return Outcome(question_id="q", hits=hits, context=hits, answer=answer)
+    return Outcome(question_id="q", hits=hits, context=hits, words=list(rows), answer=answer)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -93,7 +93,7 @@ def test_a_missing_input_is_null_with_its_reason_and_costs_no_call(without: str,
     )
     given = given.model_copy(update={"pictures": [] if without == "pictures" else ["0"]})
     if without == "text":
-        given = given.model_copy(update={"context": []})
+        given = given.model_copy(update={"words": []})
     judge = ScriptedJudge(lambda *_: grade(True))
     nulls = {name for name in METRICS if score(name, judge, question, given).reason == reason}
     assert nulls == metrics

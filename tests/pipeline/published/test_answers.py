@@ -21,7 +21,7 @@ from schemas.retrieval import AnswerQuery, Query
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.trace import Stopped
 from tests.endpoint_server import Call, EndpointServer, answer, cut, hang, status
-from tests.manuals import write_manual
+from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.tiny_models import write_bert, write_clip
 
@@ -236,7 +236,7 @@ def test_three_rounds_judge_refine_and_keep_what_was_found(corpus: PublishedCorp
         ]
     )
     model.replies = lambda _call: next(replies)
-    settings = {"rounds": 3, "retrieval": "ilt-mmr", "passages": 2}
+    settings: dict[str, Any] = {"rounds": 3, "retrieval": "ilt-mmr", "passages": 2}
     found = corpus.answer(AnswerQuery(QUESTION, answer="omgqa-multi", settings=settings, trace=True))
     assert [one.query for one in found.rounds] == [QUESTION, "water pump bar", "screws of the water pump"]
     assert [one.sufficient for one in found.rounds] == [False, False, None]
@@ -245,8 +245,8 @@ def test_three_rounds_judge_refine_and_keep_what_was_found(corpus: PublishedCorp
     started = {one.evidence_id for one in found.citations}
     assert started & first, "the answer cites what the first round found"
     union = {name for one in found.rounds for name in one.evidence_ids}
-    shown = model.calls[-1].prompt
-    assert len(re.findall(r"(?m)^\[P\d+\]", shown)) >= len(union)
+    assert len(union) > settings["passages"]
+    assert len(re.findall(r"(?m)^\[P\d+\]", model.calls[-1].prompt)) == settings["passages"]
     assert found.spent.calls == 3
     assert found.spent.money == 3 + found.spent.input_tokens
     assert sum(step.step.startswith("sufficient?") for step in found.trace or []) == 2
@@ -276,6 +276,11 @@ def test_the_corpus_file_names_model_prompt_and_pictures_for_all_presets(folder:
         assert model.calls[-1].pictures == []
         corpus.answer(AnswerQuery(QUESTION, answer="bt-images-clip"))
         assert len(model.calls[-1].pictures) == 2
+    with closing(opened(folder, "answer: {model: llm}\n")) as corpus:
+        chosen = {one.name: one.settings.model for one in corpus.answer_presets()}
+        assert (chosen["ilt"], chosen["bt-images-clip"]) == ("llm", "vlm"), (
+            "a model that sees nothing replaces none that does"
+        )
 
 
 def test_presets_of_ones_own_stand_beside_the_packaged_ones(folder: Path, model: EndpointServer) -> None:
@@ -286,6 +291,22 @@ def test_presets_of_ones_own_stand_beside_the_packaged_ones(folder: Path, model:
         model.replies = lambda _call: "It takes 21 bar [P1]."
         assert corpus.answer(AnswerQuery(QUESTION)).preset == "short"
         assert re.findall(r"(?m)^\[P\d+\]", model.calls[-1].prompt) == ["[P1]"]
+
+
+def test_a_picture_of_the_question_goes_to_the_model_and_to_a_search_that_takes_pictures(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    """The default preset searches by words alone, so the model alone looks at the picture."""
+    settings = {"model": "vlm", "retrieval": None}
+    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt", settings=settings, picture=picture(5)))
+    assert (found.note, len(model.calls[-1].pictures)) == ("", 1)
+    assert "The first picture belongs to the question." in model.calls[-1].prompt
+    with pytest.raises(RequestError, match="looks at no picture"):
+        corpus.answer(AnswerQuery(QUESTION, answer="ilt", settings={"model": "llm"}, picture=picture(5)))
+    seeing = {"retrieval": "bt-images-clip", "model": "llm", "sends": ["captions"]}
+    corpus.answer(AnswerQuery(QUESTION, answer="ilt", settings=seeing, picture=picture(5)))
+    assert model.calls[-1].pictures == [], "a model of kind llm sees none"
+    assert "first picture" not in model.calls[-1].prompt
 
 
 @pytest.mark.parametrize(
@@ -318,7 +339,6 @@ def test_a_prompt_that_a_request_names_is_a_packaged_one(corpus: PublishedCorpus
         ("answer: {model: gpt}\n", "retrieval.models.gpt"),
         ("answer: {preset: magic}\n", "answer.preset"),
         ("answer: {model: llm, prompt: nowhere.md}\n", "nowhere.md"),
-        ("answer: {preset: bt-images-clip, model: llm}\n", "kind vlm"),
     ],
 )
 def test_plan_and_doctor_say_what_is_wrong_with_answers(folder: Path, more: str, says: str) -> None:

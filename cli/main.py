@@ -7,7 +7,6 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -19,9 +18,7 @@ from pydantic import BaseModel, ValidationError
 from rich.filesize import decimal
 
 from cli.agents import mcp
-from cli.evaluate import evaluate
 from cli.key import key
-from cli.questions import questions
 from cli.status import status
 from cli.step import step
 from cli.terminal import (
@@ -38,6 +35,7 @@ from cli.terminal import (
     show_title,
 )
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
+from schemas.extensions import extensions
 from schemas.models import MULTILINGUAL
 from schemas.stages import Step
 
@@ -463,9 +461,7 @@ def search(
     steps: Annotated[
         list[str] | None, typer.Option("--set", help="Override a step of the preset: select.diversity=0.5.")
     ] = None,
-    k: Annotated[
-        int | None, typer.Option("-k", "--k", min=1, max=1000, help="Maximum hits; by default 10, or 50 with --questions.")
-    ] = None,
+    k: Annotated[int | None, typer.Option("-k", "--k", min=1, max=1000, help="Maximum hits; by default 10.")] = None,
     document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
     source: Annotated[
         list[str] | None, typer.Option(help="Only sources that match this glob, such as 'phones/**'.")
@@ -508,16 +504,11 @@ def search(
         str,
         typer.Option(help="With --like: vector, of the picture or of its description; or hash, the perceptual hash."),
     ] = "vector",
-    questions: Annotated[
-        Path | None, typer.Option(help="Search for every question of a JSONL file (id, question, doc).")
-    ] = None,
-    rankings: Annotated[Path | None, typer.Option("--out", help="The file for the rankings of --questions, JSONL.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
 ) -> None:
     """Search the live version."""
     from pipeline.published.corpus import open_published
-    from pipeline.published.rankings import rank_questions
     from schemas.evidence import Filters, Modality
     from schemas.retrieval import GroupBy, Query
 
@@ -544,15 +535,9 @@ def search(
     shown = {"--group": group, "--highlight": highlight, "--trace": trace}
     if like is not None:
         narrowed = {"filters": filters != Filters(), "--preset": preset, "--set": steps}
-        _refuse("--like", {"QUERY": query, "--image": image, "--questions": questions, **narrowed, **shown})
-    elif questions is not None:
-        _refuse("--questions", {"QUERY": query, "--image": image, **shown})
-        if rankings is None:
-            raise UserError("--questions needs --out RANKINGS.jsonl")
-    elif rankings is not None:
-        raise UserError("--out is where the rankings of --questions go; give that, or leave --out out")
+        _refuse("--like", {"QUERY": query, "--image": image, **narrowed, **shown})
     elif not query and image is None:
-        raise UserError("what should be searched for? Give a QUERY, an --image, or --questions FILE.jsonl with --out")
+        raise UserError("what should be searched for? Give a QUERY or an --image")
     search_query = Query(
         text=query or "",
         picture=None if image is None else _read(image),
@@ -568,14 +553,6 @@ def search(
     published = open_published(corpus)
     if like is not None:
         _show_similar(published, like, by, k, version, as_json=as_json)
-        return
-    if questions is not None and rankings is not None:
-        with reporting() as report:
-            summary = rank_questions(published, questions, rankings, replace(search_query, k=k or 50), report)
-        if as_json:
-            print_json(summary)
-        else:
-            say(f"{summary['questions']} questions ranked in {rankings}")
         return
     result = published.search(search_query)
     if as_json:
@@ -1103,12 +1080,15 @@ def doctor(
         raise typer.Exit(2)
 
 
-app.command()(evaluate)
 app.command()(key)
 app.command()(mcp)
 app.command()(status)
 app.command()(step)
-app.add_typer(questions, name="questions")
+for _command in extensions("inset.commands"):
+    if isinstance(_loaded := _command.load(), typer.Typer):
+        app.add_typer(_loaded, name=_command.name)
+    else:
+        app.command(_command.name)(_loaded)
 
 
 def main() -> NoReturn:

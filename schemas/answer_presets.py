@@ -44,7 +44,7 @@ class AnswerSettings(Section):
     context: Literal["retrieved", "given", "none"] = "retrieved"
     sends: list[Content] = Field([*Content], min_length=1, max_length=len(Content))
     model: Name | None = None
-    prompt: Annotated[Text, Field(max_length=1_000)] = "ilt"
+    prompt: Annotated[Text, Field(max_length=1_000)] = "written"
     passages: Annotated[int, Field(ge=1, le=MOST_PASSAGES, strict=True)] = 4
     max_texts: Annotated[int, Field(ge=0, le=MOST_PASSAGES, strict=True)] | None = None
     max_images: Annotated[int, Field(ge=0, le=MOST_IMAGES, strict=True)] = 0

@@ -10,7 +10,8 @@ class AnswerOptions(Section):
     """How questions are answered."""
 
     preset: Text | None = Field(
-        None, description="The answer preset of requests that name none; default: ilt where model is set, else extractive."
+        None,
+        description="The answer preset of requests that name none; default: written where model is set, else extractive.",
     )
     presets: Location | None = Field(None, description="A folder of your own answer presets, a YAML file each.")
     model: Text | None = Field(

@@ -73,12 +73,13 @@ class TestQuestions:
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": steps}).status_code == 200
         assert (
             client.post(
-                f"{BASE}/search", json={"query": "valve", "preset": "omgqa-best", "steps": {"documents": {"k": 1}}}
+                f"{BASE}/search",
+                json={"query": "valve", "preset": "hybrid", "steps": {"documents": {"by": {"by": "bm25"}, "k": 1}}},
             ).status_code
             == 200
         )
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": {"fuse": None}}).status_code == 200
-        assert [query.steps for query in corpus.queries] == [steps, {"documents": {"k": 1}}, {}]
+        assert [query.steps for query in corpus.queries] == [steps, {"documents": {"by": {"by": "bm25"}, "k": 1}}, {}]
 
     def test_every_filter_reaches_the_corpus(self, client: TestClient, corpus: FakeCorpus) -> None:
         filters = {

@@ -427,7 +427,7 @@ CITED = CITATION.model_copy(
         "pdf_link": f"/{ORIGINAL}#page=3",
     }
 )
-STARTED = AnswerStarted(version=LIVE, preset="ilt", model=MODEL, citations=[CITED])
+STARTED = AnswerStarted(version=LIVE, preset="written", model=MODEL, citations=[CITED])
 
 
 def _answer(parts: Sequence[Part], **rest: Any) -> AnswerFinished:
@@ -631,10 +631,10 @@ def _choices(html: str) -> list[str]:
 
 def test_ways_to_answer_are_offered_where_a_version_has_what_they_need(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    offered = _choices(page_after(browser, corpus, [], "q=valve&answer=ilt"))
-    assert {"", "ilt", "omgqa-multi"} <= set(offered)
+    offered = _choices(page_after(browser, corpus, [], "q=valve&answer=written"))
+    assert {"", "written"} <= set(offered)
     assert not [name for name in offered if "gold" in name], "a given context is what filters name"
-    assert [query.answer for query in corpus.answer_queries] == ["ilt"]
+    assert [query.answer for query in corpus.answer_queries] == ["written"]
     corpus.lacking = ["retrieval.models.llm, or answer.model"]
     assert _choices(page_after(browser, corpus)) == []
 
@@ -722,7 +722,7 @@ def test_a_permanent_link_names_the_version_and_shows_the_same_again(browser: Br
     browser("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
     corpus = FakeCorpus("pumps")
     corpus.search_presets = [BY_WORDS, *BY_PICTURES]
-    with opened(browser, corpus, "q=valve&preset=unified&section=Service&answer=ilt"):
+    with opened(browser, corpus, "q=valve&preset=unified&section=Service&answer=written"):
         browser.click(".taking button:last-child")
         browser.until("document.querySelector('#status-answer').textContent.includes('copied')")
         browser.open(browser.run(COPIED))

@@ -140,7 +140,8 @@ def _answered(
     pictures = rows_to_send(hits, preset)[1] if preset.model else []
     has_words = preset.model is None or Content.CAPTIONS in preset.sends
     words = [hit.evidence_id for hit in hits if has_words or hit.figure_id is None]
-    return outcome.model_copy(update={"hits": hits, "context": hits, "words": words, "pictures": pictures})
+    rows = {"hits": hits, "context": hits, "words": words, "pictures": pictures}
+    return outcome.model_copy(update=rows | {"retrieved": preset.context == "retrieved"})
 
 
 def _gold_filters(opened: OpenVersion, preset: AnswerPreset, gold: Gold) -> Filters:

@@ -1,7 +1,8 @@
 """All metrics, and scores of those that need no judge: one a question, None where a metric is undefined.
 
 Precision, recall and F1 are of all that was retrieved, each computed for one question and then averaged, as OMG-QA does for
-evidence (PER, RER, F1-ER) and documents (PDR, RDR, F1-DR); the F1 of averages is another number.
+evidence (PER, RER, F1-ER) and documents (PDR, RDR, F1-DR); the F1 of averages is another number. Where rows were judged,
+precision and F1 of evidence are those of the judged rows: nobody knows whether the others are relevant.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,6 +70,11 @@ def _retrieval(asked: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
         wanted = {str(place): units for place, (gold, _) in enumerate(asked) if (units := level.relevant(gold))}
         ranked = {name: level.ranking(asked[int(name)][0], asked[int(name)][1].hits) for name in wanted}
         made = relevance([measure for measure, _ in _MEASURES.values()], wanted, ranked) if wanted else {}
+        if level.name == "evidence" and wanted:
+            for name, rows in ranked.items():
+                if judged := asked[int(name)][0].question.evidence:
+                    ranked[name] = [row for row in rows if row in judged]
+            made |= relevance([_MEASURES[name][0] for name in ("precision", "f1")], wanted, ranked)
         for name, (measure, _) in _MEASURES.items():
             scores: list[Score] = [
                 made[measure][str(place)] if str(place) in wanted else None for place in range(len(asked))
@@ -93,9 +99,9 @@ def region_iou(gold: Gold, outcome: Outcome) -> Score:
 
 
 def evidence_unjudged(gold: Gold, outcome: Outcome) -> Score:
-    """Return the share of the first ten rows that nobody judged; None for a question without judged rows."""
+    """Return the share of the rows that nobody judged; None for a question without judged rows."""
     judged = gold.question.evidence
-    return _mean(float(hit.evidence_id not in judged) for hit in outcome.hits[:10]) if judged else None
+    return _mean(float(hit.evidence_id not in judged) for hit in outcome.hits) if judged else None
 
 
 def figure_precision(gold: Gold, outcome: Outcome) -> Score:
@@ -201,7 +207,7 @@ _OF_ANSWERS: Sequence[tuple[Metric, Scorer]] = (
         lambda _, outcome: float(len(outcome.figures)),
     ),
     (
-        Metric("pictures_sent", "pictures sent to the model", "figures in answers", None),
+        Metric("pictures_sent", "pictures sent to the model", "cost", None),
         lambda _, one: float(len(one.pictures)),
     ),
     (
@@ -222,13 +228,17 @@ _OF_ANSWERS: Sequence[tuple[Metric, Scorer]] = (
 
 _OF_ALL: Sequence[tuple[Metric, Scorer]] = (
     (Metric("region_iou", "IoU with gold boxes", "evidence"), region_iou),
-    (Metric("evidence_unjudged", "unjudged among ten rows", "evidence", "less"), evidence_unjudged),
+    (Metric("evidence_unjudged", "rows that nobody judged", "evidence", "less"), evidence_unjudged),
     (Metric("seconds", "seconds a query", "cost", "less"), lambda _, outcome: outcome.seconds),
     (Metric("calls", "calls a query", "cost", "less"), lambda _, outcome: float(outcome.spent.calls)),
     (Metric("input_tokens", "tokens read a query", "cost", "less"), lambda _, outcome: float(outcome.spent.input_tokens)),
     (Metric("output_tokens", "tokens written a query", "cost", "less"), lambda _, one: float(one.spent.output_tokens)),
     (Metric("money", "money a query", "cost", "less"), lambda _, outcome: outcome.spent.money),
 )
+
+
+_OF_RETRIEVAL = {"evidence", "citations", "figures in answers"}
+"""Groups of metrics that are undefined where nothing was retrieved: no context, or the right one, decides them."""
 
 
 def _of_level(level: str, measure: str, title: str) -> Metric:
@@ -242,27 +252,49 @@ _WITHOUT_JUDGE = [
     *(metric for metric, _ in (*_OF_ANSWERS, *_OF_ALL)),
 ]
 
+OMG_QA_MEAN = "omgqa_mean"
+_TEN = (
+    *_OMG_QA,
+    *("effective_retrieval_usage", "relevance_of_used_evidence", "correct_usage_of_evidence", "citation_completeness"),
+)
+"""The ten metrics that OMG-QA averages."""
+
 METRICS: Mapping[str, Metric] = (
     {metric.name: metric for metric in _WITHOUT_JUDGE}
     | {name: Metric(name, one.title, "judged", headline=True) for name, one in judging.METRICS.items()}
     | {name: Metric(name, title, "judged") for name, (title, _) in judging.MODALITIES_TOGETHER.items()}
+    | {OMG_QA_MEAN: Metric(OMG_QA_MEAN, "mean of the ten metrics of OMG-QA", "judged")}
 )
 """Every metric by name; those that a generative model grades come last."""
 
 
 def score(asked: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
     """Return the scores of outcomes by metric without a judge, in their order; an outcome that failed has none."""
-    held = [(gold, outcome) for gold, outcome in asked if not outcome.failure]
-    retrieved = {name: iter(scores) for name, scores in _retrieval(held).items()}
+    retrieved = {
+        name: iter(scores) for name, scores in _retrieval([pair for pair in asked if _is_retrieved(pair[1])]).items()
+    }
     found: dict[str, list[Score]] = {metric.name: [] for metric in _WITHOUT_JUDGE}
     for gold, outcome in asked:
         for name, scores in retrieved.items():
-            found[name].append(None if outcome.failure else next(scores))
-        for metric, scorer in _OF_ALL:
-            found[metric.name].append(None if outcome.failure else scorer(gold, outcome))
-        for metric, scorer in _OF_ANSWERS:
-            found[metric.name].append(scorer(gold, outcome) if outcome.answer and not outcome.failure else None)
+            found[name].append(next(scores) if _is_retrieved(outcome) else None)
+        for metric, scorer in (*_OF_ALL, *_OF_ANSWERS):
+            defined = not outcome.failure and (outcome.retrieved or metric.group not in _OF_RETRIEVAL)
+            if (metric, scorer) in _OF_ANSWERS:
+                defined = defined and outcome.answer is not None
+            found[metric.name].append(scorer(gold, outcome) if defined else None)
     return found
+
+
+def mean_of_ten(scores: Mapping[str, Sequence[Score]]) -> dict[str, list[Score]]:
+    """Return the mean of OMG-QA's ten metrics by outcome, None where one of them is undefined; {} where one wasn't scored."""
+    if not {*_TEN} <= scores.keys():
+        return {}
+    rows = zip(*(scores[name] for name in _TEN), strict=True)
+    return {OMG_QA_MEAN: [None if None in row else _mean(one for one in row if one is not None) for row in rows]}
+
+
+def _is_retrieved(outcome: Outcome) -> bool:
+    return outcome.retrieved and not outcome.failure
 
 
 def _mean(values: Iterable[float]) -> Score:

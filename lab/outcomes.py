@@ -19,6 +19,7 @@ class Outcome(Frozen):
         context: Rows that the answer could use, in the order of their citations' numbers: ``[P1]`` is the first.
         words: Evidence ids of the rows in ``context`` whose words the model read.
         pictures: Ids of the figures whose pictures the model saw.
+        retrieved: Whether rows were retrieved; if not, the context was none, or given, and metrics of retrieval are undefined.
         answer: The answer; None if none was asked for, or it failed.
         spent: Calls, tokens and money of generative models; replies from the cache count as when they were made.
         seconds: Duration; replies from the cache count as when they were made.
@@ -30,6 +31,7 @@ class Outcome(Frozen):
     context: list[Hit] = Field([])
     words: list[str] = Field([])
     pictures: list[str] = Field([])
+    retrieved: bool = True
     answer: AnswerResult | None = None
     spent: Spent = Spent()
     seconds: float = 0.0

@@ -76,6 +76,7 @@ class Bias(Frozen):
     system: str
     score: float
     left_out: float
+    recall: float = Field(description="Share of the relevant rows of the pool that it retrieved.")
     own: int = Field(description="Relevant rows that no other system retrieved.")
 
 
@@ -91,9 +92,9 @@ class Judged(Frozen):
 
 
 def pool(
-    questions: Sequence[Question], outcomes: Mapping[str, Sequence[Outcome]], version: str, depth: int
+    questions: Sequence[Question], outcomes: Mapping[str, Sequence[Outcome]], version: str, depth: int | None = None
 ) -> list[Candidate]:
-    """Return the first ``depth`` rows of every system for every question, each row once, sorted by id."""
+    """Return the first ``depth`` rows of every system for every question, each row once, sorted by id; None: all rows."""
     asked = {question.id: question for question in questions}
     ranks: dict[tuple[str, str], dict[str, int]] = {}
     hits: dict[tuple[str, str], Hit] = {}
@@ -144,9 +145,16 @@ def judged_questions(
         if len(grades) == 1:
             qrels.setdefault(question_id, {})[evidence_id] = next(iter(grades))
     texts = _agreed(corrections)
+    sources = {one.row: one.source.rpartition("/")[2] for one in candidates}
     return Judged(
         questions=[
-            question.model_copy(update={**texts.get(question.id, {}), "evidence": qrels.get(question.id, {})})
+            question.model_copy(
+                update={
+                    **texts.get(question.id, {}),
+                    "evidence": (judged := qrels.get(question.id, {})),
+                    "evidence_documents": sorted({sources[question.id, row] for row, grade in judged.items() if grade}),
+                }
+            )
             for question in questions
         ],
         corrected=sum(question.id in texts for question in questions),
@@ -194,14 +202,22 @@ def _biases(candidates: Sequence[Candidate], qrels: Mapping[str, Mapping[str, in
             question_id: {name: grade for name, grade in grades.items() if (question_id, name) not in own}
             for question_id, grades in qrels.items()
         }
-        found.append(Bias(system=system, score=_score(qrels, ranked), left_out=_score(others, ranked), own=len(own)))
+        found.append(
+            Bias(
+                system=system,
+                score=_score(MEASURE, qrels, ranked),
+                left_out=_score(MEASURE, others, ranked),
+                recall=_score("SetR", qrels, ranked),
+                own=len(own),
+            )
+        )
     return found
 
 
-def _score(qrels: Mapping[str, Mapping[str, int]], ranked: Mapping[str, Sequence[str]]) -> float:
-    """Return the mean of ``MEASURE`` over the questions that have a relevant row."""
+def _score(measure: str, qrels: Mapping[str, Mapping[str, int]], ranked: Mapping[str, Sequence[str]]) -> float:
+    """Return the mean of a measure over the questions that have a relevant row."""
     wanted = {question_id: grades for question_id, grades in qrels.items() if any(grades.values())}
-    scores = relevance([MEASURE], wanted, ranked)[MEASURE].values() if wanted else []
+    scores = relevance([measure], wanted, ranked)[measure].values() if wanted else []
     return sum(scores) / len(scores) if scores else 0.0
 
 

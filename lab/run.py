@@ -22,7 +22,7 @@ from lab.experiment_files import NamedExperiment
 from lab.judge import Judges
 from lab.judging.agreement import Comparison, Grades
 from lab.judging.labels import load_labels
-from lab.metrics import METRICS, score
+from lab.metrics import METRICS, mean_of_ten, score
 from lab.outcomes import Outcome
 from lab.replies import Replies
 from lab.report import write_report
@@ -264,6 +264,7 @@ class _Run:
                 asked = list(self._outcomes(one))
                 grades = judges.grade(asked, answers) if one.answer is not None else {}
                 scores = score(asked) | together(grades)
+                scores |= mean_of_ten(scores)
                 ids = [outcome.question_id for _, outcome in asked]
                 comparison.add(one.system.id, [outcome for _, outcome in asked], grades)
                 grades_file.write_table(_grade_table(one.system, ids, grades))

@@ -114,7 +114,10 @@ def pool(
         list[Path], typer.Argument(metavar="FOLDER...", help="Folders that inset evaluate wrote, of the same questions.")
     ],
     asked: Annotated[Path, typer.Option("--questions", metavar="FILE", help="The question set that they were asked.")],
-    depth: Annotated[int, typer.Option(min=1, max=200, help="Rows of each system and question.")] = 10,
+    depth: Annotated[
+        int | None,
+        typer.Option(min=1, max=200, help="Rows of each system and question; by default all, to the longest ranking."),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("pool.jsonl"),
 ) -> None:
     """Collect what the systems of experiments retrieved, each row once, so that people can judge it."""
@@ -194,8 +197,11 @@ def qrels(
     if as_json:
         print_json(found.model_copy(update={"questions": []}))
         return
-    rows = [(one.system, f"{one.score:.3f}", f"{one.left_out:.3f}", str(one.own)) for one in found.bias]
-    print_table(f"{MEASURE} by these judgements", ("system", MEASURE, "without its own rows", "own rows"), rows, fold=False)
+    rows = [
+        (one.system, f"{one.score:.3f}", f"{one.left_out:.3f}", f"{one.recall:.3f}", str(one.own)) for one in found.bias
+    ]
+    names = ("system", MEASURE, "without its own rows", "recall of the pool", "own rows")
+    print_table(f"{MEASURE} by these judgements", names, rows, fold=False)
     for people, alike in found.people.items():
         say(f"{people}: {alike}")
     if found.disputed:
@@ -254,7 +260,7 @@ def stats(
     print_table("", ("", "mean", "largest"), [(name, f"{one.mean:.1f}", one.largest) for name, one in spreads])
     for name, counts in values.items():
         if isinstance(counts, dict) and counts:
-            total = described.answerable if name.startswith("evidence") else described.questions
+            total = sum(counts.values()) if name.startswith("evidence") else described.questions
             rows = [(key if key != "" else "(none named)", count, f"{count / total:.1%}") for key, count in counts.items()]
             print_table("", (_words(name), "questions", "share"), rows[:_SHOWN])
             if more := len(rows[_SHOWN:]):

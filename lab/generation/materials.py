@@ -25,6 +25,9 @@ EXCERPT_CHARACTERS = 300
 PARTS_OF_A_KIND = 8
 """Texts, tables and figures each in a list of contents."""
 
+_BEGINNING = 5
+"""Texts at the beginning of a document."""
+
 _LETTERS = {Modality.TEXT: "S", Modality.TABLE: "T", Modality.FIGURE: "F"}
 _LEAST_ENTITY = 3
 """Characters of a cell that counts as an entity; shorter ones are units and marks."""
@@ -40,8 +43,9 @@ class Material:
         values: Values of the prompt's placeholders.
         parts: Rows that may be evidence, by label.
         chooses: Whether the model says which parts it used; else all of them are evidence.
+        required: Labels of parts that are evidence, whatever the model says.
         figure: The figure whose picture is sent.
-        revise: A second prompt with its values, which revises the question; None without one.
+        revise: What revises the question: a second material; None without one.
     """
 
     name: str
@@ -49,8 +53,9 @@ class Material:
     values: Mapping[str, str]
     parts: Mapping[str, Hit]
     chooses: bool = False
+    required: tuple[str, ...] = ()
     figure: str | None = None
-    revise: tuple[str, Mapping[str, str]] | None = None
+    revise: "Material | None" = None
 
     def question(self, words: str, answer: str, used: Sequence[str]) -> Question:
         """Return a question with the gold evidence of the parts that it uses."""
@@ -83,7 +88,7 @@ class Document:
     def beginning(self) -> str:
         """Its first texts."""
         texts = (row.text for row in self.rows if row.modality is Modality.TEXT)
-        return "\n".join(itertools.islice(texts, 5))[:TEXT_CHARACTERS]
+        return "\n".join(itertools.islice(texts, _BEGINNING))[:TEXT_CHARACTERS]
 
     @cached_property
     def tables(self) -> list[tuple[Hit, set[str]]]:
@@ -152,17 +157,25 @@ def of_tables(one: Document, other: Document) -> Iterator[Material]:
     if mine is None or theirs is None or len(names) < 2:
         return
     titles = {"title": mine.title or mine.source, "other_title": theirs.title or theirs.source}
+    tables = {"table": mine.text[:TEXT_CHARACTERS], "other_table": theirs.text[:TEXT_CHARACTERS]}
+    name, parts = f"tables {mine.evidence_id} {theirs.evidence_id}", {"T1": mine, "T2": theirs}
+    texts = [document.of(Modality.TEXT)[:_BEGINNING] for document in (one, other)]
+    labels = {f"S{number}": row for number, row in enumerate(itertools.chain(*texts), 1)}
+    lines = [f"[{label}] {row.text[:EXCERPT_CHARACTERS]}" for label, row in labels.items()]
+    own, others = "\n".join(lines[: len(texts[0])]), "\n".join(lines[len(texts[0]) :])
     yield Material(
-        name=f"tables {mine.evidence_id} {theirs.evidence_id}",
+        name=name,
         prompt="tables",
-        values={
-            **titles,
-            "table": mine.text[:TEXT_CHARACTERS],
-            "other_table": theirs.text[:TEXT_CHARACTERS],
-            "shared": ", ".join(names[:PARTS_OF_A_KIND]),
-        },
-        parts={"T1": mine, "T2": theirs},
-        revise=("tables_with_text", {**titles, "text": one.beginning, "other_text": other.beginning}),
+        values={**titles, **tables, "shared": ", ".join(names[:PARTS_OF_A_KIND])},
+        parts=parts,
+        revise=Material(
+            name=name,
+            prompt="tables_with_text",
+            values={**titles, **tables, "text": own, "other_text": others},
+            parts=parts | labels,
+            chooses=True,
+            required=("T1", "T2"),
+        ),
     )
 
 

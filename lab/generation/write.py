@@ -29,9 +29,8 @@ def write_question(model: Writer, material: Material, picture: bytes | None = No
     found = _written(model, material, material.prompt, material.values, picture)
     if material.revise is None:
         return found
-    name, values = material.revise
-    asked = {**values, "question": found.question, "answer": found.answer or ""}
-    return _written(model, material, name, asked, None)
+    asked = {**material.revise.values, "question": found.question, "answer": found.answer or ""}
+    return _written(model, material.revise, material.revise.prompt, asked, None)
 
 
 def _written(model: Writer, material: Material, name: str, values: Mapping[str, str], picture: bytes | None) -> Question:
@@ -58,10 +57,10 @@ def _read(reply: str, material: Material) -> Question:
     if material.chooses:
         listed = read.get("evidence")
         names = listed if isinstance(listed, list) else [listed]
-        used = list(dict.fromkeys(str(name).strip("[] ") for name in names if name))
+        used = list(dict.fromkeys([*material.required, *(str(name).strip("[] ") for name in names if name)]))
         if unknown := [name for name in used if name not in material.parts]:
             raise UnusableError(f"there is no part {unknown[0]}")
-        if len({material.parts[name].modality for name in used}) < 2:
+        if not material.required and len({material.parts[name].modality for name in used}) < 2:
             raise UnusableError("the evidence is of one kind; two are wanted")
     return material.question(words, answer, used)
 

@@ -63,7 +63,8 @@ class Case:
     def relevant(self, hit: Hit) -> Grade:
         """Judge a row by itself, with its picture if it has one that the answer's model saw."""
         seen = [hit.figure_id] if hit.figure_id in self.outcome.pictures and hit.figure_id else []
-        return self.ask("evidence_relevancy", seen, title=hit.title, texts=hit.text)
+        read = hit.text if hit.evidence_id in self.outcome.words else ""
+        return self.ask("evidence_relevancy", seen, title=hit.title, texts=read)
 
     def used_correctly(self, hit: Hit, number: int) -> Grade:
         """Judge whether the answer says what a row that it cites says."""
@@ -81,13 +82,13 @@ class Definition:
         title: For people.
         grade: Gives the grade.
         needs: What it can't be graded without: ``reference``, ``answer``, ``text``, ``pictures``, ``citations``.
-        fault: What the bad ones of the known pairs lack.
+        faults: What the bad ones of the known pairs lack; a judge is tested with each.
     """
 
     title: str
     grade: Grading
     needs: tuple[str, ...]
-    fault: Fault
+    faults: tuple[Fault, ...]
 
 
 def _asks(prompt: str) -> Grading:
@@ -132,29 +133,33 @@ def _share(grades: Sequence[Grade]) -> Grade:
 
 METRICS: dict[str, Definition] = {
     "answer_correctness": Definition(
-        "answer correctness", _asks("answer_correctness"), ("reference", "answer"), "wrong answer"
+        "answer correctness", _asks("answer_correctness"), ("reference", "answer"), ("wrong answer",)
     ),
-    "answer_relevancy": Definition("answer relevancy", _asks("answer_relevancy"), ("answer",), "other answer"),
+    "answer_relevancy": Definition("answer relevancy", _asks("answer_relevancy"), ("answer",), ("other answer",)),
     "text_faithfulness": Definition(
-        "faithfulness to texts", _asks("text_faithfulness"), ("answer", "text"), "wrong answer"
+        "faithfulness to texts", _asks("text_faithfulness"), ("answer", "text"), ("wrong answer",)
     ),
     "image_faithfulness": Definition(
-        "faithfulness to pictures", _faithful_to_pictures, ("answer", "pictures"), "wrong answer"
+        "faithfulness to pictures", _faithful_to_pictures, ("answer", "pictures"), ("wrong answer",)
     ),
-    "text_context_relevancy": Definition("relevancy of texts", _asks("text_context_relevancy"), ("text",), "other context"),
-    "image_context_relevancy": Definition("relevancy of pictures", _relevancy_of_pictures, ("pictures",), "other context"),
-    "evidence_relevancy": Definition("relevant evidence", _relevancy_of_evidence, ("text",), "other context"),
+    "text_context_relevancy": Definition(
+        "relevancy of texts", _asks("text_context_relevancy"), ("text",), ("other context",)
+    ),
+    "image_context_relevancy": Definition(
+        "relevancy of pictures", _relevancy_of_pictures, ("pictures",), ("other context",)
+    ),
+    "evidence_relevancy": Definition("relevant evidence", _relevancy_of_evidence, ("text",), ("other context",)),
     "effective_retrieval_usage": Definition(
-        "ERU: evidence relevant and used correctly", _effective_usage, ("answer", "text"), "other context"
+        "ERU: evidence relevant and used correctly", _effective_usage, ("answer", "text"), ("other context", "wrong answer")
     ),
     "relevance_of_used_evidence": Definition(
-        "RUE: cited evidence that is relevant", _relevance_of_used, ("answer", "text", "citations"), "other context"
+        "RUE: cited evidence that is relevant", _relevance_of_used, ("answer", "text", "citations"), ("other context",)
     ),
     "correct_usage_of_evidence": Definition(
-        "CUE: evidence used correctly", _asks("correct_usage"), ("answer", "text", "citations"), "wrong answer"
+        "CUE: evidence used correctly", _asks("correct_usage"), ("answer", "text", "citations"), ("wrong answer",)
     ),
     "citation_completeness": Definition(
-        "CCM: complete citations", _asks("citation_completeness"), ("answer", "text"), "no citation"
+        "CCM: complete citations", _asks("citation_completeness"), ("answer", "text"), ("no citation",)
     ),
 }
 """Judged metrics by name; a further one is one entry."""
@@ -200,14 +205,18 @@ class Judged:
         return self.definition.grade(Case(question, outcome, self.judge, self.pictures))
 
     def admission(self) -> Admission:
-        """Grade known good and bad outcomes; a grade of None counts as half right."""
+        """Grade known good and bad outcomes of each fault; a grade of None counts as half right. The worst AUC counts."""
+        tested = [self._tested(fault) for fault in self.definition.faults]
+        return min(tested, key=lambda admission: admission.auc or 0.0)
+
+    def _tested(self, fault: Fault) -> Admission:
         from scipy.stats import mannwhitneyu
 
         metric = Judged(self.name, self.definition, self.judge, known_pairs.picture if self.pictures else None)
         good: list[float] = []
         bad: list[float] = []
         nulls: list[str] = []
-        for pair in known_pairs.pairs(self.definition.fault):
+        for pair in known_pairs.pairs(fault):
             for outcome, grades in ((pair.good, good), (pair.bad, bad)):
                 grade = metric.score(pair.question, outcome)
                 nulls += [grade.reason] if grade.value is None else []

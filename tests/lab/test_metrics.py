@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evaluation.gold import Gold, gold_of
 from evaluation.questions import GoldPage, GoldRegion, Question
-from lab.metrics import Score, score
+from lab.metrics import Score, mean_of_ten, score
 from lab.outcomes import Outcome
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TextPart
 from schemas.evidence import CitedRegion, Hit, Modality
@@ -83,7 +83,7 @@ def test_f1_is_averaged_over_queries_and_not_made_of_averages() -> None:
     """Three queries: 2 of 4 retrieved are right of 2; 1 of 1 of 4; 0 of 2 of 1. Macro F1 is (2/3 + 2/5 + 0) / 3."""
     asked = []
     for retrieved, relevant in ((["a", "x", "b", "y"], "ab"), (["a"], "abcd"), (["x", "y"], "a")):
-        gold = Gold(question(evidence=dict.fromkeys(relevant, 1)))
+        gold = Gold(question(evidence=dict.fromkeys(relevant, 1) | {"x": 0, "y": 0}))
         asked.append((gold, Outcome(question_id="q", hits=[hit(name) for name in retrieved])))
     found = score(asked)
     assert found["evidence_precision"] == [0.5, 1.0, 0.0]
@@ -92,6 +92,41 @@ def test_f1_is_averaged_over_queries_and_not_made_of_averages() -> None:
     assert f1 == pytest.approx([2 / 3, 2 / 5, 0.0])
     precision, recall = 1.5 / 3, 1.25 / 3
     assert sum(f1) / 3 != pytest.approx(2 * precision * recall / (precision + recall))
+
+
+def test_rows_that_nobody_judged_are_not_counted_as_irrelevant() -> None:
+    """Of twelve rows, one is relevant and one isn't; ten were never judged, the last two among them."""
+    gold = Gold(question(documents=["motor.pdf"], evidence={"a": 1, "b": 0, "c": 1}, evidence_documents=["pump.pdf"]))
+    found = scores(gold, hit("a"), hit("b"), *(hit(f"x{n}") for n in range(10)))
+    assert (found["evidence_precision"], found["evidence_recall"], found["evidence_f1"]) == (0.5, 0.5, 0.5)
+    assert found["evidence_unjudged"] == pytest.approx(10 / 12)
+    assert (found["document_precision"], found["document_recall"]) == (1.0, 1.0), (
+        "documents are those of the judged evidence"
+    )
+    assert scores(gold, hit("x1"))["evidence_precision"] is None
+
+
+def test_metrics_of_retrieval_are_undefined_where_nothing_was_retrieved() -> None:
+    gold = Gold(question(doc="pump.pdf", pages=[1], answer="21 bar"))
+    given = answered([text("So.", 1)], hit("row")).model_copy(update={"retrieved": False})
+    defined = {name for name, value in of_answer(gold, given).items() if value is not None}
+    assert defined == {"answered", "rounds", "seconds", "calls", "input_tokens", "output_tokens", "money", "pictures_sent"}
+
+
+def test_ndcg_at_10_reads_ten_rows() -> None:
+    gold = Gold(question(doc="pump.pdf", pages=[7]))
+    found = scores(gold, *(hit(str(n), pages=[n]) for n in range(1, 11)))
+    assert found["page_ndcg@10"] == pytest.approx(1 / math.log2(8))
+    assert found["page_mrr@10"] == pytest.approx(1 / 7)
+
+
+def test_the_mean_of_omg_qa_needs_all_ten_metrics() -> None:
+    ten = ["evidence_precision", "evidence_recall", "evidence_f1", "document_precision", "document_recall", "document_f1"]
+    ten += ["effective_retrieval_usage", "relevance_of_used_evidence", "correct_usage_of_evidence", "citation_completeness"]
+    columns: dict[str, list[Score]] = {name: [place / 10, 1.0] for place, name in enumerate(ten)}
+    assert mean_of_ten(columns) == {"omgqa_mean": [pytest.approx(0.45), 1.0]}
+    assert mean_of_ten(columns | {"evidence_f1": [None, 1.0]}) == {"omgqa_mean": [None, 1.0]}
+    assert mean_of_ten({name: column for name, column in columns.items() if name != "evidence_f1"}) == {}
 
 
 def test_documents_and_pages_are_ranked_by_their_first_row() -> None:

@@ -55,6 +55,11 @@ def test_a_pool_has_each_row_once_with_its_rank_in_each_system() -> None:
     assert (pooled[0].answer, pooled[0].section, pooled[0].pages) == ("Rubber.", "Service", [1])
 
 
+def test_a_pool_is_as_deep_as_the_longest_ranking() -> None:
+    deep = {"s": outcomes(q1="".join(map(chr, range(97, 123))))}
+    assert len(pool(QUESTIONS, deep, "v")) == 26
+
+
 def test_repetitions_of_a_system_count_by_their_best_rank() -> None:
     (one,) = (
         one for one in pool(QUESTIONS, {"s": outcomes(q1="ab") + outcomes(q1="ba")}, "v", 9) if one.evidence_id == "a"
@@ -67,6 +72,7 @@ def test_judged_rows_become_evidence_and_what_people_dispute_or_leave_is_named()
     anna = judged("anna", a=0, b=0, c=1, d=1) + judged("anna", a=1)  # she corrects her first
     found = judged_questions(QUESTIONS, pooled, anna + judged("ben", a=1, b=1, c=1, d=1))
     assert [question.evidence for question in found.questions] == [{"a": 1, "c": 1}, {"d": 1}]
+    assert [question.evidence_documents for question in found.questions] == [[pooled[0].source.rpartition("/")[2]]] * 2
     assert (found.disputed, found.unjudged) == (["1 b"], 2)
     assert (found.people["anna and ben"].share, found.people["anna and ben"].kappa) == (0.75, 0.0)
 
@@ -91,6 +97,7 @@ def test_a_system_is_scored_with_and_without_the_rows_that_it_alone_found() -> N
     assert (bias["bm25"].score, bias["bm25"].left_out, bias["bm25"].own) == (1.0, 1.0, 1)
     assert bias["other"].score == pytest.approx(0.5)  # it misses d
     assert bias["other"].own == 0
+    assert (bias["bm25"].recall, bias["other"].recall) == (1.0, 0.5)
     alone = judged_questions(QUESTIONS, pool(QUESTIONS, SYSTEMS, "v", 10), judged("anna", a=0, c=1, d=1, e=0))
     bm25 = alone.bias[0]
     assert (bm25.own, bm25.left_out) == (2, 0.0)

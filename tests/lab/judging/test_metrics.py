@@ -1,5 +1,7 @@
 """Judged metrics, by a judge that reads what it is sent: good and bad outcomes, missing inputs, shares, admission."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from evaluation.questions import Question
@@ -54,7 +56,7 @@ def outcome(*rows: str, says: str = "25 Nm.", cites: tuple[int, ...] = ()) -> Ou
 
 @pytest.mark.parametrize("name", METRICS)
 def test_good_outcomes_get_one_and_bad_outcomes_nought(name: str) -> None:
-    for pair in pairs(METRICS[name].fault):
+    for pair in [pair for fault in METRICS[name].faults for pair in pairs(fault)]:
         assert score(name, ScriptedJudge(right), pair.question, pair.good).value == 1.0
         bad = score(name, ScriptedJudge(right), pair.question, pair.bad)
         assert (bad.value, bool(bad.reason)) == (0.0, True)
@@ -62,7 +64,7 @@ def test_good_outcomes_get_one_and_bad_outcomes_nought(name: str) -> None:
 
 @pytest.mark.parametrize("name", METRICS)
 def test_what_a_judge_is_asked(name: str, golden: CheckGolden) -> None:
-    judge, pair = ScriptedJudge(right), next(pairs(METRICS[name].fault))
+    judge, pair = ScriptedJudge(right), next(pairs(METRICS[name].faults[0]))
     score(name, judge, pair.question, pair.good)
     shown = [
         f"--- {message.role}, {len(message.pictures)} pictures\n{message.text}"
@@ -137,6 +139,17 @@ def test_a_judge_that_always_says_the_same_is_admitted_to_no_metric(reply: str) 
         assert (found.admitted, found.auc) == (False, 0.5)
         assert found.reason.startswith("AUC 0.50 on ")
         assert ("not graded" in found.reason) == ("grade" not in reply)
+
+
+def test_a_judge_of_usage_is_tested_with_answers_that_contradict_their_evidence() -> None:
+    """It knows what is relevant, and calls every usage correct."""
+
+    def lenient(prompt: str, pictures: Sequence[bytes]) -> str:
+        return grade(True) if "Does the answer use the evidence correctly?" in prompt else right(prompt, pictures)
+
+    (metric,) = judged_metrics(["effective_retrieval_usage"], ScriptedJudge(lenient), picture)
+    found = metric.admission()
+    assert (found.admitted, found.auc) == (False, 0.5)
 
 
 def test_a_judge_that_calls_all_pictures_irrelevant_still_judges_texts() -> None:

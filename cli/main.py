@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 
 import typer
@@ -824,55 +823,6 @@ def _show_pages(pages: "Sequence[InspectedPage]") -> None:
             box = ", ".join(f"{value:.0f}" for value in figure.bbox)
             label = figure.tag or f"no tag ({figure.reason})"
             show(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip())
-
-
-@app.command()
-def captions(
-    corpus: CorpusArgument,
-    file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.html", help="The file to write; by default captions-CORPUS.html.")
-    ] = None,
-    flagged: Annotated[bool, typer.Option("--flagged", help="Only flagged descriptions.")] = False,
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare",
-            help="Only figures that have both a caption in the document and a model's description, with their similarity; least "
-            "alike first.",
-        ),
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Write a sheet of the descriptions in the live version: their model or author, flags and cost."""
-    from pipeline.corpus.workspace import open_workspace
-    from pipeline.inspection.captions import write_captions
-
-    workspace = open_workspace(corpus)
-    out = file or Path(f"captions-{workspace.corpus.name}.html")
-    with reporting() as report:
-        made = write_captions(workspace, out, flagged=flagged, compare=compare, report=report)
-    if as_json:
-        print_json(made)
-        return
-    by = ", ".join(f"{count:,} by {name}" for name, count in made.described_by.items())
-    described = [f"{made.figures:,} figures", *([f"{made.pages:,} pages"] if made.pages else [])]
-    described += [f"{made.texts:,} texts"] if made.texts else []
-    say(f"{made.file}: {made.shown:,} of {', '.join(described)} of {made.version}" + (f"; {by}" if by else ""))
-    if compare:
-        kinds = sorted({(pair.described_by, kind) for pair in made.compared for kind in ("", pair.doc_type or "")})
-        for name, kind in kinds:
-            pairs = [pair for pair in made.compared if pair.described_by == name and kind in ("", pair.doc_type)]
-            similarity, words = (fmean(getattr(pair, field) for pair in pairs) for field in ("similarity", "words"))
-            what = f"{name}, documents of type {kind}" if kind else name
-            say(
-                f"  {what}: similarity {similarity:.2f} to the captions of {len(pairs):,} figures, {words:.0%} of their words"
-            )
-        if not made.compared:
-            say("  no figure has both a caption and a model's description")
-    for correction in made.unmatched:
-        say(f"  {workspace.corpus.captions.corrections}: {correction} names nothing in this version")
-    for name, count in made.flags.items():
-        say(f"  {name}: {count:,}")
 
 
 @app.command()

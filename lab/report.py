@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jinja2
 
+from lab.experiment import PaperTable
 from lab.metrics import METRICS, Metric
 from lab.results import COMPARED, Results
 from lab.statistics import Estimate
@@ -18,6 +19,54 @@ _COST = ("seconds", "calls", "money", "figures_shown")
 
 _environment = jinja2.Environment(loader=jinja2.PackageLoader("lab"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 _environment.filters |= {"number": lambda value: f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"}
+
+
+DASH = "–"
+"""An undefined figure."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure of a paper beside ours; ``DASH`` where it is undefined. ``interval`` has the 95 % interval and n."""
+
+    paper: str
+    ours: str
+    interval: str = ""
+
+    def __str__(self) -> str:
+        """Return both figures in words."""
+        return f"{self.paper}; ours {self.ours}{self.interval and f' ({self.interval})'}"
+
+
+def paper_cells(results: Results, table: PaperTable) -> list[list[Cell]]:
+    """Return the cells of a paper's table, a list a row; a column is a metric by its name, such as ``evidence recall``."""
+    means = {one.system.id: one.means for one in results.systems}
+    return [
+        [
+            _cell(value, means.get(row.system, {}).get(column.replace(" ", "_")))
+            for column, value in zip(table.columns, row.values, strict=True)
+        ]
+        for row in table.rows
+    ]
+
+
+def _cell(value: float | None, ours: Estimate | None) -> Cell:
+    paper = DASH if value is None else f"{value:.2f}"
+    if ours is None or ours.mean is None:
+        return Cell(paper, DASH)
+    return Cell(paper, f"{ours.mean:.2f}", f"{ours.low:.2f} to {ours.high:.2f}, n {ours.n}")
+
+
+def paper_tables(results: Results) -> str:
+    """Return the papers' tables in Markdown, each figure beside ours, to be copied."""
+    lines = []
+    for table in results.papers:
+        lines += [f"## {table.title}", "", f"| {' | '.join(['system', 'setup', *table.columns])} |"]
+        lines.append("|---" * (2 + len(table.columns)) + "|")
+        for row, cells in zip(table.rows, paper_cells(results, table), strict=True):
+            lines.append(f"| {' | '.join([row.system, row.setup, *map(str, cells)])} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -65,6 +114,7 @@ def write_report(results: Results, out: Path) -> None:
         compared=[METRICS[name] for name in COMPARED if any(name in one.means for one in ran)],
         kinds=sorted({kind for one in ran for kind in one.kinds}),
         METRICS=METRICS,
+        paper_cells=paper_cells,
         plot_px=PLOT_PX,
         label_px=LABEL_PX,
         row_px=ROW_PX,

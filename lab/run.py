@@ -25,7 +25,7 @@ from lab.judging.labels import load_labels
 from lab.metrics import METRICS, mean_of_ten, score
 from lab.outcomes import Outcome
 from lab.replies import Replies
-from lab.report import write_report
+from lab.report import paper_tables, write_report
 from lab.results import Results, ScoreTable, SystemResult, Tested, baseline_of, judgements, together, with_adjusted
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.gold import gold_evidence
@@ -68,8 +68,9 @@ def run_experiment(
     workers: int = WORKERS,
     report: Report = silent,
 ) -> Results:
-    """Run an experiment, and write ``results.json``, ``report.html``, and ``scores``, ``outcomes`` and ``grades.parquet``.
+    """Run an experiment, and write its results into a folder.
 
+    These are ``results.json``, ``report.html``, ``paper_tables.md``, and ``scores``, ``outcomes`` and ``grades.parquet``.
     ``grades.parquet`` has a row for each outcome, judge and metric, with the reason. Results, report and scores are stored with
     the version too.
 
@@ -93,6 +94,7 @@ def run_experiment(
                 results = run.results(named.name, notes, judges, Comparison(labels), out, report)
                 (out / "results.json").write_text(results.model_dump_json(indent=1), encoding="utf-8")
                 write_report(results, out / REPORT)
+                (out / "paper_tables.md").write_text(paper_tables(results), encoding="utf-8")
                 for name in STORED:
                     workspace.store.replace(stored_name(chosen, named.name, name), (out / name).read_bytes())
             except OSError as error:

@@ -380,7 +380,7 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("parse", "pdfs/pump.pdf", "--view"), "--out"),
         (
             ("search", "manuals", "x", "--mode", "magic"),
-            "there is no preset 'magic'; use one of pages, bm25, dense, hybrid",
+            "there is no preset 'magic'; use one of pages, bm25, dense, diverse, hybrid",
         ),
         (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out FOLDER"),
         (("search", "manuals"), "QUERY"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pymupdf
 import pytest
 from PIL import Image
 
@@ -83,6 +84,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory, server: EndpointServer) -> 
     write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
     write_long_table(folder / "pdfs" / "torques.pdf")
+    with pymupdf.open() as bare:
+        bare.new_page().insert_text((72, 90), "The crane is oiled each month, and its hook is greased for life.")
+        bare.save(folder / "pdfs" / "crane.pdf")
     clip = str(write_clip(folder / "models" / "clip"))
     embeddings = {
         "parts": ["descriptions", "descriptions_and_texts", "tagged_texts"],
@@ -234,7 +238,7 @@ def test_a_baseline_of_captions_runs_on_a_corpus_with_its_captioner_alone(opened
 
 
 def test_a_gold_page_without_a_figure_is_not_called_a_question_without_gold_pages(opened: OpenVersion) -> None:
-    bare = [{"doc": "torques.pdf", "page": 1}]
+    bare = [{"doc": "crane.pdf", "page": 1}]
     outcome, _ = asked(opened, "bt-gold-images", pages=bare)
     assert outcome.failure == NO_GOLD_ROWS
     assert asked(opened, "bt-gold-text", pages=bare)[0].failure == ""

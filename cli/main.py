@@ -3,14 +3,13 @@
 Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an unreadable document, 3 refused by a gate.
 """
 
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from pydantic import BaseModel, ValidationError
@@ -41,7 +40,7 @@ from schemas.stages import Step
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
     from schemas.answer_presets import AnswerPresetInfo
-    from schemas.evidence import Filters, Hit, PageRange, Resemblance
+    from schemas.evidence import Filters, Hit, PageRange
     from schemas.inspection import InspectedPage
     from schemas.retrieval import PresetInfo
     from schemas.trace import TraceStep
@@ -499,10 +498,6 @@ def search(
         typer.Option(help="A picture to search by, alone or with QUERY, where the corpus has a model of pictures."),
     ] = None,
     like: Annotated[str | None, typer.Option(help="Instead of QUERY: show figures like this one, given by its id.")] = None,
-    by: Annotated[
-        str,
-        typer.Option(help="With --like: vector, of the picture or of its description; or hash, the perceptual hash."),
-    ] = "vector",
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -551,7 +546,7 @@ def search(
     )
     published = open_published(corpus)
     if like is not None:
-        _show_similar(published, like, by, k, version, as_json=as_json)
+        _show_similar(published, like, k, version, as_json=as_json)
         return
     result = published.search(search_query)
     if as_json:
@@ -582,20 +577,13 @@ def _read(image: Path) -> bytes:
 
 
 def _show_similar(
-    published: "PublishedCorpus", figure_id: str, by: str, k: int | None, version: str | None, *, as_json: bool
+    published: "PublishedCorpus", figure_id: str, k: int | None, version: str | None, *, as_json: bool
 ) -> None:
-    from schemas.evidence import Resemblance
-
-    if by not in get_args(Resemblance):
-        raise UserError(f"--by {by}: use one of {', '.join(get_args(Resemblance))}")
-    with reporting() as report:
-        found = published.similar(
-            figure_id, by=cast("Resemblance", by), k=k, version=version, wait_s=math.inf, report=report
-        )
+    found = published.similar(figure_id, k=k, version=version)
     if as_json:
         print_json(found)
         return
-    say(f"by {'their look' if found.space is None else f'vectors {found.space}'}")
+    say(f"by vectors {found.space}")
     _show_hits(found.hits)
 
 

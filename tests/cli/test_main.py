@@ -169,10 +169,9 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     assert found["hits"][0]["source"] == "broken.pdf"
     _narrowed(inset)
     (shown, *_) = inset("search", "manuals", "repaired valve", "--modality", "figure", "-k", "1", "--json").json["hits"]
-    for by in ("vector", "hash"):
-        like = inset("search", "manuals", "--like", shown["figure_id"], "--by", by, "-k", "2", "--json").json["hits"]
-        assert like
-        assert shown["figure_id"] not in [hit["figure_id"] for hit in like]
+    like = inset("search", "manuals", "--like", shown["figure_id"], "-k", "2", "--json").json["hits"]
+    assert like
+    assert shown["figure_id"] not in [hit["figure_id"] for hit in like]
     ways = {preset["name"]: preset["missing"] for preset in inset("presets", "manuals", "--json").json["presets"]}
     assert (ways["pages"], ways["image"]) == ([], ["vectors image (set embeddings.image)"])
     traced = inset("search", "manuals", "valve", "--set", "select.diversity=0.5", "--trace", "-k", "1")

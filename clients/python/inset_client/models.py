@@ -763,10 +763,6 @@ class FigureParametersQuery(TypedDict):
 
 
 class SimilarParametersQuery(TypedDict):
-    by: NotRequired[Literal["vector", "hash"]]
-    """
-    vector: nearest by the vector of the picture, or of its description where the version has no vectors of pictures; space of the reply says which. hash: nearest by perceptual hash.
-    """
     k: NotRequired[int]
     """
     Maximum figures.
@@ -1104,7 +1100,9 @@ class AnswerSettings(TypedDict):
 
     retrieval: NotRequired[str | None]
     context: NotRequired[Literal["retrieved", "given", "none"]]
-    sends: NotRequired[list[Literal["texts", "captions", "pictures", "mentioned_pictures"]]]
+    sends: NotRequired[
+        list[Literal["texts", "captions", "pictures", "mentioned_pictures"]]
+    ]
     model: NotRequired[str | None]
     prompt: NotRequired[str]
     passages: NotRequired[int]
@@ -1543,10 +1541,9 @@ class SimilarFigures(TypedDict):
 
     version: str
     figure_id: str
-    by: Literal["vector", "hash"]
-    space: str | None
+    space: str
     """
-    Whose vectors were compared: those of pictures, or, where the version has none, of what is said of figures; null by hash.
+    Whose vectors were compared: those of pictures, or, where the version has none, of what is said of figures.
     """
     hits: list[Hit]
 

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from lab.judging.metrics import METRICS
 from schemas.answer_presets import AnswerPreset, AnswerSettings
 from schemas.corpus.budget import Spend
 from schemas.corpus.fields import Location, Section, Text
+from schemas.corpus.models import ModelConfig, ScorerConfig
 from schemas.errors import UserError
 from schemas.frozen import Frozen
 from schemas.retrieval import Name, Preset
@@ -31,6 +32,22 @@ class AnswerGrid(Section):
     settings: dict[Text, list[Setting]] = Field(
         {}, description="Values of settings to combine, such as max_images: [1, 4] or retrieval: [pages, dense]."
     )
+
+
+class GenerationParameters(Section):
+    """Parameters of generative models; one that is null keeps the corpus file's value."""
+
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, gt=0, le=1)
+    max_tokens: int | None = Field(None, ge=1, le=32_768)
+
+    def of(self, models: Mapping[str, ModelConfig | ScorerConfig], judges: Sequence[str]) -> dict[str, Any]:
+        """Return models with these parameters; judges and models that only score keep their own."""
+        given = self.model_dump(exclude_none=True)
+        return {
+            name: one.model_copy(update=given) if isinstance(one, ModelConfig) and name not in judges else one
+            for name, one in models.items()
+        }
 
 
 class Hypothesis(Section):
@@ -77,6 +94,14 @@ class Experiment(Section):
         [], max_length=2, description="One or two models of retrieval.models that grade answers where they pass a test."
     )
     judged: list[Text] = Field([], description="Judged metrics; none: all.")
+    show_unadmitted: bool = Field(
+        False,
+        description="Whether judges grade metrics that they aren't admitted to; such grades are marked, and count nowhere.",
+    )
+    parameters: dict[Name, GenerationParameters] = Field(
+        {}, description="Sets of parameters of the models that write, such as those of a paper and of its code."
+    )
+    use_parameters: Name | None = Field(None, description="Which of parameters; none: those of the corpus file.")
     labels: Location | None = Field(
         None, description="CSV or JSONL beside the file: what people say of answers, to compare the judges with."
     )
@@ -161,6 +186,10 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
         raise UserError(f"{file}: judged: there is no metric {unknown[0]!r}; use {', '.join(METRICS)}")
     if len(set(found.judges)) < len(found.judges):
         raise UserError(f"{file}: judges: {found.judges[0]} stands there twice; name another model, or one judge")
+    if found.use_parameters is not None and found.use_parameters not in found.parameters:
+        raise UserError(
+            f"{file}: use_parameters: there is no set {found.use_parameters!r}; use {', '.join(found.parameters) or 'none'}"
+        )
     if found.labels and not found.judges:
         raise UserError(f"{file}: labels: there are no judges to compare with them; set 'judges'")
     ids = [system.id for system in found.systems]

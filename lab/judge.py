@@ -34,7 +34,7 @@ class Judges:
         self, opened: OpenVersion, experiment: Experiment, replies: Replies, pool: Executor, report: Report
     ) -> None:
         self._opened, self._replies, self._pool, self._report = opened, replies, pool, report
-        self._names = experiment.judged or list(METRICS)
+        self._names, self._shows_all = experiment.judged or list(METRICS), experiment.show_unadmitted
         self._spent = dict.fromkeys(experiment.judges, Spent())
         self._counting = threading.Lock()
         self._tests = [self._tested(judge) for judge in experiment.judges]
@@ -77,10 +77,13 @@ class Judges:
         return judged_metrics(names, self._opened.models()[judge], None if options.kind == "llm" else self._opened.picture)
 
     def grade(self, asked: Sequence[tuple[Gold, Outcome]], total: int) -> Grades:
-        """Grade the outcomes of one system by the judges that are admitted; ``total`` are the outcomes of all systems."""
+        """Grade the outcomes of one system; ``total`` are the outcomes of all systems.
+
+        Judges grade the metrics that they are admitted to, or all where the experiment shows the others.
+        """
         made: dict[str, dict[str, list[Grade]]] = {}
         for one in self._tests:
-            names = [admission.metric for admission in one.admissions if admission.admitted]
+            names = [admission.metric for admission in one.admissions if admission.admitted or self._shows_all]
             made[one.judge] = {name: [] for name in names}
             for found in (
                 self._pool.map(partial(self._grades, one.judge, names), *zip(*asked, strict=True)) if names else ()
@@ -99,7 +102,15 @@ class Judges:
         self._count(judge)
         return grades
 
+    def counted(self, grades: Grades) -> Grades:
+        """Return the grades of judges in the metrics that they are admitted to."""
+        admitted = {one.judge: {test.metric for test in one.admissions if test.admitted} for one in self._tests}
+        return {
+            judge: {name: given for name, given in by_metric.items() if name in admitted[judge]}
+            for judge, by_metric in grades.items()
+        }
+
     @property
     def _admitted(self) -> int:
         """How many judges grade anything."""
-        return sum(any(admission.admitted for admission in one.admissions) for one in self._tests)
+        return sum(any(test.admitted or self._shows_all for test in one.admissions) for one in self._tests)

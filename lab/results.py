@@ -44,7 +44,7 @@ class JudgeResult(Frozen):
 
 
 class Judgement(Frozen):
-    """The mean grade of one system by one admitted judge in one metric.
+    """The mean grade of one system by one judge in one metric.
 
     Attributes:
         metric: Which.
@@ -52,8 +52,10 @@ class Judgement(Frozen):
         mean: Over the questions with a grade.
         nulls: Outcomes without a grade.
         reason: The most frequent reason; "" if all have a grade.
+        admitted: Whether the judge is admitted to the metric; other grades are shown, and count nowhere.
     """
 
+    admitted: bool = True
     metric: str
     judge: str
     mean: Estimate
@@ -203,13 +205,14 @@ def _mean_of(scores: Sequence[Score]) -> Score:
     return sum(values) / len(values) if values else None
 
 
-def judgements(questions: Sequence[Question], ids: Sequence[str], grades: Grades) -> list[Judgement]:
+def judgements(questions: Sequence[Question], ids: Sequence[str], grades: Grades, counted: Grades) -> list[Judgement]:
     """Return the mean grades of one system by metric and judge.
 
     Args:
         questions: The questions.
         ids: Question of each grade.
         grades: The grades.
+        counted: Those of admitted judges among them.
     """
     found = []
     for judge, by_metric in grades.items():
@@ -219,7 +222,8 @@ def judgements(questions: Sequence[Question], ids: Sequence[str], grades: Grades
             reasons = Counter(one.reason for one in given if one.value is None)
             reason = min(reasons, key=lambda why: (-reasons[why], why), default="")
             mean = means.get(metric, Estimate(n=0))
-            found.append(Judgement(metric=metric, judge=judge, mean=mean, nulls=reasons.total(), reason=reason))
+            made = Judgement(metric=metric, judge=judge, mean=mean, nulls=reasons.total(), reason=reason)
+            found.append(made.model_copy(update={"admitted": metric in counted[judge]}))
     return sorted(found, key=lambda one: list(METRICS).index(one.metric))
 
 

@@ -78,6 +78,11 @@ def run_experiment(
         UserError: There are no questions, labels can't be read, or the files can't be written.
     """
     experiment = named.experiment
+    if experiment.use_parameters is not None:
+        retrieval = workspace.corpus.retrieval
+        models = experiment.parameters[experiment.use_parameters].of(retrieval.models, experiment.judges)
+        changed = {"retrieval": retrieval.model_copy(update={"models": models})}
+        workspace = replace(workspace, corpus=workspace.corpus.model_copy(update=changed))
     chosen = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
     replies = Replies(workspace, experiment.budget)
     opened = replace(open_version(workspace, chosen), record=replies.record)
@@ -265,10 +270,11 @@ class _Run:
             for done, one in enumerate(first, 1):
                 asked = list(self._outcomes(one))
                 grades = judges.grade(asked, answers) if one.answer is not None else {}
-                scores = score(asked) | together(grades)
+                counted = judges.counted(grades)
+                scores = score(asked) | together(counted)
                 scores |= mean_of_ten(scores)
                 ids = [outcome.question_id for _, outcome in asked]
-                comparison.add(one.system.id, [outcome for _, outcome in asked], grades)
+                comparison.add(one.system.id, [outcome for _, outcome in asked], counted)
                 grades_file.write_table(_grade_table(one.system, ids, grades))
                 outcomes_file.write_table(_outcome_table(one.system, [outcome for _, outcome in asked]))
                 scores_file.write_table(_score_table(one.system, ids, scores))
@@ -282,7 +288,7 @@ class _Run:
                     means=table.means(),
                     kinds=table.kinds(),
                     against={} if one.system.id == baseline else table.against(tables[baseline]),
-                    judged=judgements(questions, ids, grades),
+                    judged=judgements(questions, ids, grades, counted),
                 )
                 report("score", done, len(first))
         return Results(

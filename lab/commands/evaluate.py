@@ -1,11 +1,13 @@
 """The command ``inset evaluate``."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cli.terminal import Json, print_json, print_table, reporting, say
+from schemas.errors import UserError
 
 
 def evaluate(
@@ -22,6 +24,10 @@ def evaluate(
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="FOLDER", help="Where results go; by default evaluation-EXPERIMENT.")
     ] = None,
+    parameters: Annotated[
+        str | None,
+        typer.Option(help="Which parameters of the experiment the models that write get, such as paper or repo."),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Questions asked at once.")] = 2,
     as_json: Json = False,
 ) -> None:
@@ -32,6 +38,12 @@ def evaluate(
     from pipeline.corpus.workspace import open_workspace
 
     named, chosen = find_experiment(experiment, corpus)
+    if parameters is not None:
+        if parameters not in named.experiment.parameters:
+            raise UserError(
+                f"--parameters {parameters}: use {', '.join(named.experiment.parameters) or 'none: there are none'}"
+            )
+        named = replace(named, experiment=named.experiment.model_copy(update={"use_parameters": parameters}))
     out = folder or Path(f"evaluation-{named.name}")
     with reporting() as report:
         results = run_experiment(open_workspace(chosen), named, out, version=version, workers=workers, report=report)

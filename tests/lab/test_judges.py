@@ -155,6 +155,23 @@ def test_of_two_judges_only_those_that_are_admitted_count(folder: Path) -> None:
     assert (results.not_admitted, results.agreement) == ([], {})
 
 
+def test_grades_of_a_judge_that_is_not_admitted_are_shown_with_a_mark_and_count_nowhere(folder: Path) -> None:
+    alone = run(folder, judges=["careful"])
+    results = run(folder, judges=["careful", "lenient"], show_unadmitted=True)
+    assert system(results).means == system(alone).means
+    assert {(one.judge, one.admitted) for one in system(results).judged} == {("careful", True), ("lenient", False)}
+    assert results.agreement == {}
+    assert "lenient not admitted" in page(folder)
+
+
+def test_parameters_of_a_paper_are_those_of_the_models_that_write(folder: Path, model: EndpointServer) -> None:
+    paper = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 250}
+    run(folder, judges=["careful"], parameters={"paper": paper}, use_parameters="paper")
+    sent = {call.json["model"]: [call.json.get(name) for name in paper] for call in model.calls}
+    assert sent["llm"] == [*paper.values()]
+    assert sent["careful"][0] != paper["temperature"], "a judge keeps its own"
+
+
 def test_two_judges_are_averaged_and_compared(folder: Path) -> None:
     """They differ on half of the questions, each says YES to half: chance alone."""
     results = run(folder, judges=["careful", "second"], judged=["answer_relevancy"])

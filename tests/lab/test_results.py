@@ -25,7 +25,10 @@ def test_modalities_are_averaged_over_those_that_an_outcome_has() -> None:
 def test_an_outcome_without_a_grade_is_no_grade_of_nought() -> None:
     questions = [Question(id=name, question="?") for name in "abc"]
     grades = [Grade(value=1.0), Grade(value=None, reason="Hm."), Grade(value=0.0)]
-    (found,) = judgements(questions, ["a", "b", "c"], {"one": {"answer_relevancy": grades}})
+    given = {"one": {"answer_relevancy": grades}}
+    (found,) = judgements(questions, ["a", "b", "c"], given, given)
+    assert found.admitted
+    assert [one.admitted for one in judgements(questions, ["a", "b", "c"], given, {"one": {}})] == [False]
     assert (found.mean.mean, found.mean.n, found.nulls, found.reason) == (0.5, 2, 1, "Hm.")
 
 

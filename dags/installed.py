@@ -2,4 +2,4 @@
 
 from schemas.extensions import extensions
 
-globals().update({one.name: one.load() for one in extensions("inset.dags")})
+globals().update({entry.name: entry.load() for entry in extensions("inset.dags")})

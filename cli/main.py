@@ -3,25 +3,20 @@
 Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an unreadable document, 3 refused by a gate.
 """
 
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from pydantic import BaseModel, ValidationError
 from rich.filesize import decimal
 
 from cli.agents import mcp
-from cli.evaluate import evaluate
 from cli.key import key
-from cli.questions import questions
 from cli.status import status
 from cli.step import step
 from cli.terminal import (
@@ -38,13 +33,14 @@ from cli.terminal import (
     show_title,
 )
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, FailureCode, GateError, InsetError, UserError
+from schemas.extensions import extensions
 from schemas.models import MULTILINGUAL
 from schemas.stages import Step
 
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
     from schemas.answer_presets import AnswerPresetInfo
-    from schemas.evidence import Filters, Hit, PageRange, Resemblance
+    from schemas.evidence import Filters, Hit, PageRange
     from schemas.inspection import InspectedPage
     from schemas.retrieval import PresetInfo
     from schemas.trace import TraceStep
@@ -468,9 +464,7 @@ def search(
     steps: Annotated[
         list[str] | None, typer.Option("--set", help="Override a step of the preset: select.diversity=0.5.")
     ] = None,
-    k: Annotated[
-        int | None, typer.Option("-k", "--k", min=1, max=1000, help="Maximum hits; by default 10, or 50 with --questions.")
-    ] = None,
+    k: Annotated[int | None, typer.Option("-k", "--k", min=1, max=1000, help="Maximum hits; by default 10.")] = None,
     document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
     source: Annotated[
         list[str] | None, typer.Option(help="Only sources that match this glob, such as 'phones/**'.")
@@ -509,20 +503,11 @@ def search(
         typer.Option(help="A picture to search by, alone or with QUERY, where the corpus has a model of pictures."),
     ] = None,
     like: Annotated[str | None, typer.Option(help="Instead of QUERY: show figures like this one, given by its id.")] = None,
-    by: Annotated[
-        str,
-        typer.Option(help="With --like: vector, of the picture or of its description; or hash, the perceptual hash."),
-    ] = "vector",
-    questions: Annotated[
-        Path | None, typer.Option(help="Search for every question of a JSONL file (id, question, doc).")
-    ] = None,
-    rankings: Annotated[Path | None, typer.Option("--out", help="The file for the rankings of --questions, JSONL.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
 ) -> None:
     """Search the live version."""
     from pipeline.published.corpus import open_published
-    from pipeline.published.rankings import rank_questions
     from schemas.evidence import Filters, Modality
     from schemas.retrieval import GroupBy, Query
 
@@ -549,15 +534,9 @@ def search(
     shown = {"--group": group, "--highlight": highlight, "--trace": trace}
     if like is not None:
         narrowed = {"filters": filters != Filters(), "--preset": preset, "--set": steps}
-        _refuse("--like", {"QUERY": query, "--image": image, "--questions": questions, **narrowed, **shown})
-    elif questions is not None:
-        _refuse("--questions", {"QUERY": query, "--image": image, **shown})
-        if rankings is None:
-            raise UserError("--questions needs --out RANKINGS.jsonl")
-    elif rankings is not None:
-        raise UserError("--out is where the rankings of --questions go; give that, or leave --out out")
+        _refuse("--like", {"QUERY": query, "--image": image, **narrowed, **shown})
     elif not query and image is None:
-        raise UserError("what should be searched for? Give a QUERY, an --image, or --questions FILE.jsonl with --out")
+        raise UserError("what should be searched for? Give a QUERY or an --image")
     search_query = Query(
         text=query or "",
         picture=None if image is None else _read(image),
@@ -572,15 +551,7 @@ def search(
     )
     published = open_published(corpus)
     if like is not None:
-        _show_similar(published, like, by, k, version, as_json=as_json)
-        return
-    if questions is not None and rankings is not None:
-        with reporting() as report:
-            summary = rank_questions(published, questions, rankings, replace(search_query, k=k or 50), report)
-        if as_json:
-            print_json(summary)
-        else:
-            say(f"{summary['questions']} questions ranked in {rankings}")
+        _show_similar(published, like, k, version, as_json=as_json)
         return
     result = published.search(search_query)
     if as_json:
@@ -611,20 +582,13 @@ def _read(image: Path) -> bytes:
 
 
 def _show_similar(
-    published: "PublishedCorpus", figure_id: str, by: str, k: int | None, version: str | None, *, as_json: bool
+    published: "PublishedCorpus", figure_id: str, k: int | None, version: str | None, *, as_json: bool
 ) -> None:
-    from schemas.evidence import Resemblance
-
-    if by not in get_args(Resemblance):
-        raise UserError(f"--by {by}: use one of {', '.join(get_args(Resemblance))}")
-    with reporting() as report:
-        found = published.similar(
-            figure_id, by=cast("Resemblance", by), k=k, version=version, wait_s=math.inf, report=report
-        )
+    found = published.similar(figure_id, k=k, version=version)
     if as_json:
         print_json(found)
         return
-    say(f"by {'their look' if found.space is None else f'vectors {found.space}'}")
+    say(f"by vectors {found.space}")
     _show_hits(found.hits)
 
 
@@ -855,55 +819,6 @@ def _show_pages(pages: "Sequence[InspectedPage]") -> None:
 
 
 @app.command()
-def captions(
-    corpus: CorpusArgument,
-    file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.html", help="The file to write; by default captions-CORPUS.html.")
-    ] = None,
-    flagged: Annotated[bool, typer.Option("--flagged", help="Only flagged descriptions.")] = False,
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare",
-            help="Only figures that have both a caption in the document and a model's description, with their similarity; least "
-            "alike first.",
-        ),
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Write a sheet of the descriptions in the live version: their model or author, flags and cost."""
-    from pipeline.corpus.workspace import open_workspace
-    from pipeline.inspection.captions import write_captions
-
-    workspace = open_workspace(corpus)
-    out = file or Path(f"captions-{workspace.corpus.name}.html")
-    with reporting() as report:
-        made = write_captions(workspace, out, flagged=flagged, compare=compare, report=report)
-    if as_json:
-        print_json(made)
-        return
-    by = ", ".join(f"{count:,} by {name}" for name, count in made.described_by.items())
-    described = [f"{made.figures:,} figures", *([f"{made.pages:,} pages"] if made.pages else [])]
-    described += [f"{made.texts:,} texts"] if made.texts else []
-    say(f"{made.file}: {made.shown:,} of {', '.join(described)} of {made.version}" + (f"; {by}" if by else ""))
-    if compare:
-        kinds = sorted({(pair.described_by, kind) for pair in made.compared for kind in ("", pair.doc_type or "")})
-        for name, kind in kinds:
-            pairs = [pair for pair in made.compared if pair.described_by == name and kind in ("", pair.doc_type)]
-            similarity, words = (fmean(getattr(pair, field) for pair in pairs) for field in ("similarity", "words"))
-            what = f"{name}, documents of type {kind}" if kind else name
-            say(
-                f"  {what}: similarity {similarity:.2f} to the captions of {len(pairs):,} figures, {words:.0%} of their words"
-            )
-        if not made.compared:
-            say("  no figure has both a caption and a model's description")
-    for correction in made.unmatched:
-        say(f"  {workspace.corpus.captions.corrections}: {correction} names nothing in this version")
-    for name, count in made.flags.items():
-        say(f"  {name}: {count:,}")
-
-
-@app.command()
 def export(
     corpus: CorpusArgument,
     file: Annotated[Path | None, typer.Option("--out", metavar="FILE.parquet", help="The file to write.")] = None,
@@ -1108,12 +1023,15 @@ def doctor(
         raise typer.Exit(2)
 
 
-app.command()(evaluate)
 app.command()(key)
 app.command()(mcp)
 app.command()(status)
 app.command()(step)
-app.add_typer(questions, name="questions")
+for _command in extensions("inset.commands"):
+    if isinstance(_loaded := _command.load(), typer.Typer):
+        app.add_typer(_loaded, name=_command.name)
+    else:
+        app.command(_command.name)(_loaded)
 
 
 def main() -> NoReturn:

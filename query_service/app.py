@@ -11,7 +11,7 @@
     GET  /v1/corpora/{corpus}/answers     answer presets, and what is missing for each
     GET  /v1/presets                      packaged retrieval presets
     GET  /v1/corpora/{corpus}/figures/{figure_id}
-    GET  /v1/corpora/{corpus}/figures/{figure_id}/similar?by=vector&k=10
+    GET  /v1/corpora/{corpus}/figures/{figure_id}/similar?k=10
     GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/tagged.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
@@ -94,7 +94,7 @@ from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, d
 from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import AnswerFinished, AnswerResult
 from schemas.errors import InsetError
-from schemas.evidence import Resemblance, SearchResult, SimilarFigures
+from schemas.evidence import SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList
@@ -299,25 +299,15 @@ async def similar(
     request: Request,
     corpus: Corpus,
     figure_id: FigureId,
-    by: Annotated[
-        Resemblance,
-        Query(
-            description="vector: nearest by the vector of the picture, or of its description where the version has no vectors "
-            "of pictures; space of the reply says which. hash: nearest by perceptual hash."
-        ),
-    ] = "vector",
     k: Annotated[int, Query(ge=1, le=100, description="Maximum figures.")] = 10,
     version: VersionParameter = None,
 ) -> Response:
-    """The figures most like one, best first, each once.
-
-    The first comparison by hash of a version takes a while; meanwhile 503 gives the progress.
-    """
+    """The figures most like one, best first, each once, by vectors of pictures or else of descriptions; ``space`` says which."""
     check_k(request, k)
     found = await admission_of(request).reply(
         request,
         RETRIEVER + HIT * k,
-        lambda _: as_json(corpus.similar(figure_id, by=by, k=k, version=version)),
+        lambda _: as_json(corpus.similar(figure_id, k=k, version=version)),
     )
     return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 

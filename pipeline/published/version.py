@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,7 +36,7 @@ from tasks.answering.highlight import content_words, highlights, nearest_sentenc
 from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, names_of, resolve, with_filters
 from tasks.answering.phrases import holding
-from tasks.answering.resemble import look_alikes, neighbours
+from tasks.answering.resemble import neighbours
 from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
 from tasks.answering.retrievers import without_pages
 from tasks.answering.search import POOL, Resources
@@ -145,23 +144,7 @@ class OpenVersion:
         space = next(pictures, DEFAULT.name)
         vector = self.index.vectors([row], space)[row]
         ranked = neighbours(self.index, vector, space, self._figures_of, but=figure_id, k=k)
-        return SimilarFigures(version=self.version, figure_id=figure_id, by="vector", space=space, hits=self.hits(ranked))
-
-    def comparable(self, figure_id: str) -> list[str]:
-        """Return all figures that have a row.
-
-        Raises:
-            NotFoundError: The given one has none.
-        """
-        self._first_row(figure_id)
-        return [str(name) for name in self._first_rows.column("figure_id").to_pylist()]
-
-    def look_alikes(self, figure_id: str, hashes: Mapping[str, int], *, k: int) -> SimilarFigures:
-        """Return the figures nearest by perceptual hash; ``hashes`` are those of all comparable figures."""
-        names, values = list(hashes), np.fromiter(hashes.values(), np.uint64, len(hashes))
-        found = look_alikes(values, names.index(figure_id), k)
-        ranked = [(self._first_row(names[place]), score) for place, score in found]
-        return SimilarFigures(version=self.version, figure_id=figure_id, by="hash", hits=self.hits(ranked))
+        return SimilarFigures(version=self.version, figure_id=figure_id, space=space, hits=self.hits(ranked))
 
     def question(
         self, words: str, picture: bytes | None = None, stopped: Callable[[], bool] = lambda: False

@@ -8,9 +8,9 @@ from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing
 from evaluation.gates import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
+from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
-from pipeline.experiments.gates import check_metric_gates
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings
@@ -55,7 +55,8 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         _explain_empty_source(workspace, live, ledger)
     check_default_preset(workspace)
     check_answers(workspace)
-    check_metric_gates(workspace)
+    if (of_metrics := metric_gates(workspace.corpus)) is not None:
+        of_metrics.check(workspace)
     comparison = compare(
         listed,
         ledger,

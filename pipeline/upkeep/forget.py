@@ -18,7 +18,6 @@ import pyarrow as pa
 from backends.stores.objects import read_model, read_table
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
-from pipeline.experiments.replies import spent_on_replies
 from pipeline.records.alias import update_alias
 from pipeline.records.audit import this_person
 from pipeline.records.collection import fill
@@ -32,6 +31,7 @@ from pipeline.records.lease import holding, release
 from pipeline.records.ledger import indexed_pages, read_ledger
 from pipeline.records.notes import StageNote, counts_of
 from pipeline.records.publication import manifest_name, manifests, note_rewritten, read_manifest
+from pipeline.records.replies import spent_on_replies
 from pipeline.records.vectors import open_vectors
 from pipeline.upkeep.prune import prune_all
 from pipeline.upkeep.retain import sweep

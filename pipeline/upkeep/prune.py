@@ -14,7 +14,6 @@ from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
 from pipeline.records.near_duplicates import near_duplicate_cache
 from pipeline.records.needs import KINDS, needs_of
-from pipeline.records.picture_hashes import hash_cache
 from pipeline.records.retention import removable_versions
 from pipeline.upkeep.retain import sweep
 from schemas.ids import figure_file, version_file
@@ -63,7 +62,7 @@ def _prune(
     if keep_paid:
         paid |= {open_descriptions(store, used.captions.key).folder for used in workspace.captioners.values()}
         paid |= {f"replies/{name}" for name in store.folders("replies")}
-    of_pictures = {cache.folder: cache for cache in (*stand_ins, hash_cache(store))}
+    of_pictures = {cache.folder: cache for cache in stand_ins}
     # In needed caches, single records may be unneeded.
     kept_caches = paid | needs.records.keys() | of_pictures.keys()
     stored = sorted(found for kind in CACHES for found in store.listing(kind))

@@ -73,12 +73,13 @@ class TestQuestions:
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": steps}).status_code == 200
         assert (
             client.post(
-                f"{BASE}/search", json={"query": "valve", "preset": "omgqa-best", "steps": {"documents": {"k": 1}}}
+                f"{BASE}/search",
+                json={"query": "valve", "preset": "hybrid", "steps": {"documents": {"by": {"by": "bm25"}, "k": 1}}},
             ).status_code
             == 200
         )
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": {"fuse": None}}).status_code == 200
-        assert [query.steps for query in corpus.queries] == [steps, {"documents": {"k": 1}}, {}]
+        assert [query.steps for query in corpus.queries] == [steps, {"documents": {"by": {"by": "bm25"}, "k": 1}}, {}]
 
     def test_every_filter_reaches_the_corpus(self, client: TestClient, corpus: FakeCorpus) -> None:
         filters = {
@@ -123,14 +124,13 @@ class TestQuestions:
 
     def test_figures_like_one_are_asked_for_by_its_id(self, client: TestClient, corpus: FakeCorpus) -> None:
         found = SimilarFigures.model_validate(client.get(f"{BASE}/figures/{FIGURE_ID}/similar").json())
-        assert (found.by, found.space, found.hits) == ("vector", "image", [LIKE])
-        by_hash = client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"by": "hash", "k": 3, "version": LIVE})
-        assert SimilarFigures.model_validate(by_hash.json()).space is None
+        assert (found.space, found.hits) == ("image", [LIKE])
+        assert client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"k": 3, "version": LIVE}).status_code == 200
         assert corpus.similar_calls == [
-            {"like": FIGURE_ID, "by": "vector", "k": 10, "version": None},
-            {"like": FIGURE_ID, "by": "hash", "k": 3, "version": LIVE},
+            {"like": FIGURE_ID, "k": 10, "version": None},
+            {"like": FIGURE_ID, "k": 3, "version": LIVE},
         ]
-        for wrong in ({"by": "colour"}, {"k": 0}, {"k": 101}):
+        for wrong in ({"k": 0}, {"k": 101}):
             assert error_of(client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params=wrong))[:2] == (422, "invalid")
 
     def test_an_answer_keeps_the_order_of_its_parts(self, client: TestClient) -> None:

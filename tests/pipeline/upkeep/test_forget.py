@@ -17,7 +17,6 @@ from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.forgotten import FORGOTTEN, read_forgotten
 from pipeline.records.lease import acquire
 from pipeline.records.ledger import read_ledger
-from pipeline.records.picture_hashes import hash_cache
 from pipeline.records.publication import manifests
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
@@ -273,15 +272,11 @@ def test_paid_replies_about_it_go_and_stay_counted(published: Workspace) -> None
     """Replies that no kept version needs may be about it, whatever made them."""
     cache = open_descriptions(published.store, "0123456789abcdef")
     cache.append(table_of(Description, [Description("x", "A steel winch.", "m", 1, 9, 9)]))
-    looks = hash_cache(published.store)
-    figures = [name.rpartition("/")[2].removesuffix(".png") for name in published.store.names("figures")]
-    looks.append(pa.table([figures, pa.array(range(len(figures)), pa.uint64())], schema=looks.schema))
+    published.store.put("looks/0123/records.parquet", b"hashes that an earlier release kept")
     spent = read_spent(published.store)
     forget(published, "winch.pdf", dry_run=False)
     assert published.store.names("captions") == []
-    assert hash_cache(published.store).ids() == {
-        name.rpartition("/")[2].removesuffix(".png") for name in published.store.names("figures")
-    }
+    assert published.store.names("looks") == []
     assert read_spent(published.store) == spent
 
 

@@ -38,7 +38,11 @@ def step(number: int) -> Hit:
 
 
 SENT = compose(
-    "How is it serviced?", [step(n) for n in range(1, STEPS + 1)], answer_prompt("ilt"), TagTemplate(), context_chars=9000
+    "How is it serviced?",
+    [step(n) for n in range(1, STEPS + 1)],
+    answer_prompt("written"),
+    TagTemplate(),
+    context_chars=9000,
 )
 NAMES = {part.figure_id[0]: digits for digits, part in SENT.figures.items()}
 A, B, C = NAMES["1"], NAMES["2"], NAMES["3"]
@@ -103,7 +107,7 @@ ALL = "\n".join(f"{n}. Turn screw {n} [P{n}].\n[IMG-{NAMES[str(n)]}]" for n in r
 ELSEWHERE = compose(
     "?",
     [step(1).model_copy(update={"figures": [], "tagged_text": "Nothing."})],
-    answer_prompt("ilt"),
+    answer_prompt("written"),
     TagTemplate(),
     context_chars=9,
 )
@@ -267,7 +271,7 @@ def test_words_that_begin_like_that_are_an_answer(reply: str) -> None:
 
 def test_numbers_that_the_documents_hold_are_no_citations() -> None:
     hit = step(1).model_copy(update={"text": "As shown in [1].", "tagged_text": "As shown in [1]."})
-    sent = compose("?", [hit, step(2)], answer_prompt("ilt"), TagTemplate(), context_chars=9000)
+    sent = compose("?", [hit, step(2)], answer_prompt("written"), TagTemplate(), context_chars=9000)
     assert [
         (part.text, part.citations) for part in read("So says [1]. And [2].", sent=sent).parts if part.type == "text"
     ] == [("So says [1].", []), ("And.", [2])]

@@ -1,8 +1,9 @@
 """Terms of a text for BM25, the same in every engine (decision 12).
 
 A word gives itself, in lower case and without accents, and its stem in the document's language. A joined token gives itself and
-its parts (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``), and a compound its parts as well. Scripts without spaces give
-single characters and bigrams, which need no dictionary.
+its parts (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``), and a compound its parts as well. A part code gives itself without
+hyphens too, so that ``E104`` and ``E-104`` find each other. Scripts without spaces give single characters and bigrams, which need
+no dictionary.
 
 Engines store terms in columns of their own, separated by spaces, and split only there.
 """
@@ -16,7 +17,7 @@ import regex
 
 from backends.models.lexicon import is_word
 
-ANALYSIS_VERSION = "1"
+ANALYSIS_VERSION = "2"
 """Raised when a text gives other terms, so that collections are built again."""
 
 STEMMERS = {
@@ -192,7 +193,11 @@ def _words(token: str) -> list[str]:
         parts.append(parts[-1].rstrip("+#"))
     # Words joined by hyphens are found by their parts as well.
     plain = parts == [whole] or all(part.isalpha() for part in whole.split("-"))
-    return parts if plain else [whole, *parts]
+    if plain:
+        return parts
+    joined = whole.replace("-", "")
+    is_code = joined != whole and joined.isalnum() and not joined.isdecimal()
+    return [whole, *parts, joined] if is_code else [whole, *parts]
 
 
 def _pairs(run: str) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -62,7 +62,8 @@ def test_a_text_is_found_by_itself(text: str, language: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "written"), [("E104", "E-104"), ("SK4471B", "SK-4471-B"), ("F0091", "F-0091"), ("V-12", "V12"), ("v12", "V‑12")]
+    ("asked", "written"),
+    [("E104", "E-104"), ("SK4471B", "SK-4471-B"), ("F0091", "F-0091"), ("V-12", "V12"), ("v12", "V‑12")],
 )
 def test_a_part_code_is_found_with_and_without_hyphens(asked: str, written: str) -> None:
     text = f"Replace the seal {written} first."

@@ -9,7 +9,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -68,10 +68,13 @@ class Observed:
         app: What it is around.
         metrics: Counts the requests.
         options: What is logged.
+        client_of: Returns the address that a request comes from.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, options: LogOptions) -> None:
-        self._app, self._metrics, self._options = app, metrics, options
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, options: LogOptions, client_of: Callable[[Scope], str | None]
+    ) -> None:
+        self._app, self._metrics, self._options, self._client_of = app, metrics, options, client_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -111,6 +114,7 @@ class Observed:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request_id": exchange.request_id,
             "key": name_of(scope),
+            "client": self._client_of(scope),
             "method": scope["method"][:20],
             "route": exchange.route,
             "corpus": exchange.corpus,
@@ -151,12 +155,6 @@ def describe(request: Request, **asked: Any) -> None:
     """Add to the log what a request asks; ``question`` is left out unless the operator wants it."""
     if exchange := _exchange(request.scope):
         exchange.asked.update(asked)
-
-
-def request_id_of(scope: Scope) -> str | None:
-    """Return the id of a request."""
-    exchange = _exchange(scope)
-    return exchange.request_id if exchange else None
 
 
 def _exchange(scope: Mapping[str, Any]) -> Exchange | None:

@@ -56,6 +56,7 @@ class Exchange:
     """What the log says about a request; parts of the service add what they know."""
 
     request_id: str
+    client: str | None = None
     route: str = _NO_ROUTE
     corpus: str | None = None
     asked: dict[str, Any] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(_request_id(scope))
+        exchange = Exchange(_request_id(scope), self._client_of(scope))
         scope.setdefault("state", {})[_EXCHANGE] = exchange
         started, status = time.perf_counter(), _CLIENT_GONE
 
@@ -114,7 +115,7 @@ class Observed:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request_id": exchange.request_id,
             "key": name_of(scope),
-            "client": self._client_of(scope),
+            "client": exchange.client,
             "method": scope["method"][:20],
             "route": exchange.route,
             "corpus": exchange.corpus,
@@ -155,6 +156,12 @@ def describe(request: Request, **asked: Any) -> None:
     """Add to the log what a request asks; ``question`` is left out unless the operator wants it."""
     if exchange := _exchange(request.scope):
         exchange.asked.update(asked)
+
+
+def address_of(scope: Scope) -> str | None:
+    """Return the address that a request comes from."""
+    exchange = _exchange(scope)
+    return exchange.client if exchange else None
 
 
 def _exchange(scope: Mapping[str, Any]) -> Exchange | None:

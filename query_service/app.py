@@ -255,7 +255,7 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     events = events_of(
         request,
         lambda stopped: corpus.answer_events(query, stopped),
-        lambda work: admission.run(asked, work, waits=waits),
+        lambda work: admission.run(request, asked, work, waits=waits),
         lambda: late(deadline_s),
         deadline_s,
     )

@@ -24,7 +24,7 @@ KEY = new_key()
 ELSEWHERE = ["ab", "A", "a%2F..", "a%2F..%2Fab", "a%20", "a%00", "aa", "*", "none"]
 """Names that aren't ``a``; ``ab`` is served, to others."""
 
-PARAMETERS = {
+PARAMETERS: dict[str, str | int] = {
     "figure_id": FIGURE_ID,
     "doc_id": DOC_ID,
     "page": 1,

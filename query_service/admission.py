@@ -2,7 +2,8 @@
 
 A price is an estimate of the milliseconds of one core that a request takes. Cheap requests overtake expensive ones in the queue,
 and one request takes at most two fifths of the capacity, so two expensive ones leave room for others. One caller computes
-``SHARE`` requests at once, whatever connections it has. Of requests that compute in this process fewer work at once the more they cost (``AT_ONCE``): threads share the interpreter, so each slows all others down.
+``SHARE`` requests at once, whatever connections it has. Of requests that compute in this process fewer work at once the more they
+cost (``AT_ONCE``): threads share the interpreter, so each slows all others down.
 """
 
 import asyncio

@@ -474,6 +474,7 @@ class TestLanguages:
             pytest.param("installing a screw", "en", id="stems"),
             pytest.param("wcp-3200-b", "en", id="identifier"),
             pytest.param("3200", "en", id="part of an identifier"),
+            pytest.param("WCP3200B", "en", id="identifier without hyphens"),
             pytest.param("M3x12", "en", id="measures"),
             pytest.param("etc/fstab", "en", id="path"),
             pytest.param("fstab", "en", id="part of a path"),

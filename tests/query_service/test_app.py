@@ -619,13 +619,43 @@ class TestCorpora:
         response = client.get("/readyz")
         assert (response.status_code, response.json()) == (200, {"ready": True, "reasons": {}})
 
-    def test_not_ready_says_why(self) -> None:
+    def test_one_corpus_that_can_be_searched_is_enough_and_the_body_names_the_others(self) -> None:
         corpora = {"pumps": FakeCorpus("pumps"), "valves": FakeCorpus("valves", live=False)}
         response = client_of(create_app(corpora)).get("/readyz")
         reasons = {"valves": "nothing is published yet; run: inset refresh"}
+        assert (response.status_code, response.json()) == (200, {"ready": True, "reasons": reasons})
+        del corpora["pumps"]
+        response = client_of(create_app(corpora)).get("/readyz")
         assert (response.status_code, response.json()) == (503, {"ready": False, "reasons": reasons})
         none = client_of(create_app({})).get("/readyz")
         assert (none.status_code, none.json()["reasons"]) == (503, {"*": "no corpus is configured"})
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("/v1/corpora/pumps/presets?versoin=x", "there is no parameter 'versoin'; there are version"),
+        (f"/v1/corpora/pumps/figures/{FIGURE_ID}?v={LIVE}", "there is no parameter 'v'; there are version"),
+        ("/v1/corpora?corpus=pumps", "there is no parameter 'corpus'; there is none here"),
+        ("/v1/corpora/pumps/documents?lang=en", "there is no parameter 'lang'"),
+    ],
+)
+def test_a_mistyped_parameter_is_refused(client: TestClient, path: str, line: str) -> None:
+    refused = client.get(path)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
+    assert line in refused.json()["detail"]
+    assert client.get("/?q=pump&utm_source=mail").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/corpora/", "/v1/corpora/pumps/", "/v1/corpora/pumps/versions/", "/api/"])
+def test_a_trailing_slash_is_never_redirected(client: TestClient, path: str) -> None:
+    answered = client.get(path, follow_redirects=False, headers={"x-api-key": "secret"})
+    assert (answered.status_code, answered.headers.get("location")) == (404, None)
+
+
+def test_a_client_that_knows_the_versions_is_told_so(client: TestClient) -> None:
+    listed = client.get("/v1/corpora/pumps/versions")
+    assert client.get("/v1/corpora/pumps/versions", headers={"if-none-match": listed.headers["etag"]}).status_code == 304
 
 
 def test_the_api_is_what_it_was(client: TestClient, golden: Callable[[str, str], None]) -> None:

@@ -418,10 +418,13 @@ class Problem(TypedDict):
 
 class Readiness(TypedDict):
     """
-    Whether every corpus can be searched, and why one can't.
+    Whether a corpus can be searched, and why others can't.
     """
 
     ready: bool
+    """
+    Whether at least one corpus can be searched.
+    """
     reasons: dict[str, str]
     """
     One line for each corpus that can't be searched yet.

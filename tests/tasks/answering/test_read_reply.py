@@ -262,6 +262,22 @@ def test_a_model_may_say_that_nothing_answers(reply: str) -> None:
         assert (reader.says_no_answer, reader.parts) == (True, [])
 
 
+@pytest.mark.parametrize(
+    "reply",
+    ["I cannot answer.", "I can't answer this question from the passages.", "Sorry, but I am unable to answer that"],
+)
+def test_a_refusal_in_other_words_is_no_answer(reply: str) -> None:
+    assert read(reply, list(reply)).says_no_answer
+    assert not read(f"{reply.removesuffix('.')}, but [P1] says 21 bar.").says_no_answer
+
+
+def test_an_invented_number_is_dropped_and_counted() -> None:
+    reader = read("Turn it [7]. Then [1, 9].")
+    assert words(reader) == words(read("Turn it. Then [1]."))
+    assert reader.counts.unknown_citations == 2
+    assert "a[7]" in str(read("```\nx = a[7]\n```").parts[0])
+
+
 @pytest.mark.parametrize("reply", ["No answers stand there [P1].", "NO", "Nothing."])
 def test_words_that_begin_like_that_are_an_answer(reply: str) -> None:
     reader = read(reply, list(reply))

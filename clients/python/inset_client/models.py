@@ -1103,9 +1103,7 @@ class AnswerSettings(TypedDict):
 
     retrieval: NotRequired[str | None]
     context: NotRequired[Literal["retrieved", "given", "none"]]
-    sends: NotRequired[
-        list[Literal["texts", "captions", "pictures", "mentioned_pictures"]]
-    ]
+    sends: NotRequired[list[Literal["texts", "captions", "pictures", "mentioned_pictures"]]]
     model: NotRequired[str | None]
     prompt: NotRequired[str]
     passages: NotRequired[int]

@@ -72,7 +72,7 @@ def _sent() -> ModelInput:
                 caption="",
             )
         )
-    return compose("How is the cover opened?", hits, answer_prompt("ilt"), TagTemplate(), context_chars=9000)
+    return compose("How is the cover opened?", hits, answer_prompt("written"), TagTemplate(), context_chars=9000)
 
 
 def _tokens(reply: str, size: int) -> Iterator[str]:

@@ -48,6 +48,7 @@ _KEYS: Mapping[str, Mapping[str, Any]] = {
     "expired": {"corpora": ("*",), "expires": "2020-01-01T00:00:00Z"},
     "small": {"corpora": (CORPUS,), "max_k": 5},
     "slow": {"corpora": (CORPUS,), "per_minute": 3},
+    "metrics": {"corpora": (), "metrics": True},
 }
 
 
@@ -267,7 +268,7 @@ async def _attack(address: str, wanted: Sequence[Attack], keys: Mapping[str, str
                 *(_outcome(attacker, each, keys, turns) for each in wanted if each.group == group)
             )
             ended = time.monotonic()
-            while await _working(attacker) > 2:  # the normal client's, and the one that asks
+            while await _working(attacker, keys["metrics"]) > 2:  # the normal client's, and the one that asks
                 await asyncio.sleep(0.1)
             results.append(Result(group, outcomes, *_waits(client), time.monotonic() - ended))
             print(f"{group}: {sum(bool(each.fault) for each in outcomes)} faults", file=sys.stderr)
@@ -277,9 +278,12 @@ async def _attack(address: str, wanted: Sequence[Attack], keys: Mapping[str, str
     return results
 
 
-async def _working(client: httpx.AsyncClient) -> float:
-    found = re.search(r"^inset_http_requests_in_progress (\S+)$", (await client.get("/metrics")).text, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+async def _working(client: httpx.AsyncClient, key: str) -> float:
+    """Return how many requests the service works on. The key must be allowed to read metrics."""
+    reply = await client.get("/metrics", headers={"authorization": f"Bearer {key}"})
+    metrics = reply.raise_for_status().text
+    in_progress = re.search(r"^inset_http_requests_in_progress (\S+)$", metrics, re.MULTILINE)
+    return float(in_progress[1]) if in_progress else 0.0
 
 
 async def _outcome(client: httpx.AsyncClient, attack: Attack, keys: Mapping[str, str], turns: asyncio.Semaphore) -> Outcome:

@@ -150,7 +150,7 @@ def _draws(moments: Counter[str], pick: random.Random) -> Iterator[tuple[str, in
         yield moment, pick.randint(1, moments[moment])
 
 
-_PUBLICATION = ("publish", "diff.json", "release_note.md", "inventory.parquet", "manifest.json", "LIVE", "LEASE")
+_PUBLICATION = ("publish", "diff.json", "release_note.md", "files.parquet", "manifest.json", "LIVE", "LEASE")
 
 
 class _ForkServer:
@@ -331,7 +331,7 @@ def _objects_of(workspace: Workspace, version: str) -> set[str]:
     }
 
 
-_KEPT = {"LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "audit", "last_refresh.json", "vectors"}
+_KEPT = {"LIVE", "LEASE", "LIVE.lock", "LEASE.lock", "audit", "last_refresh.json", "vectors"}
 """What a store holds beside its versions and their objects."""
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.table import Row, show
-from evaluation.experiment import packaged_experiments
+from lab.experiment import packaged_experiments
 from tests import endpoint_server
 from tests.tiny_models import write_clip
 

@@ -31,6 +31,7 @@ from backends.stores.object_store import FolderStore, S3Store, s3_client
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.evidence import figures_of, placement_parts
 from pipeline.records.lease import LEASE
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
@@ -55,7 +56,6 @@ DAMAGES: dict[str, Damage] = {
 
 KINDS = (
     "LIVE",
-    "LIVE.copy",
     "LEASE",
     "manifest.json",
     "plan.json",
@@ -68,7 +68,7 @@ KINDS = (
     "ledger.parquet",
     "evidence/",
     "placements/rows-00001-of-00001.parquet",
-    "inventory.parquet",
+    "files.parquet",
     "quarantine/",
     "recognised/",
     "vectors/",
@@ -196,7 +196,7 @@ class Objects:
         """Return an object of a kind."""
         pointer = read_pointer(self._store)
         assert pointer is not None
-        if kind in ("LIVE", "LIVE.copy", "LEASE"):
+        if kind in ("LIVE", "LEASE"):
             return kind
         version, wanted = pointer.version, kind
         if kind.startswith("previous "):
@@ -217,12 +217,13 @@ class Objects:
         return found
 
     def _of_version(self, version: str, wanted: str) -> str:
-        from pipeline.records.inventory import read_inventory
-
         if wanted in ("recognised/", "vectors/"):
             return max(self.names(wanted))
-        items = read_inventory(self._store, version) or ()
-        return next(item.name for item in items if item.name.startswith(wanted))
+        ids = {row.doc_id for row in read_ledger(self._store, version)}
+        ids |= {figure for part in placement_parts(self._store, version) for figure in figures_of(part)}
+        manifest = read_manifest(self._store, version)
+        ids |= {manifest.run_id} if manifest else set()
+        return next(name for name in self.names(wanted) if any(one in name for one in ids))
 
     def break_(self, name: str, damage: Damage) -> None:
         """Do damage to an object."""
@@ -241,7 +242,7 @@ class Objects:
             (Path(self._store.root) / name).write_bytes(data)
         else:
             assert isinstance(self._store, S3Store)
-            s3_client().put_object(Bucket=self._store._bucket, Key=self._store._key(name), Body=data)
+            s3_client().put_object(Bucket=self._store.bucket, Key=self._store.key(name), Body=data)
 
 
 # ---- commands and routes ----
@@ -447,7 +448,7 @@ def _is_harmless(kind: str, damage: str) -> bool:
 
     Structured documents contain what was recognised, so a missing cache of it is an empty one.
     """
-    return kind == "LEASE" or (damage == "missing" and kind in ("LIVE.copy", "recognised/"))
+    return kind == "LEASE" or (damage == "missing" and kind == "recognised/")
 
 
 def _served(workspace: Workspace) -> dict[str, str]:

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.table import rewrite
-from evaluation.advice import advice
 from evaluation.questions import load_questions
-from pipeline.corpus.experiments import find_experiment
+from lab.advice import advice
+from lab.changes import SCORES
+from lab.experiment_files import find_experiment
+from lab.run import run_experiment
 from pipeline.corpus.workspace import open_workspace
-from pipeline.experiments.changes import SCORES
-from pipeline.experiments.run import run_experiment
 from schemas.errors import UserError
 
 METRICS = ("page_ndcg@10", "page_recall@10", "figure_recall@10")

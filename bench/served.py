@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import subprocess
 import sys
@@ -37,12 +38,13 @@ def serving(log: Path, *arguments: str) -> Iterator[tuple[str, psutil.Process]]:
 
 
 def until_ready(address: str) -> None:
-    """Wait until a service is ready."""
+    """Wait until a service can search all of its corpora: it is ready once it can search one."""
     url = urlsplit(address)
     while True:
         connection = http.client.HTTPConnection(url.hostname or "", url.port)
         with contextlib.suppress(OSError), contextlib.closing(connection):
             connection.request("GET", "/readyz")
-            if connection.getresponse().status == http.HTTPStatus.OK:
+            reply = connection.getresponse()
+            if reply.status == http.HTTPStatus.OK and not json.load(reply)["reasons"]:
                 return
         time.sleep(0.1)

@@ -3,25 +3,20 @@
 Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an unreadable document, 3 refused by a gate.
 """
 
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from pydantic import BaseModel, ValidationError
 from rich.filesize import decimal
 
 from cli.agents import mcp
-from cli.evaluate import evaluate
 from cli.key import key
-from cli.questions import questions
 from cli.status import status
 from cli.step import step
 from cli.terminal import (
@@ -37,14 +32,15 @@ from cli.terminal import (
     show_text,
     show_title,
 )
-from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
+from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, FailureCode, GateError, InsetError, UserError
+from schemas.extensions import extensions
 from schemas.models import MULTILINGUAL
 from schemas.stages import Step
 
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
     from schemas.answer_presets import AnswerPresetInfo
-    from schemas.evidence import Filters, Hit, PageRange, Resemblance
+    from schemas.evidence import Filters, Hit, PageRange
     from schemas.inspection import InspectedPage
     from schemas.retrieval import PresetInfo
     from schemas.trace import TraceStep
@@ -161,10 +157,10 @@ _OUTCOMES = {
 @app.command()
 def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
     """Bring a corpus up to date: plan, parse, enrich, assemble, check, build, evaluate, publish."""
-    _refresh(corpus, as_json=as_json, replay=False)
+    _refresh(corpus, as_json=as_json, options={})
 
 
-def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
+def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> None:
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.publication import override_hint, readable_pointer
     from pipeline.run import is_refused
@@ -173,7 +169,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
 
     workspace = open_workspace(corpus)
     with reporting() as report:
-        result = run(workspace, report=report, options=RunOptions(replay=replay))
+        result = run(workspace, report=report, options=RunOptions.model_validate(options))
     refused = is_refused(workspace, result)
     if as_json:
         print_json(result)
@@ -191,7 +187,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             say(f"{corpus}: nothing changed: version {result.version} stays live")
         say(
             f"{counts.documents} documents, {counts.pages} pages, {counts.tags} tags, {counts.rows} rows; "
-            f"{counts.quarantined} in quarantine"
+            f"{counts.partly_read} partly read, {counts.quarantined} in quarantine"
         )
         if result.plan.forgotten:
             say(f"  {_left_out(result.plan.forgotten)}")
@@ -199,7 +195,8 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
             say(f"  gone from the source: {', '.join(gone[:_NAMED])}{more}")
         for failure, pages in _by_document(result.failures):
-            read = f"partly read: {_of(pages)} of" if pages else "quarantine:"
+            whole = "kept:" if failure.code is FailureCode.EARLIER_KEPT else "quarantine:"
+            read = f"partly read: {_of(pages)} of" if pages else whole
             what = "to describe:" if failure.step == Step.CAPTION else read
             say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
@@ -423,6 +420,10 @@ def mirror(
 def quarantine(
     corpus: CorpusArgument,
     replay: Annotated[bool, typer.Option("--replay", help="Try the documents in quarantine again.")] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option("--accept", help="Publish what can be read of this source, though an earlier document is kept."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List what the last refresh left out and why, or try it again."""
@@ -431,8 +432,8 @@ def quarantine(
     from pipeline.records.publication import manifests
     from pipeline.records.quarantine import read_failures
 
-    if replay:
-        _refresh(corpus, as_json=as_json, replay=True)
+    if replay or accept:
+        _refresh(corpus, as_json=as_json, options={"replay": replay, "accept": accept or []})
         return
     workspace = open_workspace(corpus)
     last = next(iter(manifests(workspace.store)), None)
@@ -463,9 +464,7 @@ def search(
     steps: Annotated[
         list[str] | None, typer.Option("--set", help="Override a step of the preset: select.diversity=0.5.")
     ] = None,
-    k: Annotated[
-        int | None, typer.Option("-k", "--k", min=1, max=1000, help="Maximum hits; by default 10, or 50 with --questions.")
-    ] = None,
+    k: Annotated[int | None, typer.Option("-k", "--k", min=1, max=1000, help="Maximum hits; by default 10.")] = None,
     document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
     source: Annotated[
         list[str] | None, typer.Option(help="Only sources that match this glob, such as 'phones/**'.")
@@ -504,20 +503,11 @@ def search(
         typer.Option(help="A picture to search by, alone or with QUERY, where the corpus has a model of pictures."),
     ] = None,
     like: Annotated[str | None, typer.Option(help="Instead of QUERY: show figures like this one, given by its id.")] = None,
-    by: Annotated[
-        str,
-        typer.Option(help="With --like: vector, of the picture or of its description; or hash, the perceptual hash."),
-    ] = "vector",
-    questions: Annotated[
-        Path | None, typer.Option(help="Search for every question of a JSONL file (id, question, doc).")
-    ] = None,
-    rankings: Annotated[Path | None, typer.Option("--out", help="The file for the rankings of --questions, JSONL.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
 ) -> None:
     """Search the live version."""
     from pipeline.published.corpus import open_published
-    from pipeline.published.rankings import rank_questions
     from schemas.evidence import Filters, Modality
     from schemas.retrieval import GroupBy, Query
 
@@ -544,15 +534,9 @@ def search(
     shown = {"--group": group, "--highlight": highlight, "--trace": trace}
     if like is not None:
         narrowed = {"filters": filters != Filters(), "--preset": preset, "--set": steps}
-        _refuse("--like", {"QUERY": query, "--image": image, "--questions": questions, **narrowed, **shown})
-    elif questions is not None:
-        _refuse("--questions", {"QUERY": query, "--image": image, **shown})
-        if rankings is None:
-            raise UserError("--questions needs --out RANKINGS.jsonl")
-    elif rankings is not None:
-        raise UserError("--out is where the rankings of --questions go; give that, or leave --out out")
+        _refuse("--like", {"QUERY": query, "--image": image, **narrowed, **shown})
     elif not query and image is None:
-        raise UserError("what should be searched for? Give a QUERY, an --image, or --questions FILE.jsonl with --out")
+        raise UserError("what should be searched for? Give a QUERY or an --image")
     search_query = Query(
         text=query or "",
         picture=None if image is None else _read(image),
@@ -567,15 +551,7 @@ def search(
     )
     published = open_published(corpus)
     if like is not None:
-        _show_similar(published, like, by, k, version, as_json=as_json)
-        return
-    if questions is not None and rankings is not None:
-        with reporting() as report:
-            summary = rank_questions(published, questions, rankings, replace(search_query, k=k or 50), report)
-        if as_json:
-            print_json(summary)
-        else:
-            say(f"{summary['questions']} questions ranked in {rankings}")
+        _show_similar(published, like, k, version, as_json=as_json)
         return
     result = published.search(search_query)
     if as_json:
@@ -606,20 +582,13 @@ def _read(image: Path) -> bytes:
 
 
 def _show_similar(
-    published: "PublishedCorpus", figure_id: str, by: str, k: int | None, version: str | None, *, as_json: bool
+    published: "PublishedCorpus", figure_id: str, k: int | None, version: str | None, *, as_json: bool
 ) -> None:
-    from schemas.evidence import Resemblance
-
-    if by not in get_args(Resemblance):
-        raise UserError(f"--by {by}: use one of {', '.join(get_args(Resemblance))}")
-    with reporting() as report:
-        found = published.similar(
-            figure_id, by=cast("Resemblance", by), k=k, version=version, wait_s=math.inf, report=report
-        )
+    found = published.similar(figure_id, k=k, version=version)
     if as_json:
         print_json(found)
         return
-    say(f"by {'their look' if found.space is None else f'vectors {found.space}'}")
+    say(f"by vectors {found.space}")
     _show_hits(found.hits)
 
 
@@ -850,55 +819,6 @@ def _show_pages(pages: "Sequence[InspectedPage]") -> None:
 
 
 @app.command()
-def captions(
-    corpus: CorpusArgument,
-    file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.html", help="The file to write; by default captions-CORPUS.html.")
-    ] = None,
-    flagged: Annotated[bool, typer.Option("--flagged", help="Only flagged descriptions.")] = False,
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare",
-            help="Only figures that have both a caption in the document and a model's description, with their similarity; least "
-            "alike first.",
-        ),
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Write a sheet of the descriptions in the live version: their model or author, flags and cost."""
-    from pipeline.corpus.workspace import open_workspace
-    from pipeline.inspection.captions import write_captions
-
-    workspace = open_workspace(corpus)
-    out = file or Path(f"captions-{workspace.corpus.name}.html")
-    with reporting() as report:
-        made = write_captions(workspace, out, flagged=flagged, compare=compare, report=report)
-    if as_json:
-        print_json(made)
-        return
-    by = ", ".join(f"{count:,} by {name}" for name, count in made.described_by.items())
-    described = [f"{made.figures:,} figures", *([f"{made.pages:,} pages"] if made.pages else [])]
-    described += [f"{made.texts:,} texts"] if made.texts else []
-    say(f"{made.file}: {made.shown:,} of {', '.join(described)} of {made.version}" + (f"; {by}" if by else ""))
-    if compare:
-        kinds = sorted({(pair.described_by, kind) for pair in made.compared for kind in ("", pair.doc_type or "")})
-        for name, kind in kinds:
-            pairs = [pair for pair in made.compared if pair.described_by == name and kind in ("", pair.doc_type)]
-            similarity, words = (fmean(getattr(pair, field) for pair in pairs) for field in ("similarity", "words"))
-            what = f"{name}, documents of type {kind}" if kind else name
-            say(
-                f"  {what}: similarity {similarity:.2f} to the captions of {len(pairs):,} figures, {words:.0%} of their words"
-            )
-        if not made.compared:
-            say("  no figure has both a caption and a model's description")
-    for correction in made.unmatched:
-        say(f"  {workspace.corpus.captions.corrections}: {correction} names nothing in this version")
-    for name, count in made.flags.items():
-        say(f"  {name}: {count:,}")
-
-
-@app.command()
 def export(
     corpus: CorpusArgument,
     file: Annotated[Path | None, typer.Option("--out", metavar="FILE.parquet", help="The file to write.")] = None,
@@ -1103,12 +1023,15 @@ def doctor(
         raise typer.Exit(2)
 
 
-app.command()(evaluate)
 app.command()(key)
 app.command()(mcp)
 app.command()(status)
 app.command()(step)
-app.add_typer(questions, name="questions")
+for _command in extensions("inset.commands"):
+    if isinstance(_loaded := _command.load(), typer.Typer):
+        app.add_typer(_loaded, name=_command.name)
+    else:
+        app.command(_command.name)(_loaded)
 
 
 def main() -> NoReturn:

@@ -53,11 +53,21 @@ def status(
 
 
 def _show(health: "list[CorpusHealth]") -> None:
-    columns = ("corpus", "state", "live version", "live since", "last run", "documents", "quarantined", "gates")
+    columns = (
+        "corpus",
+        "state",
+        "live version",
+        "live since",
+        "last run",
+        "documents",
+        "partly read",
+        "quarantined",
+        "gates",
+    )
     rows = []
     for one in health:
         since, last = (f"{moment:%Y-%m-%d %H:%M}" if moment else "" for moment in (one.live_since, one.last_run))
-        counts = (one.counts.documents, one.counts.quarantined) if one.counts else ("", "")
+        counts = (one.counts.documents, one.counts.partly_read, one.counts.quarantined) if one.counts else ("", "", "")
         gates = f"{sum(gate.passed for gate in one.gates)} of {len(one.gates)}" if one.gates else ""
         rows.append((one.corpus, one.state, one.live or "", since, "now" if one.refreshing else last, *counts, gates))
     print_table("", columns, rows, fold=False)

@@ -1,33 +1,22 @@
-"""DAGs that operators start: publish, roll back, evaluate, prune, mirror, replay; and one that watches every corpus.
+"""DAGs that operators start: publish, roll back, prune, mirror, replay; and one that watches every corpus.
 
 The pages of ``plugins/pages`` start them through Airflow's REST API, so that roles and the audit log are Airflow's.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import (
-    DAG,
-    Asset,
-    AssetAlias,
-    AssetAny,
-    AssetOrTimeSchedule,
-    CronTriggerTimetable,
-    Param,
-    get_current_context,
-    task,
-)
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import DAG, Asset, AssetAlias, Param, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException
 
 from pipeline.corpus.schedules import corpus_schedules
-from plugins.airflow_run import RETRIES, corpus_file, has_moved, logged_errors, person
+from plugins.airflow_run import RETRIES, corpus_file, logged_errors, person
 
 LIVE = AssetAlias("inset-live", group="inset")
 """Alias of the assets of live versions, which tasks for any corpus update."""
 
-_NIGHTLY = {found.name: found.operations.nightly_h for found in corpus_schedules() if not found.problem}
-_CORPORA = list(_NIGHTLY)
+_CORPORA = [found.name for found in corpus_schedules() if not found.problem]
 _ASSETS = {name: Asset(f"inset://{name}", group="inset") for name in _CORPORA}
 _CORPUS = Param(_CORPORA[0] if _CORPORA else "", type="string", enum=_CORPORA or [""], title="Corpus")
 _VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
@@ -40,20 +29,6 @@ _DAG: dict[str, Any] = {
     "tags": ["inset", "operate"],
     "default_args": {"owner": "inset", **RETRIES},
 }
-
-
-def _evaluations() -> Any:
-    """Return when evaluations start: when a live version moves, and at the hours that corpus files name."""
-    if not _ASSETS:
-        return None
-    moves = AssetAny(*_ASSETS.values())
-    hours = sorted({hour for hour in _NIGHTLY.values() if hour is not None})
-    if not hours:
-        return moves
-    cron = f"0 {','.join(map(str, hours))} * * *"
-    # Of a new DAG, Airflow would run an hour of the last tenth of a day at once.
-    timetable = CronTriggerTimetable(cron, timezone="UTC", run_immediately=timedelta(minutes=10))
-    return AssetOrTimeSchedule(timetable=timetable, assets=moves)
 
 
 def _update_asset(corpus: str, version: str, counts: dict[str, Any]) -> None:
@@ -90,47 +65,6 @@ def roll_back() -> None:
         pointer = roll_back_version(workspace, params["version"], reason=params["reason"] or None, by=person())
         counts = named_manifest(workspace.store, workspace.corpus.name, pointer.version).counts
     _update_asset(params["corpus"], pointer.version, counts.totals())
-
-
-@task(inlets=list(_ASSETS.values()))
-def corpora() -> list[str]:
-    """Return the corpora whose live version moved, those whose hour it is, or the corpus that a person chose."""
-    context: Any = get_current_context()
-    run = context["dag_run"]
-    if run.run_type == "scheduled":
-        return [name for name, hour in _NIGHTLY.items() if hour == run.logical_date.hour]
-    if run.run_type != "asset_triggered":
-        return [context["params"]["corpus"]]
-    updated = {asset.name: events for asset, events in context["triggering_asset_events"].items()}
-    return [
-        name
-        for name, asset in _ASSETS.items()
-        if asset.name in updated and has_moved(updated[asset.name], context["inlet_events"][asset])
-    ]
-
-
-@task(map_index_template="{{ task.op_kwargs['corpus'] }}", max_active_tis_per_dag=1)
-def evaluate(corpus: str) -> None:
-    """Run an experiment on a version, and fail where it surely became worse than in earlier reports."""
-    from pipeline.corpus.experiments import find_experiment
-    from pipeline.corpus.workspace import open_workspace
-    from pipeline.experiments.run import evaluate_version
-    from pipeline.records.publication import read_pointer
-    from pipeline.run_log import log_evaluated, log_progress
-
-    context: Any = get_current_context()
-    params, nightly = context["params"], context["dag_run"].run_type == "scheduled"
-    with logged_errors():
-        workspace = open_workspace(corpus_file(corpus))
-        named, _ = find_experiment(params["experiment"] or workspace.corpus.experiment, corpus)
-        if named.questions_on(workspace.corpus) is None:
-            raise AirflowSkipException(f"corpus {corpus} names no golden questions")
-        if nightly and read_pointer(workspace.store) is None:
-            raise AirflowSkipException(f"corpus {corpus} has no live version yet")
-        results, compared = evaluate_version(workspace, named, params["version"], log_progress(), again=nightly)
-        log_evaluated(results, compared)
-    if compared and compared.worse:
-        raise AirflowFailException(f"{corpus} became worse: {'; '.join(compared.worse)}")
 
 
 @task
@@ -220,25 +154,6 @@ with DAG(
     **_DAG,
 ) as inset_roll_back:
     roll_back()
-
-with DAG(
-    "inset_evaluate",
-    description="Run an experiment on a version; by itself when a version goes live, and at night",
-    params={
-        "corpus": _CORPUS,
-        "version": Param("live", type="string", title="Version", description="A version; or live, previous, latest."),
-        "experiment": Param(
-            None,
-            type=["null", "string"],
-            title="Experiment",
-            description="A packaged experiment, or an experiment file; by default that of the corpus file.",
-        ),
-    },
-    schedule=_evaluations(),
-    max_active_runs=1,
-    **{**_DAG, "start_date": None},  # with one, a new DAG runs at once for the hour that passed last
-) as inset_evaluate:
-    evaluate.expand(corpus=corpora())
 
 with DAG(
     "inset_prune",

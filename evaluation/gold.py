@@ -54,7 +54,7 @@ def gold_of(question: Question, sources: Mapping[str, Sequence[str]], placed: Pl
         sources: Sources by document id.
         placed: Where figures stand in the documents whose figures questions ask for.
     """
-    wanted = set(question.documents)
+    wanted = {*question.documents, *question.evidence_documents}
     names = {
         doc_id: name for doc_id, own in sources.items() for source in own if (name := source.rpartition("/")[2]) in wanted
     }
@@ -129,7 +129,9 @@ def _figures(gold: Gold, hit: Hit) -> Iterator[str]:
 LEVELS = (
     Level(
         "document",
-        lambda gold: dict.fromkeys(gold.question.documents if gold.question.answerable else (), 1),
+        lambda gold: dict.fromkeys(
+            (gold.question.evidence_documents or gold.question.documents) if gold.question.answerable else (), 1
+        ),
         lambda gold, hit: [gold.document_of(hit)],
     ),
     Level("page", lambda gold: {f"{one.doc or ''}#{one.page}": 1 for one in gold.question.pages}, _pages),

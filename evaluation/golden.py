@@ -1,11 +1,10 @@
 """Run the golden questions on a version."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
 from evaluation.gold import LEVELS, Gold
-from evaluation.metrics import relevance
 from evaluation.questions import Question
 from schemas.evidence import Hit
 
@@ -73,6 +72,26 @@ def first_found(measure: str, ranks: Sequence[int | None]) -> float | None:
     wanted = {str(place): {str(rank): 1} for place, rank in enumerate(ranks)}
     scores = relevance([measure], wanted, ranked)[measure].values()
     return sum(scores) / len(scores) if scores else None
+
+
+def relevance(
+    measures: Sequence[str], relevant: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, float]]:
+    """Return measures of ``ir-measures`` by measure and question.
+
+    Args:
+        measures: As ``ir-measures`` spells them, such as ``nDCG@10``.
+        relevant: Grades of relevant units by question; each question has at least one.
+        rankings: Units by question, best first, each once; a missing or empty ranking scores 0.
+    """
+    import ir_measures
+
+    parsed = {ir_measures.parse_measure(name): name for name in measures}
+    runs = {name: {unit: float(-rank) for rank, unit in enumerate(rankings.get(name, ()))} for name in relevant}
+    found: dict[str, dict[str, float]] = {name: dict.fromkeys(relevant, 0.0) for name in measures}
+    for one in ir_measures.iter_calc(list(parsed), {name: dict(units) for name, units in relevant.items()}, runs):
+        found[parsed[one.measure]][one.query_id] = float(one.value)
+    return found
 
 
 def with_answers(report: ModeReport, questions: Sequence[Question], answers: Callable[[str], bool]) -> ModeReport:

@@ -39,6 +39,7 @@ class Question(BaseModel):
         regions: Parts of pages that answer.
         figures: Figures that a good answer shows, in their order.
         evidence: Judged rows: grade by evidence id, 0 for irrelevant ones; {} if none was judged. Valid for one version.
+        evidence_documents: File names of the sources of its relevant judged rows.
         evidence_types: Kinds of evidence it needs, such as text, table, figure.
         doc_types: Kinds of its documents, such as manual.
         answerable: Whether the corpus holds an answer.
@@ -54,6 +55,7 @@ class Question(BaseModel):
     regions: list[GoldRegion] = []
     figures: list[GoldRegion] = []
     evidence: dict[str, int] = {}
+    evidence_documents: list[str] = []
     evidence_types: list[str] = Field([], validation_alias=AliasChoices("evidence_types", "evidence_sources"))
     doc_types: list[str] = []
     answerable: bool = True

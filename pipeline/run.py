@@ -18,7 +18,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from pipeline.corpus.workspace import Workspace
 from pipeline.records import lease
 from pipeline.records.alias import update_alias
-from pipeline.records.damage_note import note_damage
 from pipeline.records.decision import decision, decision_in_words
 from pipeline.records.last_refresh import LastRefresh, RefreshState, read_last_refresh, write_last_refresh
 from pipeline.records.ledger import read_ledger
@@ -32,6 +31,7 @@ from pipeline.records.publication import (
     read_pointer,
     readable_manifest,
     refusals_of,
+    restore_pointer,
 )
 from pipeline.records.quarantine import read_failures
 from pipeline.stages import parse as parsing
@@ -43,8 +43,8 @@ from pipeline.stages.build import build
 from pipeline.stages.check import check
 from pipeline.stages.enrich import enrich
 from pipeline.stages.evaluate import evaluate
+from pipeline.upkeep.discard import discard, discard_lost_versions, is_live_damaged
 from pipeline.upkeep.forget import finish_forgetting
-from pipeline.upkeep.repair import repair
 from pipeline.upkeep.retain import sweep
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.progress import Report, silent
@@ -99,7 +99,7 @@ def refresh(
             try:
                 return _refresh(run, options)
             except DamagedError:
-                return _refresh(run, options)  # repairs the damage first
+                return _refresh(run, options)  # what was damaged is deleted, and made again
         finally:
             run.release()
 
@@ -123,7 +123,7 @@ class RefreshRun:
 
     After ``assemble``, ``tag`` writes tagged copies in parallel where they are wanted; ``check`` makes those that are missing.
 
-    Each step holds the run's lease, and notes damage for the next run to repair.
+    Each step holds the run's lease, and deletes what it finds damaged, so that the next run makes it again.
 
     Args:
         workspace: The open corpus.
@@ -139,6 +139,7 @@ class RefreshRun:
         self.run_id = run_id
         self._report = report
         self._tied = tied_to_process
+        self._lease: Lease | None = None
         self._seconds: dict[str, float] = {}
 
     def plan(self, options: RunOptions = _DEFAULTS) -> Plan:
@@ -149,12 +150,15 @@ class RefreshRun:
             TransientError: Another run is refreshing.
         """
         workspace = self.workspace
-        with self._timed(Stage.PLAN), self.holding_lease():
+        with self._timed(Stage.PLAN), self.holding_lease() as held:
             if not options.dry_run:
-                with contextlib.suppress(DamagedError):  # repaired next, and finished by a later refresh
+                restore_pointer(workspace.store, workspace.corpus.name, held.fence)
+                discard_lost_versions(workspace)
+                with contextlib.suppress(DamagedError):  # made again next, and finished by a later refresh
                     finish_forgetting(workspace)
-            rebuild = options.force or (not options.dry_run and repair(workspace))
+            rebuild = options.force or is_live_damaged(workspace)
             retry = _quarantined(workspace) if options.replay else frozenset()
+            rebuild |= planning.has_kept(workspace, options.accept)
             plan = planning.plan(_with_budget(workspace, options), self.run_id, retry=retry, rebuild=rebuild)
             plan = plan.model_copy(update={"options": options})
             if plan.outcome == "build" and not options.dry_run:
@@ -251,7 +255,7 @@ class RefreshRun:
             else:
                 live = self._publish_existing(manifest, held)
             if live:
-                repair(workspace)  # removes a damaged version that was replaced
+                discard_lost_versions(workspace)  # such as a damaged one that was replaced
             refused = not live and refusals_of(self.finish(version))
             self._record("published" if live else "refused" if refused else "held", version)
         return live
@@ -314,11 +318,15 @@ class RefreshRun:
 
     @contextlib.contextmanager
     def holding_lease(self) -> Iterator[Lease]:
-        """Hold the run's lease during a block. Tasks of one run may enter it at the same moment.
+        """Hold the run's lease during a block; inside another such block it is held already. Tasks of a run may enter it at once.
 
         Raises:
             TransientError: Another run holds it.
         """
+        if self._lease is not None:
+            with self._discarding():
+                yield self._lease
+            return
         attempts = Retrying(
             retry=retry_if_exception_type(TransientError),
             stop=stop_after_attempt(_LEASE_TRIES),
@@ -326,14 +334,26 @@ class RefreshRun:
             reraise=True,
         )
         with contextlib.ExitStack() as stack:
-            held = attempts(
+            self._lease = attempts(
                 lambda: stack.enter_context(lease.holding(self.workspace.store, self.run_id, tied_to_process=self._tied))
             )
+            stack.enter_context(self.workspace.store.remembering())
             try:
-                yield held
-            except DamagedError as error:
-                note_damage(self.workspace.store, [error.name])
-                raise
+                with self._discarding():
+                    yield self._lease
+            finally:
+                self._lease = None
+
+    @contextlib.contextmanager
+    def _discarding(self) -> Iterator[None]:
+        """Delete what a block finds damaged, so that the next try makes it again."""
+        try:
+            yield
+        except DamagedError as error:
+            if not isinstance(error.__cause__, PermissionError):
+                with contextlib.suppress(TransientError, UserError):  # a store that is read-only
+                    discard(self.workspace, [error.name])
+            raise
 
     def _record(self, state: RefreshState, version: str, listing: str | None = None) -> None:
         """Record how the refresh stands; the listing of its start is kept."""

@@ -3,19 +3,14 @@
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from pipeline.operations.health import CorpusHealth, State
-from pipeline.records.evaluations import REPORT, Compared, stored_name
 from pipeline.records.notes import StageNote
 from schemas.errors import OF_THE_SOURCE, Failure
 from schemas.printing import line
 from schemas.progress import Report
 from schemas.stages import Stage
 from schemas.versions import LedgerRow, MirrorResult, Outcome, Plan, PruneResult, in_words
-
-if TYPE_CHECKING:
-    from evaluation.results import Results
 
 _logger = logging.getLogger(__name__)
 
@@ -78,22 +73,6 @@ def log_progress() -> Report:
 def counts_in_words(counts: dict[str, int]) -> str:
     """Return counts as ``3 documents, 12 pages``."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
-
-
-def log_evaluated(results: "Results", compared: Compared | None) -> None:
-    """Log the report's name in the store, systems that didn't run, and what changed since earlier reports."""
-    _logger.info("report: %s", stored_name(results.version, results.name, REPORT))
-    for one in results.systems:
-        if one.note:
-            _logger.warning("%s didn't run: %s", one.system.id, line(one.note))
-    if compared is None:
-        return
-    for said in compared.worse:
-        _logger.warning("worse %s", said)
-    for said in compared.better:
-        _logger.info("better %s", said)
-    if not compared.worse and not compared.better:
-        _logger.info("no metric surely changed since the report before")
 
 
 def log_pruned(result: PruneResult) -> None:

@@ -198,7 +198,8 @@ class Access:
 
     Args:
         keys: The keys; None where none are needed.
-        header: Name of the header in which a proxy names the user; None: no proxy does. Its users see every corpus.
+        header: Name of the header in which a proxy names the user; None: no proxy does. Its users see every corpus; one who
+            sends a key too sees what the key may see.
         proxies: Addresses from which the header is believed.
         clock: Returns seconds since the epoch.
         limits: Counts the requests of keys; in this process where None.
@@ -228,7 +229,7 @@ class Access:
             HTTPException: 401, nobody known; 403, the path isn't for the caller.
         """
         path, headers = scope["path"], Headers(scope=scope)
-        if path == METRICS and _is_local(scope, headers):
+        if path == METRICS and self._keys is None and self._is_local(scope, headers):
             return Caller()
         is_public = path in _PUBLIC or path.startswith(_PUBLIC_FOLDER)
         try:
@@ -238,28 +239,48 @@ class Access:
                 return NOBODY
             raise
         if path == METRICS and not (caller.key and caller.key.metrics):
-            raise HTTPException(403, "metrics are for this machine, and for keys with metrics: true")
+            raise HTTPException(403, "metrics are for keys with metrics: true; without a key file, for this machine")
         return caller
 
     def _known(self, scope: Scope, headers: Headers) -> Caller:
         if self.is_open:
             return Caller()
+        user = None
         if self._header is not None and (values := headers.getlist(self._header)) and self._is_proxy(scope):
-            return Caller(name=_user(values))
+            user = _user(values)
         if self._keys is None:
-            raise _unknown("no user is named by a trusted proxy")
+            if user is None:
+                raise _unknown("no user is named by a trusted proxy")
+            return Caller(user)
         sent = _sent(headers)
         if sent is None:
-            raise _unknown("a key is needed: send it as 'Authorization: Bearer KEY'")
+            if user is None:
+                raise _unknown("a key is needed: send it as 'Authorization: Bearer KEY'")
+            return Caller(user)
         key = self._keys.find(sent)
         if key is None:
             raise _unknown("the key is not known here", "invalid_token")
         if key.expires is not None and key.expires.timestamp() <= self._clock():
             raise _unknown("the key has expired", "invalid_token")
-        return Caller(key.name, key)
+        return Caller(user or key.name, key)
+
+    def client(self, scope: Scope) -> str | None:
+        """Return the address that a request comes from: the peer's, or the one that a proxy among the peers names last."""
+        forwarded = Headers(scope=scope).get("x-forwarded-for", "").rpartition(",")[2].strip()
+        if forwarded and self._is_proxy(scope):
+            try:
+                return str(ipaddress.ip_address(forwarded))
+            except ValueError:
+                pass
+        return str(scope["client"][0]) if scope.get("client") else None
 
     def _is_proxy(self, scope: Scope) -> bool:
         return _is_in(scope, self._proxies)
+
+    def _is_local(self, scope: Scope, headers: Headers) -> bool:
+        """Return whether a request comes from this machine, and not through a proxy on it."""
+        signs = (*_FORWARDING, *([self._header] if self._header else []))
+        return _is_in(scope, LOOPBACK_NETWORKS) and not any(name in headers for name in signs)
 
 
 def _sent(headers: Headers) -> str | None:
@@ -297,11 +318,6 @@ def _user(values: Sequence[str]) -> str:
 def _unknown(line: str, error: str = "") -> HTTPException:
     challenge = 'Bearer realm="inset"' + (f', error="{error}"' if error else "")
     return HTTPException(401, line, {"www-authenticate": challenge})
-
-
-def _is_local(scope: Scope, headers: Headers) -> bool:
-    """Return whether a request comes from this machine, and not through a proxy on it."""
-    return _is_in(scope, LOOPBACK_NETWORKS) and not any(name in headers for name in _FORWARDING)
 
 
 def _is_in(scope: Scope, networks: Sequence[Network]) -> bool:

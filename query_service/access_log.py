@@ -9,7 +9,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -56,6 +56,7 @@ class Exchange:
     """What the log says about a request; parts of the service add what they know."""
 
     request_id: str
+    client: str | None = None
     route: str = _NO_ROUTE
     corpus: str | None = None
     asked: dict[str, Any] = field(default_factory=dict)
@@ -68,17 +69,20 @@ class Observed:
         app: What it is around.
         metrics: Counts the requests.
         options: What is logged.
+        client_of: Returns the address that a request comes from.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, options: LogOptions) -> None:
-        self._app, self._metrics, self._options = app, metrics, options
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, options: LogOptions, client_of: Callable[[Scope], str | None]
+    ) -> None:
+        self._app, self._metrics, self._options, self._client_of = app, metrics, options, client_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(_request_id(scope))
+        exchange = Exchange(_request_id(scope), self._client_of(scope))
         scope.setdefault("state", {})[_EXCHANGE] = exchange
         started, status = time.perf_counter(), _CLIENT_GONE
 
@@ -111,6 +115,7 @@ class Observed:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request_id": exchange.request_id,
             "key": name_of(scope),
+            "client": exchange.client,
             "method": scope["method"][:20],
             "route": exchange.route,
             "corpus": exchange.corpus,
@@ -153,10 +158,10 @@ def describe(request: Request, **asked: Any) -> None:
         exchange.asked.update(asked)
 
 
-def request_id_of(scope: Scope) -> str | None:
-    """Return the id of a request."""
+def address_of(scope: Scope) -> str | None:
+    """Return the address that a request comes from."""
     exchange = _exchange(scope)
-    return exchange.request_id if exchange else None
+    return exchange.client if exchange else None
 
 
 def _exchange(scope: Mapping[str, Any]) -> Exchange | None:

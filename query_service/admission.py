@@ -1,14 +1,16 @@
 """Admit requests by price: bounded work at once, a bounded queue, and a deadline for each request.
 
 A price is an estimate of the milliseconds of one core that a request takes. Cheap requests overtake expensive ones in the queue,
-and one request takes at most two fifths of the capacity, so two expensive ones leave room for others. Of requests that compute in
-this process fewer work at once the more they cost (``AT_ONCE``): threads share the interpreter, so each slows all others down.
+and one request takes at most two fifths of the capacity, so two expensive ones leave room for others. One caller computes
+``SHARE`` requests at once, whatever connections it has. Of requests that compute in this process fewer work at once the more they
+cost (``AT_ONCE``): threads share the interpreter, so each slows all others down.
 """
 
 import asyncio
 import contextlib
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -20,6 +22,8 @@ from starlette.exceptions import HTTPException
 
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import DEFAULT_K
+from query_service.access import name_of
+from query_service.access_log import address_of
 from query_service.stream import disconnected
 from schemas.errors import TransientError
 from schemas.evidence import Filters
@@ -43,7 +47,10 @@ AT_ONCE = {1_000.0: max(1, CORES - 1), 100.0: CORES + 1}
 """Requests of this price and above that compute at once; those that wait for a generative model aren't counted."""
 
 QUEUE = 64
-"""Requests that wait for capacity; further ones get 503."""
+"""Requests that wait for capacity, and half as many of one caller; further ones get 503."""
+
+SHARE = CORES + 1
+"""Requests of one caller, a key or an address, that compute at once. More would be no faster: threads share the interpreter."""
 
 THREADS = 32
 
@@ -114,7 +121,8 @@ class Admission:
         self._threads = ThreadPoolExecutor(THREADS, "request")
         self._working = 0.0
         self._computing: list[float] = []
-        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._of_caller = Counter[str]()
+        self._waiting: dict[asyncio.Future[None], str] = {}
 
     @property
     def waiting(self) -> int:
@@ -161,10 +169,11 @@ class Admission:
                 "for fewer hits, smaller pools of rerankers, or no highlight",
             )
 
-    async def run(self, asked: float, work: Callable[[], Reply], *, waits: bool = False) -> Reply:
+    async def run(self, request: Request, asked: float, work: Callable[[], Reply], *, waits: bool = False) -> Reply:
         """Run work in a thread once there is capacity for its price, which is free again when the thread has ended.
 
         Args:
+            request: The client's request: callers share the capacity.
             asked: The price.
             work: The work.
             waits: It mostly waits for a generative model.
@@ -174,23 +183,27 @@ class Admission:
         """
         weight = min(asked, CAPACITY * 2 / 5)
         computes = 0.0 if waits else asked
-        if self._is_full(weight, computes) and len(self._waiting) >= QUEUE:
-            raise TransientError("too many requests are waiting; try again")
+        caller = caller_name(request)
+        if self._is_full(weight, computes, caller):
+            others = sum(other == caller for other in self._waiting.values())
+            if len(self._waiting) >= QUEUE or others >= QUEUE // 2:
+                raise TransientError("too many requests are waiting; try again")
         loop = asyncio.get_running_loop()
-        while self._is_full(weight, computes):
+        while self._is_full(weight, computes, caller):
             turn = loop.create_future()
-            self._waiting[turn] = None
+            self._waiting[turn] = caller
             try:
                 await turn
             finally:
                 del self._waiting[turn]
         self._working += weight
         self._computing.append(computes)
+        self._of_caller[caller] += computes > 0
         running = self._threads.submit(copy_context().run, work)  # spans are below that of the request
 
         def ended(_: Future[Reply]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the service has ended
-                loop.call_soon_threadsafe(self._release, weight, computes)
+                loop.call_soon_threadsafe(self._release, weight, computes, caller)
 
         running.add_done_callback(ended)
         return await asyncio.wrap_future(running)
@@ -210,7 +223,7 @@ class Admission:
             TransientError: The deadline has passed, or too many requests are waiting.
         """
         stopped = threading.Event()
-        working = asyncio.ensure_future(self.run(asked, lambda: _unless_stopped(work, stopped), waits=waits))
+        working = asyncio.ensure_future(self.run(request, asked, lambda: _unless_stopped(work, stopped), waits=waits))
         leaving = asyncio.ensure_future(disconnected(request))
         try:
             async with asyncio.timeout(self.deadline_s):
@@ -228,20 +241,29 @@ class Admission:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._threads = ThreadPoolExecutor(THREADS, "request")
 
-    def _is_full(self, weight: float, computes: float) -> bool:
+    def _is_full(self, weight: float, computes: float, caller: str) -> bool:
         if self._working > 0 and self._working + weight > CAPACITY:
+            return True
+        if computes and self._of_caller[caller] >= SHARE:
             return True
         return any(
             computes >= least and sum(other >= least for other in self._computing) >= most
             for least, most in AT_ONCE.items()
         )
 
-    def _release(self, weight: float, computes: float) -> None:
+    def _release(self, weight: float, computes: float, caller: str) -> None:
         self._working -= weight
         self._computing.remove(computes)
+        self._of_caller[caller] -= computes > 0
+        self._of_caller += Counter()  # forgets callers without requests
         for turn in self._waiting:
             if not turn.done():
                 turn.set_result(None)
+
+
+def caller_name(request: Request) -> str:
+    """Return whose share of the capacity a request takes: the name of its key or user, or its address."""
+    return name_of(request.scope) or address_of(request.scope) or ""
 
 
 def late(deadline_s: float) -> TransientError:

@@ -11,7 +11,7 @@
     GET  /v1/corpora/{corpus}/answers     answer presets, and what is missing for each
     GET  /v1/presets                      packaged retrieval presets
     GET  /v1/corpora/{corpus}/figures/{figure_id}
-    GET  /v1/corpora/{corpus}/figures/{figure_id}/similar?by=vector&k=10
+    GET  /v1/corpora/{corpus}/figures/{figure_id}/similar?k=10
     GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/tagged.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
-from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, StreamingResponse
@@ -89,12 +89,13 @@ from query_service.routes import (
     cache_control,
     corpora_of,
     example,
+    only_declared,
 )
 from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of
 from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import AnswerFinished, AnswerResult
 from schemas.errors import InsetError
-from schemas.evidence import Resemblance, SearchResult, SimilarFigures
+from schemas.evidence import SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList
@@ -116,9 +117,9 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether every corpus can be searched, and why one can't."""
+    """Whether a corpus can be searched, and why others can't."""
 
-    ready: bool
+    ready: bool = Field(description="Whether at least one corpus can be searched.")
     reasons: dict[str, str] = Field(description="One line for each corpus that can't be searched yet.")
 
 
@@ -212,10 +213,10 @@ def presets(corpus: Corpus, version: VersionParameter = None) -> list[PresetInfo
     return corpus.presets(version)
 
 
-@_v1.get("/{corpus}/versions", tags=["corpora"])
-def versions(corpus: Corpus) -> VersionList:
+@_v1.get("/{corpus}/versions", tags=["corpora"], response_model=VersionList)
+def versions(request: Request, corpus: Corpus) -> Response:
     """A corpus's versions, newest first. Requests can name any that is live or ready."""
-    return corpus.versions()
+    return file_response(request, as_json(corpus.versions()).encode(), "application/json", {})
 
 
 @_questions.post("/{corpus}/search", tags=["questions"], response_model=SearchResult)
@@ -254,7 +255,7 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     events = events_of(
         request,
         lambda stopped: corpus.answer_events(query, stopped),
-        lambda work: admission.run(asked, work, waits=waits),
+        lambda work: admission.run(request, asked, work, waits=waits),
         lambda: late(deadline_s),
         deadline_s,
     )
@@ -299,25 +300,15 @@ async def similar(
     request: Request,
     corpus: Corpus,
     figure_id: FigureId,
-    by: Annotated[
-        Resemblance,
-        Query(
-            description="vector: nearest by the vector of the picture, or of its description where the version has no vectors "
-            "of pictures; space of the reply says which. hash: nearest by perceptual hash."
-        ),
-    ] = "vector",
     k: Annotated[int, Query(ge=1, le=100, description="Maximum figures.")] = 10,
     version: VersionParameter = None,
 ) -> Response:
-    """The figures most like one, best first, each once.
-
-    The first comparison by hash of a version takes a while; meanwhile 503 gives the progress.
-    """
+    """The figures most like one, best first, each once, by vectors of pictures or else of descriptions; ``space`` says which."""
     check_k(request, k)
     found = await admission_of(request).reply(
         request,
         RETRIEVER + HIT * k,
-        lambda _: as_json(corpus.similar(figure_id, by=by, k=k, version=version)),
+        lambda _: as_json(corpus.similar(figure_id, k=k, version=version)),
     )
     return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
@@ -419,11 +410,11 @@ async def healthz() -> Health:
     tags=["operations"],
     responses={
         **example({"ready": True, "reasons": {}}),
-        503: {"model": Readiness, "description": "Not every corpus can be searched."},
+        503: {"model": Readiness, "description": "No corpus can be searched."},
     },
 )
 def readyz(request: Request, response: Response) -> Readiness:
-    """Whether every corpus has a live version that can be searched; each is searched every few seconds at most."""
+    """Whether a corpus has a live version that can be searched; each is searched every few seconds at most."""
     corpora = corpora_of(request)
     problems = request.app.state.check.problems()
     reasons = {name: problem for name, problem in problems.items() if name in corpora}
@@ -431,10 +422,11 @@ def readyz(request: Request, response: Response) -> Readiness:
         reasons["*"] = "a corpus that this request may not see can't be searched"
     elif not request.app.state.corpora:
         reasons["*"] = "no corpus is configured"
-    if reasons:
+    is_ready = len(problems) < len(request.app.state.corpora)
+    if not is_ready:
         response.status_code = 503
     response.headers["cache-control"] = "no-store"
-    return Readiness(ready=not reasons, reasons=reasons)
+    return Readiness(ready=is_ready, reasons=reasons)
 
 
 _pages = APIRouter(include_in_schema=False)
@@ -455,6 +447,11 @@ def api_page() -> FileResponse:
 class _Service(FastAPI):
     def openapi(self) -> dict[str, Any]:
         contract = errors.describe_problems(super().openapi())
+        contract["components"]["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer", "description": "A key, where the service needs one."},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+        }
+        contract["security"] = [{"bearer": []}, {"header": []}, {}]
         schemas = contract["components"]["schemas"]
         schemas.update((name, schema) for name, schema in EVENT_MODELS.items() if name not in schemas)
         return contract
@@ -507,6 +504,8 @@ def create_app(
         redoc_url=None,
         generate_unique_id_function=_operation_id,
         lifespan=lifespan,
+        redirect_slashes=False,  # behind TLS the redirect leads to http://, and takes the key along in clear
+        dependencies=[Depends(only_declared)],
     )
     measured = app.state.metrics = Metrics()
     measured.watch_queue(lambda: admission.waiting)
@@ -525,7 +524,7 @@ def create_app(
     app.add_middleware(CORSMiddleware, allow_origins=origins, **CORS)
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
-    app.add_middleware(Observed, metrics=measured, options=logs)
+    app.add_middleware(Observed, metrics=measured, options=logs, client_of=access.client)
     for router in (_listing, _v1, _questions, browse.router, batch.router, _operations, metrics.router, _pages):
         app.include_router(router)
     app.router.routes.append(agents.ROUTE)

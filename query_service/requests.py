@@ -67,7 +67,7 @@ def parse_box(text: str) -> Box:
     return x0, y0, x1, y1
 
 
-CorpusName = Annotated[str, PathParameter(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=["handbooks"])]
+CorpusName = Annotated[str, PathParameter(examples=["handbooks"])]
 DocumentId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the PDF, in hex.", examples=[_A_DIGEST])]
 FigureId = Annotated[
     str, PathParameter(pattern=_DIGEST, description="SHA-256 of the figure's pixels, in hex.", examples=[_A_DIGEST])

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
 
 from pipeline.published.corpus import PublishedCorpus
 from query_service.access import visible
@@ -52,11 +53,27 @@ def cache_control(version: str | None, pinned: str = f"public, max-age={_DAY_S}"
     return pinned if version is not None else "no-cache"
 
 
+def only_declared(request: Request) -> None:
+    """Refuse query parameters that a route doesn't have: a mistyped ``version`` would give the live one.
+
+    Raises:
+        HTTPException: 422, there is one.
+    """
+    path = request.app.openapi()["paths"].get(request.scope["route"].path)
+    if path is None:  # a page, whose address may hold what it shows
+        return
+    parameters = path[request.method.lower()].get("parameters", [])
+    declared = [parameter["name"] for parameter in parameters if parameter["in"] == "query"]
+    if unknown := [name for name in request.query_params if name not in declared]:
+        known = f"there are {', '.join(declared)}" if declared else "there is none here"
+        raise HTTPException(422, f"there is no parameter {unknown[0][:100]!r}; {known}")
+
+
 def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
     corpora = corpora_of(request)
     if corpus not in corpora:
         known = f"served here: {', '.join(corpora)}" if corpora else "none is served here"
-        raise NotFoundError(f"there is no corpus '{corpus}'; {known}")
+        raise NotFoundError(f"there is no corpus '{corpus[:100]}'; {known}")
     note_corpus(request, corpus)
     return corpora[corpus]
 

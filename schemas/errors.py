@@ -24,7 +24,10 @@ from schemas.frozen import Frozen
 
 
 class FailureCode(StrEnum):
-    """Why a document, page or row is in quarantine. ``law_broken``: its rows violate an invariant of ``check``."""
+    """Why a document, page or row is in quarantine. ``law_broken``: its rows violate an invariant of ``check``.
+
+    ``earlier_kept``: pages of the file can't be read any more, and the earlier document is kept.
+    """
 
     NEEDS_PASSWORD = "needs_password"
     NOT_A_PDF = "not_a_pdf"
@@ -48,6 +51,7 @@ class FailureCode(StrEnum):
     OVER_BUDGET = "over_budget"
     TAGGING_FAILED = "tagging_failed"
     LAW_BROKEN = "law_broken"
+    EARLIER_KEPT = "earlier_kept"
 
 
 OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})
@@ -55,6 +59,13 @@ OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREAD
 
 UNFINISHED = frozenset({FailureCode.OVER_BUDGET, FailureCode.MODEL_CRASHED, FailureCode.MODEL_UNREACHABLE})
 """Failures that say nothing about the input: the next version tries again."""
+
+
+UNREAD_PAGES = frozenset({FailureCode.DAMAGED, FailureCode.PAGE_UNREADABLE})
+"""Failures of pages whose content is lost in part or in full."""
+
+BROKEN_FILE = frozenset({FailureCode.DAMAGED, FailureCode.UNREADABLE, FailureCode.EMPTY_FILE})
+"""Failures of whole files that are half copied or cut."""
 
 
 class InsetError(Exception):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -357,19 +357,12 @@ class SearchResult(Frozen):
     trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
 
 
-Resemblance = Literal["vector", "hash"]
-"""The measure of similarity: vectors, or perceptual hashes."""
-
-
 class SimilarFigures(Frozen):
     """Similar figures, each once, best first, at their first placement."""
 
     version: str
     figure_id: str
-    by: Resemblance
-    space: str | None = Field(
-        None,
-        description="Whose vectors were compared: those of pictures, or, where the version has none, of what is said of figures; "
-        "null by hash.",
+    space: str = Field(
+        description="Whose vectors were compared: those of pictures, or, where the version has none, of what is said of figures."
     )
     hits: list[Hit]

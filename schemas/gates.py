@@ -88,16 +88,23 @@ class CountedGate(Gate):
     measure: "Callable[[Counts, Counts | None], tuple[float, str]]"
     allowed: str = "{:.0%} allowed"
 
-    def judge_counts(self, now: "Counts", before: "Counts | None", bounds: Bounds, compare: str) -> "GateResult":
-        """Return the verdict; ``compare`` is the command that shows the changes since the live version."""
+    def judge_counts(
+        self, now: "Counts", before: "Counts | None", bounds: Bounds, compare: str, corpus: str = ""
+    ) -> "GateResult":
+        """Return the verdict; ``compare`` is the command that shows the changes since the live version of the corpus."""
         value, found = self.measure(now, before)
-        return self.judge(value, bounds, f"{found}, {self.allowed.format(bounds.of(self))}", compare=compare)
+        return self.judge(value, bounds, f"{found}, {self.allowed.format(bounds.of(self))}", compare=compare, corpus=corpus)
 
 
 def _rows_lost(now: "Counts", before: "Counts | None") -> tuple[float, str]:
     loss = max(0.0, 1 - now.rows / before.rows) if before and before.rows else 0.0
     compared = f"the live version has {before.rows}" if before else "there was no version before"
     return loss, f"{now.rows} rows, {compared}; a loss of {loss:.0%}"
+
+
+def _partly_read(now: "Counts", _: "Counts | None") -> tuple[float, str]:
+    share = now.partly_read / now.documents if now.documents else 0.0
+    return share, f"{now.partly_read} of {now.documents} documents are partly read ({share:.0%})"
 
 
 def _rows_a_page(now: "Counts", before: "Counts | None") -> tuple[float, str]:
@@ -127,6 +134,14 @@ COUNTED = (
         measure=_rows_a_page,
         allowed="{:g} allowed",
         remedy="to see what changed: {compare}; if that is right, {ease}",
+    ),
+    CountedGate(
+        name="documents read in full",
+        key="max_partly_read",
+        default=0.5,
+        means="Share of documents of which pages may be unreadable.",
+        measure=_partly_read,
+        remedy="to see which: inset quarantine {corpus}; replace their files by whole copies, or {ease}",
     ),
 )
 """Gates on counts, judged by ``check``."""

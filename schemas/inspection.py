@@ -1,11 +1,8 @@
 """Results of commands: a single PDF, a version's figures, the state of an installation."""
 
-from pydantic import Field
-
 from schemas.documents import CellSpan, FoundBy, Furniture
 from schemas.errors import Failure
 from schemas.frozen import Frozen
-from schemas.versions import Spent
 
 
 class InspectedFigure(Frozen):
@@ -108,34 +105,3 @@ class Diagnosis(Frozen):
 
     ok: bool
     findings: list[Finding]
-
-
-class CaptionPair(Frozen):
-    """A figure's caption in the document, and a model's description of the picture."""
-
-    figure_id: str
-    source: str
-    page: int
-    doc_type: str | None
-    caption: str
-    description: str
-    described_by: str
-    similarity: float = Field(description="Cosine of the vectors of both; 1 for the same meaning.")
-    words: float = Field(description="Share of the caption's words that the description has too.")
-
-
-class CaptionSheet(Frozen):
-    """A contact sheet, and the counts of the whole version."""
-
-    version: str
-    file: str
-    figures: int
-    pages: int = Field(description="Those that anybody was to describe.")
-    texts: int = Field(description="Those that anybody was to describe.")
-    shown: int
-    flagged: int
-    described_by: dict[str, int]
-    flags: dict[str, int]
-    spent: dict[str, Spent] = Field(description="What their descriptions cost when they were made, by captioner.")
-    unmatched: list[str] = Field(description="Corrections that are of nothing in the version, by their lines.")
-    compared: list[CaptionPair] = Field([], description="The figures that have both, least alike first, where asked for.")

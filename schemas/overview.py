@@ -48,6 +48,7 @@ class CorpusOverview(Frozen):
     version: str | None = Field(None, description="The live version; null while none is.")
     since: datetime | None = Field(None, description="When it went live.")
     documents: int = 0
+    partly_read: int = Field(0, description="Those of which pages can't be read, now or in the bytes that replace them.")
     pages: int = 0
     figures: int = 0
     rows: int = 0

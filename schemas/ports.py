@@ -1,7 +1,8 @@
 """Ports: the interfaces of the outside world that steps take as arguments. Implementations live in ``backends/``."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import BinaryIO, Protocol
 
@@ -32,6 +33,9 @@ class ObjectStore(Protocol):
     @property
     def root(self) -> str:
         """Address of the store: a folder or ``s3://bucket/prefix``."""
+
+    def remembering(self) -> AbstractContextManager[None]:
+        """Read each small file of a version once during a block, in which nobody else writes them."""
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes; raise ``MissingError``, a ``FileNotFoundError``, if there is none."""
@@ -425,12 +429,13 @@ class SearchIndex(Protocol):
         """
 
     def derive(self, earlier: "SearchIndex", schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
-        """Create the collection from a finished one without the rows of some documents, cheaper than writing all rows.
+        """Make the collection of a finished one without the rows of some documents, cheaper than writing all rows.
 
-        ``add`` and ``finish`` follow as after ``create``. The earlier collection stays unchanged and may be dropped afterwards.
+        ``add`` and ``finish`` follow as after ``create``. The earlier collection stays unchanged and may be dropped afterwards;
+        in a server's engine both are the same collection, which is brought forward.
 
         Returns:
-            Whether it was created; if the engine can't, or the schemas differ, use ``create``.
+            Whether it was made; if the engine can't, or the schemas differ, use ``create``.
 
         Raises:
             DamagedError: The earlier collection can't be read.
@@ -442,8 +447,8 @@ class SearchIndex(Protocol):
     def finish(self) -> None:
         """Build the indexes and return when they are ready."""
 
-    def count(self) -> int:
-        """Return the number of rows in the engine.
+    def count(self, doc_ids: Collection[str] | None = None) -> int:
+        """Return the number of rows in the engine, of some documents where these are given.
 
         Raises:
             DamagedError: The collection is missing or unreadable.

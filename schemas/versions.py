@@ -35,7 +35,8 @@ class LedgerRow:
 
     ``stamp`` is the modification time in nanoseconds, or the ETag: equal size and stamp mean unchanged. ``attempt`` is the
     key of the last try, limits included: a quarantined document is retried only when it changes. ``doc_id`` is "" if the
-    bytes can't be read.
+    bytes can't be read. ``newer`` is the SHA-256 of the source's bytes where the document of earlier bytes is kept; ``message``
+    says why.
     """
 
     source: str
@@ -49,6 +50,12 @@ class LedgerRow:
     step: str | None = None
     page: int | None = None
     message: str | None = None
+    newer: str | None = None
+
+    @property
+    def bytes_id(self) -> str:
+        """SHA-256 of the source's bytes: the document's id, unless the document is of earlier bytes."""
+        return self.newer or self.doc_id
 
 
 class SourceFate(NamedTuple):
@@ -87,12 +94,14 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDocument:
-    """A source of the next version, with the digest of its bytes."""
+    """A source of the next version, with the digest of its bytes; ``newer`` and ``message`` as in ``LedgerRow``."""
 
     source: str
     doc_id: str
     size: int
     stamp: str
+    newer: str | None = None
+    message: str | None = None
 
 
 class PlanCounts(Frozen):
@@ -170,6 +179,9 @@ class RunOptions(Frozen):
     dry_run: bool = Field(False, description="Plan only: show what a refresh would do and cost.")
     replay: bool = Field(False, description="Try the documents in quarantine again.")
     force: bool = Field(False, description="Build a version even if nothing changed.")
+    accept: list[str] = Field(
+        [], description="Sources to publish as far as their pages can be read, though an earlier document is kept for them."
+    )
     money: float | None = Field(None, ge=0, description="The refresh's limit on money, in place of the corpus file's.")
 
 
@@ -273,6 +285,11 @@ class Counts(Frozen):
     sources: int = 0
     documents: int = 0
     quarantined: int = 0
+    partly_read: int = Field(
+        0,
+        exclude_if=lambda count: count == 0,  # an earlier release doesn't know it
+        description="Documents of which pages can't be read, now or in the bytes that replace them.",
+    )
     pages: int = 0
     figures: int = 0
     placements: int = 0

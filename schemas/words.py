@@ -33,9 +33,14 @@ def words(text: str) -> Iterator[Word]:
             yield Word(plain, found.start(), found.end())
 
 
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text, normalised, in order."""
+    return _WORD.findall(text.lower()) if text.isascii() else [word.folded for word in words(text)]
+
+
 def folded(text: str) -> str:
     """Return a text as its words with one space between them."""
-    return " ".join(word.folded for word in words(text))
+    return " ".join(folded_words(text))
 
 
 def section_names(path: Sequence[str]) -> list[str]:

@@ -105,10 +105,10 @@ class MemoryIndex:
             }
             self._mean_length[field] = sum(words.total() for words in texts.values()) / total if total else 1.0
 
-    def count(self) -> int:
+    def count(self, doc_ids: Collection[str] | None = None) -> int:
         """Return how many rows are kept."""
         self._created()
-        return len(self._rows)
+        return sum(doc_ids is None or row["doc_id"] in doc_ids for row in self._rows.values())
 
     def drop(self) -> None:
         """Forget everything."""

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from cli.main import app
-from evaluation.experiment import read_experiment
-from evaluation.judging.metrics import METRICS
+from lab.experiment import read_experiment
+from lab.judging.metrics import METRICS
 from pipeline.corpus.corpora import json_schema
 from schemas.corpus import Corpus
 

@@ -22,10 +22,11 @@ from workers.isolation import isolate, writing
 
 @dataclass(frozen=True)
 class ParseJob:
-    """A document to parse, and its source."""
+    """A document to parse, and its source; ``is_stored``: the store has its bytes, and the source has others."""
 
     doc_id: str
     source: str
+    is_stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,18 +114,23 @@ def _timed_parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float
     return _parse(task, opened), time.monotonic() - started
 
 
+def _read(task: _Task) -> bytes:
+    try:
+        data = task.source.read(task.job.source)
+    except FileNotFoundError as error:
+        message = "it went away while the refresh ran; the next refresh takes it up, where it is back"
+        raise BadInputError(message, FailureCode.SOURCE_CHANGED) from error
+    if sha256(data) != task.job.doc_id:
+        raise BadInputError("it changed while the refresh ran; the next refresh takes it up", FailureCode.SOURCE_CHANGED)
+    return data
+
+
 def _parse(task: _Task, opened: Callable[[int], None]) -> int:
     job, store = task.job, open_store(task.store_address)
     file = parsed_file(job.doc_id, parse_key(task.options))
     if task.is_parsed:
         return len(read_parsed(store, file).pages)
-    try:
-        data = task.source.read(job.source)
-    except FileNotFoundError as error:
-        message = "it went away while the refresh ran; the next refresh takes it up, where it is back"
-        raise BadInputError(message, FailureCode.SOURCE_CHANGED) from error
-    if sha256(data) != job.doc_id:
-        raise BadInputError("it changed while the refresh ran; the next refresh takes it up", FailureCode.SOURCE_CHANGED)
+    data = store.get(document_file(job.doc_id)) if job.is_stored else _read(task)
     with writing(store, "figures/", document_file(job.doc_id), file) as put:
         isolate()
         document = parse(

@@ -1,8 +1,9 @@
 """Terms of a text for BM25, the same in every engine (decision 12).
 
 A word gives itself, in lower case and without accents, and its stem in the document's language. A joined token gives itself and
-its parts (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``), and a compound its parts as well. Scripts without spaces give
-single characters and bigrams, which need no dictionary.
+its parts (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``), and a compound its parts as well. A part code gives itself
+without hyphens too, so that ``E104`` and ``E-104`` find each other. Scripts without spaces give single characters and bigrams,
+which need no dictionary.
 
 Engines store terms in columns of their own, separated by spaces, and split only there.
 """
@@ -16,7 +17,7 @@ import regex
 
 from backends.models.lexicon import is_word
 
-ANALYSIS_VERSION = "1"
+ANALYSIS_VERSION = "2"
 """Raised when a text gives other terms, so that collections are built again."""
 
 STEMMERS = {
@@ -106,20 +107,22 @@ def terms(text: str, language: str | None) -> str:
 
 def query_terms(query: str, languages: Iterable[str]) -> list[str]:
     """Return the terms of a query in each language of a version, without duplicates."""
-    stemmers = _stemmers(frozenset(languages))
-    found: dict[str, None] = {}
-    for token in _TOKEN.findall(query):
-        if _IS_SPACELESS(token):
-            pairs = [pair for pair, _ in _pairs(token)]
-            # A single character is in too many words, unless it is the whole run.
-            found |= dict.fromkeys(pairs or [_folded(token)])
-            continue
-        for word in _words(token):
-            found[_folded(word)] = None
-            if word.isalpha():
-                for stem in stemmers:
-                    found[_folded(stem(word))] = None
-    return [term for term in found if 0 < len(term) <= LONGEST_TERM]
+    kinds = frozenset(languages)
+    return list(dict.fromkeys(term for token in _TOKEN.findall(query) for term in _query_terms(token, kinds)))
+
+
+@functools.lru_cache(_RUNS_KEPT)
+def _query_terms(token: str, languages: frozenset[str]) -> tuple[str, ...]:
+    if _IS_SPACELESS(token):
+        pairs = [pair for pair, _ in _pairs(token)]
+        # A single character is in too many words, unless it is the whole run.
+        forms = pairs or [_folded(token)]
+    else:
+        stemmers = _stemmers(languages)
+        forms = [
+            _folded(form) for word in _words(token) for form in (word, *(stem(word) for stem in stemmers if word.isalpha()))
+        ]
+    return tuple(term for term in forms if 0 < len(term) <= LONGEST_TERM)
 
 
 def spans(text: str, language: str | None, wanted: Collection[str]) -> list[tuple[int, int]]:
@@ -133,7 +136,7 @@ def spans(text: str, language: str | None, wanted: Collection[str]) -> list[tupl
     Returns:
         The spans. A compound matches if it contains a term; its parts aren't looked up in a dictionary.
     """
-    stem, found = _stemmer(language), list[tuple[int, int]]()
+    found = list[tuple[int, int]]()
     within = [term for term in wanted if len(term) >= SHORTEST_PART] if language in LINKS else []
     for token in _TOKEN.finditer(text):
         start, stop = token.span()
@@ -144,11 +147,16 @@ def spans(text: str, language: str | None, wanted: Collection[str]) -> list[tupl
                 else:
                     found.append((start + first, start + last))
             continue
-        words = _words(token[0])
-        forms = {_folded(form) for word in words for form in (word, stem(word))}
-        if not forms.isdisjoint(wanted) or any(term in _folded(words[0]) for term in within):
+        forms = _marked_forms(token[0], language)
+        if not forms.isdisjoint(wanted) or any(term in _folded(_words(token[0])[0]) for term in within):
             found.append((start, stop))
     return found
+
+
+@functools.lru_cache(_RUNS_KEPT)
+def _marked_forms(token: str, language: str | None) -> frozenset[str]:
+    stem = _stemmer(language)
+    return frozenset(_folded(form) for word in _words(token) for form in (word, stem(word)))
 
 
 class _Terms(dict[str, str]):
@@ -192,7 +200,11 @@ def _words(token: str) -> list[str]:
         parts.append(parts[-1].rstrip("+#"))
     # Words joined by hyphens are found by their parts as well.
     plain = parts == [whole] or all(part.isalpha() for part in whole.split("-"))
-    return parts if plain else [whole, *parts]
+    if plain:
+        return parts
+    joined = whole.replace("-", "")
+    is_code = joined != whole and joined.isalnum() and not joined.isdecimal()
+    return [whole, *parts, joined] if is_code else [whole, *parts]
 
 
 def _pairs(run: str) -> Iterator[tuple[str, tuple[int, int]]]:

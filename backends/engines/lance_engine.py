@@ -43,9 +43,9 @@ class LanceTable:
         self._table, self.schema = _run(opened())
         self._ids = _Ids()
 
-    def count(self) -> int:
-        """Return the number of rows."""
-        return int(_run(self._table.count_rows()))
+    def count(self, where: str | None = None) -> int:
+        """Return the number of rows, or of those that a filter selects."""
+        return int(_run(self._table.count_rows(where)))
 
     def matching(self, query: "FullTextQuery", limit: int, where: str) -> Scored:
         """Return the best rows with their BM25 scores; ``where`` filters them before ranking ("" for none)."""

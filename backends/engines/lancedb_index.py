@@ -37,6 +37,7 @@ from backends.engines.index_rows import (
     with_ties,
 )
 from backends.engines.lance_engine import LanceTable, listed
+from backends.stores.object_store import copy_folder
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
@@ -117,15 +118,18 @@ class LanceIndex:
             )
 
     def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
-        """Hard-link the immutable files of another version's table, and delete rows; return False on an object store."""
-        if not isinstance(earlier, LanceIndex) or "://" in self._uri + earlier._uri:
+        """Hard-link the immutable files of another version's table, or copy them within S3, and delete rows."""
+        if not isinstance(earlier, LanceIndex) or self._is_remote != earlier._is_remote:
             return False
         if not earlier._table().schema.equals(_table_schema(schema, fields), check_metadata=True):
             return False
         self.drop()
         with self._writing():
-            shutil.copytree(earlier._uri, self._uri, copy_function=_link)
-            Path(self._uri, f"{earlier._name}.lance").rename(Path(self._uri, f"{self._name}.lance"))
+            old, new = (f"{index._uri}/{index._name}.lance" for index in (earlier, self))
+            if self._is_remote:
+                copy_folder(old, new)
+            else:
+                shutil.copytree(old, new, copy_function=_link)
             table = self._table()
             for start in range(0, len(without), _IDS_A_QUERY):
                 table.delete(f"doc_id IN ({listed(without[start : start + _IDS_A_QUERY])})")
@@ -192,15 +196,15 @@ class LanceIndex:
             # The first call leaves the files of replaced indexes.
             table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
-    def count(self) -> int:
-        """Return the number of rows."""
+    def count(self, doc_ids: Collection[str] | None = None) -> int:
+        """Return the number of rows, of some documents where these are given."""
         with self._reading():
-            return self._reader().count()
+            return self._reader().count(None if doc_ids is None else f"doc_id IN ({listed(sorted(doc_ids))})")
 
     def drop(self) -> None:
         """Remove the table and its folder, if they exist."""
         self._opened = self._read_from = None
-        if "://" in self._uri:
+        if self._is_remote:
             with self._writing():
                 self._connect().drop_table(self._name, ignore_missing=True)
         elif self._may_exist():
@@ -327,7 +331,7 @@ class LanceIndex:
             raise
         except Exception as error:
             self._opened = self._read_from = None
-            if "://" in self._uri and "not found" not in str(error).lower():
+            if self._is_remote and "not found" not in str(error).lower():
                 corpus = self._corpus
                 raise TransientError(
                     f"the index at {self._uri} can't be read ({_first_line(error)}); try again, and where that doesn't help: "
@@ -356,12 +360,16 @@ class LanceIndex:
         return DamagedError(f"the index at {self._uri} {what}; to build it again: inset refresh {self._corpus}", self._name)
 
     @property
+    def _is_remote(self) -> bool:
+        return "://" in self._uri
+
+    @property
     def _corpus(self) -> str:
         return self._name.rsplit("_", 2)[0].lower()
 
     def _may_exist(self) -> bool:
         # Connecting creates the folder, which reading must not.
-        return "://" in self._uri or Path(self._uri).is_dir()
+        return self._is_remote or Path(self._uri).is_dir()
 
     def _connect(self) -> Any:
         import lancedb

@@ -112,8 +112,20 @@ class WeaviateIndex:
             self._server.client().collections.create_from_dict(made)
 
     def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
-        """Return False: Weaviate can't derive collections."""
-        return False
+        """Delete rows of the same collection; return False where the earlier one is another, or has another schema."""
+        if not isinstance(earlier, WeaviateIndex) or earlier.collection != self.collection:
+            return False
+        spaces = {name.removeprefix("vector_") for name in schema.names if name.startswith("vector_")}
+        columns = {column.name for column in kept_columns(schema, fields) if not column.name.startswith("vector_")}
+        self._known = None
+        if self._columns() != columns or self._spaces() != spaces:
+            return False
+        for start in range(0, len(without), _IDS_A_QUERY):
+            gone = _of(without[start : start + _IDS_A_QUERY])
+            with self._server.translated_errors():
+                while self._collection().data.delete_many(where=gone).matches:
+                    pass  # the server deletes some thousand rows a call
+        return True
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows, several requests at once, and return their number; errors of ``batches`` are raised unchanged.
@@ -149,14 +161,20 @@ class WeaviateIndex:
                 )
             time.sleep(_POLL_S)
 
-    def count(self) -> int:
-        """Return the number of rows.
+    def count(self, doc_ids: Collection[str] | None = None) -> int:
+        """Return the number of rows, of some documents where these are given.
 
         Raises:
             DamagedError: The collection is missing.
         """
+        if doc_ids is None:
+            return self._count(None)
+        names = sorted(doc_ids)
+        return sum(self._count(_of(names[at : at + _IDS_A_QUERY])) for at in range(0, len(names), _IDS_A_QUERY))
+
+    def _count(self, where: Any) -> int:
         with self._querying():
-            return int(self._collection().aggregate.over_all(total_count=True).total_count)
+            return int(self._collection().aggregate.over_all(total_count=True, filters=where).total_count)
 
     def drop(self) -> None:
         """Remove the collection, if it exists."""
@@ -251,6 +269,10 @@ class WeaviateIndex:
             with self._querying():
                 self._known = frozenset(one.name for one in self._collection().config.get().properties)
         return self._known
+
+    def _spaces(self) -> set[str]:
+        with self._querying():
+            return set(self._collection().config.get().vector_config or ())
 
     def _collection(self) -> Any:
         return _collection_object(self._server.client(), self.collection)
@@ -429,6 +451,12 @@ def _predicate(filters: Filters) -> Any:
     if filters.evidence_ids:
         parts.append(Filter.by_id().contains_any([name for name in filters.evidence_ids if _is_uuid(name)] or [_NO_ROW]))
     return Filter.all_of(parts) if parts else None
+
+
+def _of(doc_ids: Sequence[str]) -> Any:
+    from weaviate.classes.query import Filter
+
+    return Filter.by_property("doc_id").contains_any([*doc_ids])
 
 
 def _is_uuid(name: str) -> bool:

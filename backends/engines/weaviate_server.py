@@ -5,7 +5,6 @@ import contextlib
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,6 @@ from schemas.errors import ContractError, InsetError, TransientError, UserError
 FLOOR = (1, 36)
 """The oldest release with aliases, named vectors and multi-vectors."""
 
-_POLL_S = 0.1
-_FOLLOWED_WITHIN_S = 120.0
 _REACHED_WITHIN_S = 10.0
 _RECONNECTED_AFTER_MS = 1000
 
@@ -82,20 +79,11 @@ class WeaviateServer:
         return None if found is None else str(found.collection)
 
     def point(self, name: str, collection: str) -> None:
-        """Point an alias to a collection, and return once the server confirms it.
-
-        Raises:
-            TransientError: The server still has the old alias after a while.
-        """
+        """Point an alias to a collection; the server may go on naming the old one for a moment."""
         with self.translated_errors():
             aliases = self.client().alias
             if not aliases.update(alias_name=name, new_target_collection=collection):
                 aliases.create(alias_name=name, target_collection=collection)
-        patience = time.monotonic() + _FOLLOWED_WITHIN_S
-        while self.alias(name) != collection:
-            if time.monotonic() > patience:
-                raise TransientError(f"Weaviate at {self.url}: alias {name} isn't updated; see the server's log")
-            time.sleep(_POLL_S)
 
     @contextlib.contextmanager
     def translated_errors(self) -> Iterator[None]:

@@ -17,6 +17,9 @@ _DOCUMENT = re.compile(r"(?:.*/)?documents/([0-9a-f]{64})\.pdf")
 _FIGURE = re.compile(r"(?:.*/)?figures/([0-9a-f]{64})\.png")
 _TAGGED = re.compile(r"(?:.*/)?tagged/.*\.pdf")
 
+_SHARED = ("documents/", "figures/", "parsed/", "structured/")
+"""Objects that a refresh doesn't read again."""
+
 _KEY = b'"sha256":"'
 _COMMENT = b"\n%inset-sha256 "
 _COMMENT_BYTES = len(_COMMENT) + 65
@@ -68,14 +71,15 @@ Fault = TypeVar("Fault", bound=DamagedError)
 def damage(kind: type[Fault], root: str, name: str, fault: str) -> Fault:
     """Return the error for a damaged object of a corpus's store, with its remedy."""
     corpus = root.rstrip("/").rpartition("/")[2]
-    remedy = f"to make it again: inset refresh {corpus}"
+    found_by = f"inset doctor {corpus} --deep, then " if name.startswith(_SHARED) else ""
+    remedy = f"to make it again: {found_by}inset refresh {corpus}"
     if name == "LIVE":
         remedy = f"to restore it: inset refresh {corpus}, or choose a version: inset publish {corpus} VERSION"
     return kind(f"{root}/{name} {fault}; {remedy}", name)
 
 
 def _is_json(name: str) -> bool:
-    return name.endswith(".json") or name.rpartition("/")[2] in ("LIVE", "LIVE.copy", "LEASE")
+    return name.endswith(".json") or name.rpartition("/")[2] in ("LIVE", "LEASE")
 
 
 def _expect(holds: bool, fault: str) -> None:

@@ -101,6 +101,11 @@ class ParsedDocumentFile(_DocumentFile):
         return self._rows("lines", Line)
 
     @property
+    def failures(self) -> tuple[PageFailure, ...]:
+        """Its page failures."""
+        return self._rows("failures", PageFailure)
+
+    @property
     def labelled(self) -> frozenset[int]:
         """The orders of the placements that contain lines of text."""
         data = self._data

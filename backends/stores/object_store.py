@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import io
 import os
+import re
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 _PARTIAL = ".part-"
 _ASKED_FIRST = 1 << 20
 """Bytes from which a store in S3 is asked for an object before it is sent."""
+_REMEMBERED = re.compile(
+    r"versions/[^/]+/(manifest|plan|index|delta|stages/[^/]+)\.json|versions/[^/]+/(plan|ledger|files)\.parquet"
+)
+"""Small files of a version, which stages of a run write and read in turn."""
+
 _NO_OBJECT = {"404", "NoSuchKey", "NotFound"}
 _LOST_RACE = {"412", "409", "PreconditionFailed", "ConditionalRequestConflict"}
 _DENIED = {"401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket"}
@@ -60,9 +66,29 @@ class _CheckedStore(ObjectStore):
     def _read_with_etag(self, name: str) -> tuple[bytes, str]:
         """Return an object's bytes as stored, and its ETag."""
 
+    _remembered: dict[str, bytes] | None = None
+
+    @contextlib.contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Read each small file of a version once during a block, in which nobody else writes them."""
+        self._remembered = {}
+        try:
+            yield
+        finally:
+            self._remembered = None
+
     def get(self, name: str) -> bytes:
         """Return an object's checked bytes."""
-        return self._verified(name, self._read(name))
+        remembered = self._remembered
+        if remembered is None or _REMEMBERED.fullmatch(name) is None:
+            return self._verified(name, self._read(name))
+        if name not in remembered:
+            remembered[name] = self._verified(name, self._read(name))
+        return remembered[name]
+
+    def _forget(self, name: str) -> None:
+        if self._remembered is not None:
+            self._remembered.pop(name, None)
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it exists undamaged."""
@@ -131,6 +157,7 @@ class FolderStore(_CheckedStore):
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one."""
+        self._forget(name)
         self._write(self._path(name), sealed(name, data))
 
     def exists(self, name: str) -> bool:
@@ -175,6 +202,7 @@ class FolderStore(_CheckedStore):
 
     def delete(self, name: str) -> None:
         """Delete an object, and folders that become empty."""
+        self._forget(name)
         path = self._path(name)
         with _folder_errors(path):
             path.unlink(missing_ok=True)
@@ -333,8 +361,8 @@ class S3Store(_CheckedStore):
         bucket, _, prefix = self._address.removeprefix("s3://").partition("/")
         if not bucket:
             raise UserError(f"{address}: there is no bucket in this address; write s3://bucket/prefix")
-        self._bucket, self._prefix = bucket, f"{prefix}/" if prefix else ""
-        self._client: S3Client = s3_client()
+        self.bucket, self._prefix = bucket, f"{prefix}/" if prefix else ""
+        self.client: S3Client = s3_client()
 
     def __reduce__(self) -> tuple[type["S3Store"], tuple[str]]:
         return S3Store, (self._address,)
@@ -344,7 +372,8 @@ class S3Store(_CheckedStore):
         """The address."""
         return self._address
 
-    def _key(self, name: str) -> str:
+    def key(self, name: str) -> str:
+        """Return an object's key in the bucket."""
         return self._prefix + _checked(name)
 
     def open(self, name: str) -> BinaryIO:
@@ -353,8 +382,9 @@ class S3Store(_CheckedStore):
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one, in parts if it is large."""
+        self._forget(name)
         with s3_errors(self._address, name):
-            self._client.upload_fileobj(io.BytesIO(sealed(name, data)), self._bucket, self._key(name))
+            self.client.upload_fileobj(io.BytesIO(sealed(name, data)), self.bucket, self.key(name))
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it exists undamaged; a small one by one conditional request."""
@@ -386,16 +416,17 @@ class S3Store(_CheckedStore):
         )
 
     def _pages(self, prefix: str, *, delimiter: str) -> Iterator[Any]:
-        below = self._key(prefix.rstrip("/") + "/" if prefix else "")
+        below = self.key(prefix.rstrip("/") + "/" if prefix else "")
         with s3_errors(self._address, prefix):
-            yield from self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=below, Delimiter=delimiter
+            yield from self.client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=below, Delimiter=delimiter
             )
 
     def delete(self, name: str) -> None:
         """Remove an object."""
+        self._forget(name)
         with s3_errors(self._address, name):
-            self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
+            self.client.delete_object(Bucket=self.bucket, Key=self.key(name))
 
     def etag(self, name: str) -> str | None:
         """Return a mutable object's ETag."""
@@ -408,7 +439,7 @@ class S3Store(_CheckedStore):
         stored = sealed(name, data)
         try:
             with s3_errors(self._address, name):
-                self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=stored, **condition)  # type: ignore[arg-type]
+                self.client.put_object(Bucket=self.bucket, Key=self.key(name), Body=stored, **condition)  # type: ignore[arg-type]
         except _LostRaceError as error:
             # A first try may have succeeded without an answer.
             return error.retried and self._read(name) == stored
@@ -420,7 +451,7 @@ class S3Store(_CheckedStore):
         """Write an object unless there is one; return whether there was none."""
         try:
             with s3_errors(self._address, name):
-                self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=stored, IfNoneMatch="*")
+                self.client.put_object(Bucket=self.bucket, Key=self.key(name), Body=stored, IfNoneMatch="*")
         except _LostRaceError:
             return False
         return True
@@ -431,14 +462,14 @@ class S3Store(_CheckedStore):
     def _read_with_etag(self, name: str) -> tuple[bytes, str]:
         try:
             with s3_errors(self._address, name):
-                return read_object(self._client, self._bucket, self._key(name))
+                return read_object(self.client, self.bucket, self.key(name))
         except FileNotFoundError as error:
             raise damage(MissingError, self.root, name, "is missing") from error
 
     def _head(self, name: str) -> Any:
         try:
             with s3_errors(self._address, name):
-                return self._client.head_object(Bucket=self._bucket, Key=self._key(name))
+                return self.client.head_object(Bucket=self.bucket, Key=self.key(name))
         except FileNotFoundError:
             return None
 
@@ -472,6 +503,14 @@ def s3_client() -> "S3Client":
     )
     client: S3Client = boto3.client("s3", config=config)
     return client
+
+
+def copy_folder(address: str, target: str) -> None:
+    """Copy the objects below an ``s3://`` address to another one of the same bucket, within S3."""
+    source, copies = S3Store(address), S3Store(target)
+    with s3_errors(address, ""):
+        for name in source.names(""):
+            copies.client.copy({"Bucket": source.bucket, "Key": source.key(name)}, copies.bucket, copies.key(name))
 
 
 def is_broken_body(error: BaseException) -> bool:

@@ -9,24 +9,24 @@ from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.workspace import Workspace
 from schemas.answer_presets import AnswerPreset
 from schemas.corpus import Corpus
-from schemas.corpus.answer import AnswerOptions
 from schemas.corpus.models import ModelConfig
 from schemas.errors import RequestError, UserError
 from tasks.answering.answer_presets import EXTRACTIVE, WITH_A_MODEL, packaged_answers, read_answer_preset
 from tasks.answering.presets import preset_named
 
 
-def answers_of(options: AnswerOptions) -> Mapping[str, AnswerPreset]:
+def answers_of(corpus: Corpus) -> Mapping[str, AnswerPreset]:
     """Return all answer presets by name, with model, prompt and pictures of the corpus file.
 
     Raises:
         UserError: The folder can't be read, or a file in it is invalid or has the name of a packaged preset.
     """
+    options = corpus.answer
     known = packaged_answers() if options.presets is None else _read(stamps_of(options.presets, "answer.presets"))
-    return {name: _as_set(preset, options) for name, preset in known.items()}
+    return {name: _as_set(preset, corpus) for name, preset in known.items()}
 
 
-def answer_preset_of(options: AnswerOptions, name: str | None) -> AnswerPreset:
+def answer_preset_of(corpus: Corpus, name: str | None) -> AnswerPreset:
     """Return an answer preset; the default where ``name`` is None.
 
     Raises:
@@ -34,9 +34,10 @@ def answer_preset_of(options: AnswerOptions, name: str | None) -> AnswerPreset:
         UserError: As for ``answers_of``, or the corpus file's default doesn't exist.
     """
     if name is not None:
-        return preset_named(name, answers_of(options))
+        return preset_named(name, answers_of(corpus))
     try:
-        return preset_named(options.preset or (WITH_A_MODEL if options.model else EXTRACTIVE), answers_of(options))
+        options = corpus.answer
+        return preset_named(options.preset or (WITH_A_MODEL if options.model else EXTRACTIVE), answers_of(corpus))
     except RequestError as error:
         raise UserError(f"answer.preset of the corpus file: {error.message}") from error
 
@@ -50,7 +51,7 @@ def lacking_for_answer(preset: AnswerPreset, corpus: Corpus) -> dict[str, str]:
     if not isinstance(found, ModelConfig):
         return {f"a model {preset.model}": f"retrieval.models.{preset.model}, or answer.model"}
     if preset.max_images and found.kind == "llm":
-        return {"a model that sees pictures": "answer.model to one of kind vlm"}
+        return {"a model that sees pictures": f"retrieval.models.{preset.model} to one of kind vlm"}
     return {}
 
 
@@ -61,7 +62,7 @@ def check_answers(workspace: Workspace) -> AnswerPreset:
         UserError: Preset, prompt, retrieval preset or model is missing, or the model's package is not installed.
     """
     corpus = workspace.corpus
-    preset = answer_preset_of(corpus.answer, None)
+    preset = answer_preset_of(corpus, None)
     try:
         if preset.retrieval is not None:
             preset_of(corpus.retrieval, preset.retrieval)
@@ -80,12 +81,16 @@ def check_answers(workspace: Workspace) -> AnswerPreset:
     return preset
 
 
-def _as_set(preset: AnswerPreset, options: AnswerOptions) -> AnswerPreset:
+def _as_set(preset: AnswerPreset, corpus: Corpus) -> AnswerPreset:
     if preset.model is None:
         return preset
+    options = corpus.answer
     given: dict[str, object] = {"model": options.model, "prompt": options.prompt}
     if preset.max_images:  # a preset that sends no pictures stays so
         given["max_images"] = options.max_images
+        writer = corpus.retrieval.models.get(options.model or "")
+        if isinstance(writer, ModelConfig) and writer.kind == "llm":  # it sees none
+            del given["model"]
     return preset.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 

@@ -8,6 +8,7 @@ from backends.engines.analyser import ANALYSIS_VERSION
 from backends.models.language import DETECTION_VERSION
 from backends.models.lexicon import LEXICON_VERSION
 from pipeline.corpus.captioners import CaptionerInUse
+from pipeline.corpus.metric_gates import metric_gates
 from schemas.corpus import Corpus
 from schemas.errors import UserError
 from schemas.ids import key, sha256
@@ -121,12 +122,8 @@ def _descriptions(
 
 def _experiment(corpus: Corpus) -> dict[str, object]:
     """Return the experiment whose metrics gates name; {} if they name none."""
-    if not corpus.gates.metrics:
-        return {}
-    from pipeline.corpus.experiments import find_experiment
-
-    named, _ = find_experiment(corpus.experiment, corpus.name)
-    return {"experiment": [named.experiment.model_dump(mode="json"), questions_digest(named.questions)]}
+    gates = metric_gates(corpus)
+    return {} if gates is None else {**gates.settings(corpus)}
 
 
 def questions_digest(path: str | None) -> str | None:

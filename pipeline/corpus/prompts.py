@@ -8,6 +8,7 @@ from schemas.corpus.captions import CaptionerKind
 from schemas.errors import UserError
 from schemas.generation import Subject
 from tasks.answering.compose import AnswerPrompt, answer_prompt, answer_prompts, read_answer_prompt
+from tasks.answering.presets import RENAMED
 from tasks.enriching.prompts import Prompt, PromptError, default_prompt, presets, read_prompt
 
 _MOST_BYTES = 64 << 10
@@ -60,6 +61,7 @@ def find_answer_prompt(name_or_file: str, folder: Path, setting: str) -> AnswerP
     """Return a packaged answer prompt, or one from a file; arguments and errors as for ``find_prompt``."""
     if is_file(name_or_file):
         return _read(folder / name_or_file, setting, answer_prompts(), read_answer_prompt)
+    name_or_file = RENAMED.get(name_or_file, name_or_file)
     if name_or_file not in answer_prompts():
         known = ", ".join(answer_prompts())
         raise UserError(

@@ -72,7 +72,18 @@ class Workspace:
         """Open a version's collection in its engine."""
         stored = self._stored_options(version)
         languages = stored.languages if stored else ()
-        return open_index(self.store.root, self.corpus.name, version, self._with_connection(stored), languages)
+        name = stored.collection if stored else None
+        return open_index(self.store.root, self.corpus.name, version, self._with_connection(stored), languages, name)
+
+    def collection(self, version: str) -> str:
+        """Return the name of a version's collection in its engine."""
+        stored = self._stored_options(version)
+        return (stored.collection if stored else None) or collection_name(self.corpus.name, version)
+
+    def forwarded_from(self, version: str) -> str | None:
+        """Return the version whose collection was brought forward to this one; None where none was."""
+        stored = self._stored_options(version)
+        return stored.forwarded_from if stored else None
 
     def index_options(self, version: str) -> IndexOptions:
         """Return a version's stored index options; only the connection comes from the corpus file."""
@@ -90,7 +101,7 @@ class Workspace:
         now = self.corpus.index
         if now.url == stored.url:
             return now.model_copy(update=stored.shape())
-        return IndexOptions(**stored.model_dump(exclude={"languages"}))
+        return IndexOptions(**stored.model_dump(include={*IndexOptions.model_fields}))
 
     def reach_engine(self) -> None:
         """Raise where the engine of the corpus file isn't usable.
@@ -102,10 +113,18 @@ class Workspace:
         if self.corpus.index.engine == "weaviate":
             open_server(self.corpus.index).release()
 
-    def write_index_options(self, version: str, languages: Iterable[str] = ()) -> None:
-        """Write a version's index options and languages, before its collection is created."""
-        collection = Collection(**self.corpus.index.model_dump(), languages=sorted(languages))
-        self.store.replace(version_file(version, INDEX_FILE), collection.model_dump_json().encode())
+    def write_index_options(self, version: str, languages: Iterable[str] = (), forwarded_from: str | None = None) -> None:
+        """Write a version's index options and languages, before its collection is made.
+
+        ``forwarded_from`` is the version whose collection is brought forward.
+        """
+        options = Collection(
+            **self.corpus.index.model_dump(),
+            languages=sorted(languages),
+            collection=forwarded_from and self.collection(forwarded_from),
+            forwarded_from=forwarded_from,
+        )
+        self.store.replace(version_file(version, INDEX_FILE), options.model_dump_json().encode())
 
     def passwords(self) -> list[str]:
         """Return the passwords for encrypted documents, from the environment.
@@ -124,10 +143,15 @@ class Workspace:
 
 
 def open_index(
-    store_root: str, corpus: str, version: str, options: IndexOptions, languages: Sequence[str] = ()
+    store_root: str,
+    corpus: str,
+    version: str,
+    options: IndexOptions,
+    languages: Sequence[str] = (),
+    collection: str | None = None,
 ) -> SearchIndex:
-    """Open a version's collection in its engine; ``languages`` are those of its documents."""
-    name = collection_name(corpus, version)
+    """Open a version's collection in its engine; ``languages`` are its documents', ``collection`` as in ``Collection``."""
+    name = collection or collection_name(corpus, version)
     if options.engine == "weaviate":
         server = open_server(options)
         return WeaviateIndex(server, name, exact=options.exact, replicas=options.replicas, languages=languages)

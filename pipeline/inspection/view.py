@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 
+import jinja2
 from markupsafe import Markup
 
 from backends.pdf.page_renderer import Mark
-from pipeline.inspection.render import render
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
@@ -24,6 +24,10 @@ EMBED_BYTES = 30_000_000
 """Maximum bytes of embedded pictures; beyond that they stay files beside the HTML."""
 
 _ENTRY_CHARACTERS = 90
+
+_environment = jinja2.Environment(
+    loader=jinja2.PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True
+)
 
 COLOURS: dict[str, str] = {
     Role.CONTENT: "#0b7a5f",
@@ -85,8 +89,7 @@ def write_view(
         undrawn = dict(_draw(out, store_address, structured, limits, report))
         pictures = [*out.glob("page-*.png"), *(out / "figures" / f"{number}.png" for number in numbers.values())]
         show = _embedded if sum(path.stat().st_size for path in pictures) <= EMBED_BYTES else _linked
-        page = render(
-            "view.html",
+        page = _environment.get_template("view.html").generate(
             source=source,
             title=Markup(escaped(structured.title)),  # noqa: S704 - escaped
             facts=_facts(structured),

@@ -37,6 +37,7 @@ REMEDIES = {
     FailureCode.MODEL_UNREACHABLE: f"See whether the model's server answers; {_BY_ITSELF}.",
     FailureCode.OVER_BUDGET: f"Raise the budget in the corpus file; {_BY_ITSELF}.",
     FailureCode.TAGGING_FAILED: "The document is indexed; only its copy with tags is missing. Report the document.",
+    FailureCode.EARLIER_KEPT: f"Replace the file by a whole copy ({_BY_ITSELF}), or publish what can be read: --accept SOURCE.",
     FailureCode.LAW_BROKEN: "A fault of Inset: report the document with the message. Replay after an upgrade.",
 }
 """What an operator can do about each code."""

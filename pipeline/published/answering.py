@@ -7,7 +7,7 @@ from typing import cast
 
 from pipeline.published.extractive import extractive_answer
 from pipeline.published.version import OpenVersion
-from schemas.answer_presets import AnswerPreset
+from schemas.answer_presets import AnswerPreset, Content
 from schemas.answers import (
     AnswerEvent,
     AnswerFinished,
@@ -27,10 +27,11 @@ from schemas.retrieval import Preset
 from schemas.versions import Spent
 from tasks.answering.ask_model import reply
 from tasks.answering.cite import citation
-from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose
+from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose, rows_to_send
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.generate import WrittenAnswer, write
 from tasks.answering.presets import packaged
+from tasks.answering.retrieve import takes_pictures
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
 from tasks.answering.trace import Trace
 from tasks.enriching.spending import Budget, most_of
@@ -113,7 +114,7 @@ class _Generated:
     def events(self) -> Iterator[AnswerEvent]:
         hits, rounds = self._evidence()
         sent = self._compose(hits)
-        if not hits and self._preset.context != "none":
+        if not sent.passages and self._preset.context != "none":
             yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
             yield self._finished(WrittenAnswer(says_no_answer=True), sent, rounds)
             return
@@ -156,7 +157,7 @@ class _Generated:
         if written.failure:
             result = extractive_answer(
                 self._opened,
-                self._plan.question,
+                self._searched(self._plan.question, self._plan.fallback),
                 self._plan.fallback,
                 filters=self._plan.filters,
                 trace=self._trace,
@@ -190,20 +191,27 @@ class _Generated:
 
     def _compose(self, hits: Sequence[Hit]) -> ModelInput:
         question = self._plan.question
+        rows, pictures = rows_to_send(hits, self._preset)
         return compose(
             question.words,
-            hits,
+            rows,
             self._prompt,
             self._opened.template,
-            images=self._pictures(hits),
+            images=[(name, self._opened.picture(name)) for name in pictures],
+            captions=Content.CAPTIONS in self._preset.sends,
             context_chars=self._corpus.answer.context_chars,
-            query_picture=question.picture,
+            query_picture=question.picture if self._model_sees else None,
         )
 
-    def _pictures(self, hits: Sequence[Hit]) -> list[tuple[str, bytes]]:
-        """Return the pictures that the model sees, those of the best rows first."""
-        wanted = pictures_of(hits, self._preset.max_images)
-        return [(name, self._opened.picture(name)) for name in wanted]
+    @property
+    def _model_sees(self) -> bool:
+        return self._options.kind != "llm"
+
+    def _searched(self, question: EmbeddedQuery, plan: Preset) -> EmbeddedQuery:
+        """Return what a plan searches for: the words alone where only the model looks at the question's picture."""
+        if question.picture is None or takes_pictures(plan) or not (question.words and self._model_sees):
+            return question
+        return self._opened.question(question.words, stopped=self._stopped)
 
     def _evidence(self) -> tuple[list[Hit], list[Round]]:
         match self._preset.context:
@@ -233,8 +241,7 @@ class _Generated:
                 f"answer preset {self._preset.name} takes its context from the request: give filters.evidence_ids, or "
                 "filters.documents with filters.pages or filters.page_labels"
             )
-        found = self._opened.named_rows(filters, self._preset.modalities)
-        return self._opened.hits([(name, 1.0) for name in found[: self._preset.passages]])
+        return self._opened.hits([(name, 1.0) for name in self._opened.named_rows(filters, self._preset.sent_modalities)])
 
     def _search(self, query: str) -> list[Hit]:
         return self._hits(self._plan.question.reworded(query), self._plan.retrieval, self._preset.passages, self._filters)
@@ -248,7 +255,8 @@ class _Generated:
 
     def _hits(self, question: EmbeddedQuery, plan: Preset, k: int, filters: Filters) -> list[Hit]:
         opened = self._opened
-        return opened.hits(opened.ranked(question, plan, k, filters, self._trace, models=self._models))
+        asked = self._searched(question, plan)
+        return opened.hits(opened.ranked(asked, plan, k, filters, self._trace, models=self._models))
 
     @property
     def _filters(self) -> Filters:
@@ -280,12 +288,6 @@ class _Generated:
 
     def _affords(self, cost: Spent) -> bool:
         return Budget(Spend(), self._corpus.answer.budget, self._models.spent).reserve(cost)
-
-
-def pictures_of(hits: Sequence[Hit], most: int) -> list[str]:
-    """Return the figures whose pictures a model sees, those of the best rows first."""
-    names = (name for hit in hits for name in ([hit.figure_id] if hit.figure_id else hit.figure_refs))
-    return list(dict.fromkeys(names))[:most]
 
 
 def _characters(sent: ModelInput) -> int:

@@ -14,15 +14,13 @@ from pipeline.published.contents import PublishedContents
 from pipeline.published.files import PublishedFiles
 from pipeline.published.version import DEFAULT_K, OpenVersion
 from pipeline.published.versions import VERSIONS_OPEN, OpenVersions
-from pipeline.records.picture_hashes import PictureHashes
 from pipeline.records.publication import list_versions
 from schemas.answer_presets import AnswerPreset, AnswerPresetInfo
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
 from schemas.corpus import Corpus
-from schemas.errors import RequestError, TransientError
-from schemas.evidence import Filters, Modality, Resemblance, SearchResult, SimilarFigures
+from schemas.errors import RequestError
+from schemas.evidence import Filters, Modality, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview, SearchPreset
-from schemas.progress import Report, silent
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.versions import VersionList
 from tasks.answering.answer_presets import answer_preset_info, with_settings
@@ -30,9 +28,6 @@ from tasks.answering.compose import answer_prompts
 from tasks.answering.presets import changed, preset_info
 from tasks.answering.retrieve import compares_pictures, takes_pictures
 from workers.draw_pages import PageDrawer
-
-SIMILAR_WAIT_S = 3.0
-"""Longest wait for perceptual hashes that are still being computed."""
 
 EMBED_BATCH = 256
 
@@ -60,7 +55,6 @@ class PublishedCorpus:
         self._drawer = drawer or PageDrawer()
         self._versions = OpenVersions(workspace, versions_open, self._drawer.remove_older)
         self._owns_drawer = drawer is None
-        self._looks = PictureHashes(workspace.store)
         self.files = PublishedFiles(workspace, self._versions, self._drawer)
         self.contents = PublishedContents(workspace.store, self._versions)
 
@@ -88,14 +82,12 @@ class PublishedCorpus:
         """
         preset = query.preset
         if preset is None and isinstance(query, AnswerQuery):
-            preset = query.settings.get(
-                "retrieval", answer_preset_of(self._versions.settings().answer, query.answer).retrieval
-            )
+            preset = query.settings.get("retrieval", answer_preset_of(self._versions.settings(), query.answer).retrieval)
         return self._plan(preset, query.steps)
 
     def is_written(self, query: AnswerQuery) -> bool:
         """Return whether a generative model writes the answer."""
-        return answer_preset_of(self._versions.settings().answer, query.answer).model is not None
+        return answer_preset_of(self._versions.settings(), query.answer).model is not None
 
     def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
         """Return the best rows.
@@ -130,33 +122,10 @@ class PublishedCorpus:
                 for (text, filters), question in zip(batch, embedded, strict=True):
                     yield opened.search(replace(shared, text=text, filters=filters), plan, question)
 
-    def similar(
-        self,
-        figure_id: str,
-        *,
-        by: Resemblance = "vector",
-        k: int | None = None,
-        version: str | None = None,
-        wait_s: float = SIMILAR_WAIT_S,
-        report: Report = silent,
-    ) -> SimilarFigures:
-        """Return the ``k`` figures most like one.
-
-        Perceptual hashes that are missing are computed, for at most ``wait_s`` before ``TransientError`` gives the progress;
-        ``report`` receives it too.
-        """
+    def similar(self, figure_id: str, *, k: int | None = None, version: str | None = None) -> SimilarFigures:
+        """Return the ``k`` figures most like one."""
         with self._versions.opened(version) as opened:
-            if by == "vector":
-                return opened.similar(figure_id, k=k or DEFAULT_K)
-            figures, version = opened.comparable(figure_id), opened.version
-        with self._versions.reading():
-            hashes = self._looks.of(figures, wait_s=wait_s, report=report)
-        if figure_id not in hashes:
-            raise TransientError(
-                f"corpus {self.name}: the store can't give figure {figure_id}; to see why: inset doctor {self.name}"
-            )
-        with self._versions.opened(version) as opened:
-            return opened.look_alikes(figure_id, hashes, k=k or DEFAULT_K)
+            return opened.similar(figure_id, k=k or DEFAULT_K)
 
     def answer(self, query: AnswerQuery) -> AnswerResult:
         """Return the result that ``answer_events`` ends with."""
@@ -171,7 +140,7 @@ class PublishedCorpus:
             stopped: Returns true when nobody waits for the answer any more; steps and calls of models then end.
         """
         corpus = self._versions.settings()
-        preset = answer_preset_of(corpus.answer, query.answer)
+        preset = answer_preset_of(corpus, query.answer)
         # A request never names a file of this machine.
         if query.settings.get("prompt", preset.prompt) not in (preset.prompt, *answer_prompts()):
             raise RequestError(
@@ -203,9 +172,9 @@ class PublishedCorpus:
     def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
         """Return all answer presets, the default first, with what the corpus file or the version lacks for each."""
         corpus = self._versions.settings()
-        default = answer_preset_of(corpus.answer, None)
+        default = answer_preset_of(corpus, None)
         with self._versions.opened(version) as opened:
-            known = [default, *(one for name, one in answers_of(corpus.answer).items() if name != default.name)]
+            known = [default, *(one for name, one in answers_of(corpus).items() if name != default.name)]
             return [self._answer_info(one, corpus, opened) for one in known]
 
     def _answer_info(self, preset: AnswerPreset, corpus: Corpus, opened: OpenVersion) -> AnswerPresetInfo:
@@ -260,6 +229,7 @@ class PublishedCorpus:
             version=pointer.version,
             since=pointer.since,
             documents=counts.documents,
+            partly_read=counts.partly_read,
             pages=counts.pages,
             figures=counts.figures,
             rows=counts.rows,

@@ -3,24 +3,32 @@
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import dataclass
 
 from backends.engines.analyser import query_terms
 from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerResult
-from schemas.evidence import Filters, Hit, Modality
-from schemas.ports import TextEmbedder
+from schemas.evidence import Filters, Hit
 from schemas.retrieval import Preset, Scored
-from tasks.answering.confidence import NEARNESS, Evidence, confidence, gather, thresholds
+from tasks.answering.confidence import NEARNESS, PASSAGES, Evidence, confidence, gather, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.extract import candidates, extract, scores
+from tasks.answering.extract import Candidate, candidates, extract, scores
 from tasks.answering.narrow import NOTHING
-from tasks.answering.passages import RowPosition, around, read_passage
+from tasks.answering.passages import Passage, around, read_passage
 from tasks.answering.trace import Trace
-from tasks.enriching.spaces import DEFAULT
 
 RANKED = 3
 """Rows ranked for each passage of an answer: some rows overlap."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """The passages that an answer may show, their sentences with scores, and the tags of their documents' figures."""
+
+    passages: Sequence[Passage] = ()
+    candidates: Sequence[Candidate] = ()
+    scores: Sequence[float] = ()
+    tags: dict[str, str] | None = None
 
 
 def extractive_answer(
@@ -37,69 +45,74 @@ def extractive_answer(
     """
     trace = trace or Trace(time.perf_counter)
     options = opened.settings().answer
-    hits, evidence = evidence_for(opened, question, plan, filters=filters, trace=trace)
+    material, evidence = evidence_for(opened, question, plan, filters=filters, trace=trace)
     sure = confidence(evidence, opened.calibration)
     abstain_below, sure_above = thresholds(options, opened.calibration)
     if sure < abstain_below:
-        return _extracted(opened, question, [], passages=1).model_copy(update={"confidence": sure})
-    made = _extracted(opened, question, hits, passages=options.passages)
-    return made.model_copy(update={"confidence": sure, "unsure": sure < sure_above and not made.abstained})
+        material = Material()
+    with trace.step("extract", question.words):
+        answer = extract(
+            question.words,
+            material.passages,
+            material.candidates,
+            material.scores,
+            opened.template,
+            corpus=opened.workspace.corpus.name,
+            version=opened.version,
+            most=options.passages,
+            tags=material.tags or {},
+        )
+    unsure = abstain_below <= sure < sure_above and not answer.abstained
+    return answer.model_copy(update={"confidence": sure, "unsure": unsure})
 
 
 def evidence_for(
     opened: OpenVersion, question: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace
-) -> tuple[list[Hit], Evidence]:
-    """Return the hits that an answer may use, and the evidence for confidence in it."""
+) -> tuple[Material, Evidence]:
+    """Return what an answer may show, and the evidence for confidence in it."""
     resolved = opened.resolved_without_pages(filters)
     if resolved == NOTHING:
-        return [], {}
-    hits = opened.hits(opened.ranked(question, plan, opened.settings().answer.passages * RANKED, resolved, trace))
+        return Material(), {}
+    most = opened.settings().answer.passages
+    ranked = opened.ranked(question, plan, most * RANKED, resolved, trace)
+    with trace.step("passages", question.words):
+        hits = opened.hits(ranked)
+        passages, tags = _passages(opened, hits)
+        found = candidates(passages, opened.template)
+    with trace.step(f"compare: {NEARNESS.name}", question.words):
+
+        def cosines(compared: Sequence[Candidate]) -> list[float]:
+            vectors = opened.sentence_vectors([candidate.context for candidate in compared])
+            return [float(cosine) for cosine in vectors @ question.vector(NEARNESS.name)]
+
+        scored, near = scores(question.words, found, passages, cosines, most=most)
     with trace.step("confidence", question.words):
-        return hits, gather(
+        evidence = gather(
             question,
             opened.index,
             hits,
             resolved,
             analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
-            embedder=cast(TextEmbedder, opened.embedders[NEARNESS.name]),
+            sentence=max((near[one] for one in near if passages[one.passage].rank < PASSAGES), default=0.0),
             judged=bool(plan.rerank) and isinstance(plan.rerank[-1], Scored),
         )
+    return Material(passages, found, scored, tags), evidence
 
 
-def _extracted(opened: OpenVersion, question: EmbeddedQuery, hits: Sequence[Hit], *, passages: int) -> AnswerResult:
-    """Extract an answer of at most some passages from hits and their neighbouring rows; no hits make an abstention."""
-    found: dict[str, list[str]] = defaultdict(list)
+def _passages(opened: OpenVersion, hits: Sequence[Hit]) -> tuple[list[Passage], dict[str, str]]:
+    """Return hits with their neighbouring rows, best first, and the tags of the figures that have rows in their documents."""
+    rows_of: dict[str, list[str]] = defaultdict(list)
     for hit in hits:
-        found[hit.doc_id].append(hit.evidence_id)
+        rows_of[hit.doc_id].append(hit.evidence_id)
     runs: list[list[str]] = []
     tags: dict[str, str] = {}
-    for doc_id, own in found.items():
-        columns = ["evidence_id", "modality", "section_path", "figure_id", "tagged_text"]
-        rows = opened.document_rows.of(doc_id).select(columns).to_pylist()
-        runs += around([RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"])) for row in rows], own)
-        for row in rows:
-            if row["modality"] == Modality.FIGURE:
-                tags.setdefault(row["figure_id"], opened.template.split(row["tagged_text"])[0][0])
-    read = {hit.evidence_id: hit for hit in opened.hits([(name, 0.0) for run in runs for name in run])}
+    for doc_id, rows in rows_of.items():
+        positions, tags_of_document = opened.reading_order(doc_id)
+        runs += around(positions, rows)
+        tags |= tags_of_document
+    by_id = {hit.evidence_id: hit for hit in hits}
+    neighbours = [(name, 0.0) for run in runs for name in run if name not in by_id]
+    by_id |= {hit.evidence_id: hit for hit in opened.hits(neighbours)}
     ranks = {hit.evidence_id: rank for rank, hit in enumerate(hits)}
-    texts = sorted(
-        (read_passage([read[name] for name in run], ranks, opened.template) for run in runs),
-        key=lambda passage: passage.rank,
-    )
-    some = candidates(texts, opened.template)
-    near: list[float] = []
-    if some:
-        embedder = cast(TextEmbedder, opened.embedders[DEFAULT.name])
-        vectors = embedder.embed_documents([candidate.context for candidate in some])
-        near = (vectors @ question.vector(DEFAULT.name)).tolist()
-    return extract(
-        question.words,
-        texts,
-        some,
-        scores(question.words, some, near, texts),
-        opened.template,
-        corpus=opened.workspace.corpus.name,
-        version=opened.version,
-        most=passages,
-        tags=tags,
-    )
+    passages = (read_passage([by_id[name] for name in run], ranks, opened.template) for run in runs)
+    return sorted(passages, key=lambda passage: passage.rank), tags

@@ -62,7 +62,8 @@ class PublishedFiles:
             return self._workspace.store.get(name)
         except FileNotFoundError as error:
             corpus = self._workspace.corpus.name
-            message = f"corpus {corpus}: the store has lost {name}; to have it made again: inset refresh {corpus}"
+            remedy = f"inset doctor {corpus} --deep, then inset refresh {corpus}"
+            message = f"corpus {corpus}: the store has lost {name}; to have it made again: {remedy}"
             raise TransientError(message) from error
 
     def _passwords(self) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,18 +35,24 @@ from tasks.answering.group import GROUPED, BestOfGroup, group
 from tasks.answering.highlight import content_words, highlights, nearest_sentences
 from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, names_of, resolve, with_filters
+from tasks.answering.passages import RowPosition
 from tasks.answering.phrases import holding
-from tasks.answering.resemble import look_alikes, neighbours
+from tasks.answering.resemble import neighbours
 from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
 from tasks.answering.retrievers import without_pages
 from tasks.answering.search import POOL, Resources
 from tasks.answering.sections import ContentsRow
+from tasks.answering.sentence_vectors import SentenceVectors
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
 
 DEFAULT_K = 10
 """Hits where neither query nor preset gives a number."""
 
+DOCUMENTS_KEPT = 32
+"""Documents of a version whose reading order is kept, some 300 bytes a row."""
+
+_HIT_FIELDS = frozenset(Hit.model_fields)
 _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
 
@@ -145,23 +150,7 @@ class OpenVersion:
         space = next(pictures, DEFAULT.name)
         vector = self.index.vectors([row], space)[row]
         ranked = neighbours(self.index, vector, space, self._figures_of, but=figure_id, k=k)
-        return SimilarFigures(version=self.version, figure_id=figure_id, by="vector", space=space, hits=self.hits(ranked))
-
-    def comparable(self, figure_id: str) -> list[str]:
-        """Return all figures that have a row.
-
-        Raises:
-            NotFoundError: The given one has none.
-        """
-        self._first_row(figure_id)
-        return [str(name) for name in self._first_rows.column("figure_id").to_pylist()]
-
-    def look_alikes(self, figure_id: str, hashes: Mapping[str, int], *, k: int) -> SimilarFigures:
-        """Return the figures nearest by perceptual hash; ``hashes`` are those of all comparable figures."""
-        names, values = list(hashes), np.fromiter(hashes.values(), np.uint64, len(hashes))
-        found = look_alikes(values, names.index(figure_id), k)
-        ranked = [(self._first_row(names[place]), score) for place, score in found]
-        return SimilarFigures(version=self.version, figure_id=figure_id, by="hash", hits=self.hits(ranked))
+        return SimilarFigures(version=self.version, figure_id=figure_id, space=space, hits=self.hits(ranked))
 
     def question(
         self, words: str, picture: bytes | None = None, stopped: Callable[[], bool] = lambda: False
@@ -224,8 +213,7 @@ class OpenVersion:
         return group((evidence_id, score, names[evidence_id]) for evidence_id, score in ranked if evidence_id in names)
 
     def _with_sentences(self, hits: Sequence[Hit], question: EmbeddedQuery) -> list[Hit]:
-        embedder = cast(TextEmbedder, self.embedders[NEARNESS.name])
-        found = nearest_sentences([hit.text for hit in hits], question.vector(NEARNESS.name), embedder)
+        found = nearest_sentences([hit.text for hit in hits], question.vector(NEARNESS.name), self.sentence_vectors)
         return [hit.model_copy(update={"nearest_sentence": span}) for hit, span in zip(hits, found, strict=True)]
 
     def ranked(
@@ -344,6 +332,25 @@ class OpenVersion:
         return DocumentRows(self.workspace.store, self.version)
 
     @functools.cached_property
+    def sentence_vectors(self) -> SentenceVectors:
+        """Vectors of sentences in the space in which they are compared with questions."""
+        return SentenceVectors(lambda texts: cast(TextEmbedder, self.embedders[NEARNESS.name]).embed_documents(texts))
+
+    @functools.cached_property
+    def reading_order(self) -> Callable[[str], tuple[list[RowPosition], dict[str, str]]]:
+        """Returns the rows of a document in reading order, and the tags of its figures that have rows, by figure id."""
+        return functools.lru_cache(DOCUMENTS_KEPT)(self._reading_order)
+
+    def _reading_order(self, doc_id: str) -> tuple[list[RowPosition], dict[str, str]]:
+        rows = self.document_rows.of(doc_id)
+        positions = rows.select(["evidence_id", "modality", "section_path"]).to_pylist()
+        figures = rows.filter(pc.equal(rows.column("modality"), pa.scalar(str(Modality.FIGURE))))
+        tags: dict[str, str] = {}
+        for row in figures.select(["figure_id", "tagged_text"]).to_pylist():
+            tags.setdefault(row["figure_id"], self.template.split(row["tagged_text"])[0][0])
+        return [RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"])) for row in positions], tags
+
+    @functools.cached_property
     def _figure_rows(self) -> pa.Table:
         return pictured_rows(self.workspace.store, self.version, Modality.FIGURE)
 
@@ -403,7 +410,7 @@ class OpenVersion:
         ]
 
     def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]], marks: Sequence[Span]) -> Hit:
-        fields = {name: value for name, value in row.items() if name in Hit.model_fields}
+        fields = {name: value for name, value in row.items() if name in _HIT_FIELDS}
         cells = row.get("tagged_rows") or []
         labels = row.get("page_labels") or [None] * len(row["regions"])
         regions = [

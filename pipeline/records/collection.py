@@ -1,24 +1,32 @@
 """A version's collection in its engine: fill, derive, read back."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.delta import Difference
 from pipeline.records.inventory import check_index_files
 from pipeline.records.vectors import SpaceVectors, VectorJoin, passage_of, passages, search_texts
+from schemas.batches import batched
 from schemas.errors import DamagedError
-from schemas.evidence import EVIDENCE
+from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import SearchIndex
 from schemas.progress import Report, silent
 from schemas.versions import GateResult, Manifest
 from schemas.violations import EXAMPLES
-from tasks.enriching.spaces import Space
+from tasks.enriching.spaces import Space, searched_text
 
 ROWS_A_BATCH, LATE_ROWS_A_BATCH = 1_000, 100
 """Rows in memory with their vectors. The second is for late interaction, where a page has some 400 KB of vectors."""
+
+_FOUND_ROWS = 20
+"""Changed rows of a collection that was brought forward which are searched for."""
+_FOUND_CHARACTERS = 200
+_DOCUMENTS_A_COUNT = 100
 
 ENGINE_GATES = ("rows read back", "sample read back")
 """Gates that judge the engine and not the inputs: a version that they refuse is built again."""
@@ -65,7 +73,7 @@ def derive(
     spaces: Sequence[SpaceVectors],
     fields: Iterable[str],
 ) -> int | None:
-    """Derive a collection from an earlier version's, index it, and return the number of rows written.
+    """Make a collection of an earlier version's, index it, and return the number of rows written.
 
     Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts.
 
@@ -84,6 +92,33 @@ def derive(
         vectors.cache.close()
     index.finish()
     return written
+
+
+def is_forwarded(index: SearchIndex, difference: Difference, spaces: Sequence[SpaceVectors], rows: int) -> bool:
+    """Return whether a collection that was brought forward has all rows, none of gone documents, and finds changed ones."""
+    counts, sample = Counter[str](), list[dict[str, Any]]()
+    for part in difference.changed_rows():
+        counts.update(map(str, part.column("doc_id").to_pylist()))
+        sample += part.slice(0, _FOUND_ROWS - len(sample)).to_pylist()
+    for names in batched(sorted({*difference.removed, *counts}), _DOCUMENTS_A_COUNT):
+        if index.count(names) != sum(counts[name] for name in names):
+            return False
+    return index.count() == rows and all(_is_found(index, row, spaces) for row in sample)
+
+
+def _is_found(index: SearchIndex, row: Mapping[str, Any], spaces: Iterable[SpaceVectors]) -> bool:
+    """Return whether a row is as it was written, and is found by its own words and vectors."""
+    name, only = row["evidence_id"], Filters(evidence_ids=(row["evidence_id"],))
+    if index.fetch([name]) != [row]:
+        return False
+    for vectors in spaces:
+        vector = index.vectors([name], vectors.space.name).get(name)
+        if (vector is None) != (vectors.space.content(passage_of(row)) is None):
+            return False
+        if vector is not None and not vectors.space.late and not index.dense(vector, 1, only, vectors.space.name):
+            return False
+    words = searched_text(passage_of(row))
+    return not any(map(str.isalnum, words)) or bool(index.bm25(words[:_FOUND_CHARACTERS], 1, only))
 
 
 def holds(workspace: Workspace, manifest: Manifest) -> bool:

@@ -1,9 +1,10 @@
-"""How a version's rows differ from its parent's, so that its collection can be derived instead of filled (decision 12).
+"""How a version's rows differ from its parent's, so that its collection is derived, or brought forward (decision 12).
 
-Each derivation adds a segment to the vector index and keeps its cells, so collections are filled again now and then.
+Each derivation of a table adds a segment to the vector index and keeps its cells, so tables are filled again now and then.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from backends.stores.objects import read_model
 from pipeline.records.evidence import PartWriter, table_parts
 from pipeline.records.inherit import Inherited
-from pipeline.records.ledger import indexed_sources, read_ledger
+from pipeline.records.ledger import indexed_pages, indexed_sources, read_ledger
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.ids import version_file
@@ -22,7 +23,7 @@ MOST_DERIVATIONS = 8
 """Most derivations in a row. On 40,000 rows a vector search takes 18 ms after them, and 12 in a filled collection."""
 
 MOST_CHANGED = 0.2
-"""Largest share of changed documents since the last fill."""
+"""Largest share of changed documents since the last fill, or of changed rows since the version that is brought forward."""
 
 _FILE = "delta.json"
 _ROWS = "changed"
@@ -32,7 +33,7 @@ class Delta(BaseModel):
     """Difference to the parent.
 
     ``removed`` are the parent's documents whose rows are gone or changed. ``derivations`` and ``documents`` count versions and
-    changed documents since the last fill, this version's included.
+    changed documents since the last fill, this version's included; both are 0 where its collection was filled.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,9 +43,13 @@ class Delta(BaseModel):
     derivations: int
     documents: int
 
+    def allows_derivation(self, documents: int) -> bool:
+        """Return whether a table of a version with that many documents is derived once more."""
+        return self.derivations <= MOST_DERIVATIONS and self.documents <= MOST_CHANGED * documents
+
 
 class DeltaWriter:
-    """Writes the delta of a version as its rows come; none where the collection has to be filled anyway.
+    """Writes the delta of a version as its rows come; none where too many documents changed.
 
     ``made`` are the documents whose rows are new.
     """
@@ -89,15 +94,16 @@ class DeltaWriter:
 
 
 def _delta(store: ObjectStore, parent: str, removed: Set[str], changed: Set[str], documents: int) -> Delta | None:
+    count = max(len(changed), len(removed))
+    if count > MOST_CHANGED * documents:
+        return None
     try:
         before = read_delta(store, parent)
     except DamagedError:
         return None
-    derivations, count = 1, max(len(changed), len(removed))
+    derivations = 1
     if before is not None:
         derivations, count = derivations + before.derivations, count + before.documents
-    if derivations > MOST_DERIVATIONS or count > MOST_CHANGED * documents:
-        return None
     return Delta(parent=parent, removed=sorted(removed), derivations=derivations, documents=count)
 
 
@@ -113,8 +119,54 @@ def read_delta(store: ObjectStore, version: str) -> Delta | None:
         return None
 
 
+def note_filled(store: ObjectStore, version: str) -> None:
+    """Note in a version's delta, if it has one, that its collection was filled."""
+    delta = read_delta(store, version)
+    if delta is not None and delta.derivations:
+        filled = delta.model_copy(update={"derivations": 0, "documents": 0})
+        store.replace(version_file(version, _FILE), filled.model_dump_json().encode())
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of a version to one of its ancestors.
+
+    ``removed`` are the ancestor's documents whose rows are gone or changed. ``deltas`` are those of the versions since, by name.
+    """
+
+    store: ObjectStore
+    removed: list[str]
+    deltas: Mapping[str, Delta]
+
+    def changed_rows(self) -> Iterator[pa.Table]:
+        """Yield the rows of changed and new documents; those that a later version changed again are left out."""
+        versions = [*self.deltas]
+        for place, version in enumerate(versions, 1):
+            gone = {name for later in versions[place:] for name in self.deltas[later].removed}
+            for part in changed_rows(self.store, version):
+                yield part.filter(pc.invert(pc.is_in(part.column("doc_id"), pa.array(sorted(gone), pa.string()))))
+
+
+def difference(store: ObjectStore, version: str, ancestor: str) -> Difference | None:
+    """Return the difference of a version to one of its ancestors; None where it isn't one, or a delta since is missing.
+
+    Raises:
+        DamagedError: A delta, or the ancestor's ledger, can't be read.
+    """
+    deltas: dict[str, Delta] = {}
+    name = version
+    while name != ancestor:
+        delta = read_delta(store, name)
+        if delta is None:
+            return None
+        deltas[name], name = delta, delta.parent
+    removed = {doc_id for delta in deltas.values() for doc_id in delta.removed}
+    there = removed & indexed_pages(read_ledger(store, ancestor)).keys()
+    return Difference(store, sorted(there), dict(reversed(deltas.items())))
+
+
 def delete_delta(store: ObjectStore, version: str) -> None:
-    """Delete a version's delta, since its collection was filled."""
+    """Delete a version's delta, with the rows in it."""
     store.delete(version_file(version, _FILE))
     for name in store.names(version_file(version, _ROWS)):
         store.delete(name)

@@ -9,17 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.damage_note import read_damage_note
-from pipeline.records.evidence import evidence_parts, placement_parts, row_files, version_rows
+from pipeline.records.evidence import evidence_parts, placement_parts, version_rows
+from pipeline.records.inventory import missing_or_cut
 from pipeline.records.ledger import indexed_pages, read_ledger
-from pipeline.records.notes import read_notes
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import read_failures
 from schemas.errors import UNFINISHED, DamagedError, Failure
 from schemas.evidence import VersionRows
-from schemas.ids import version_file
 from schemas.ports import ObjectStore
-from schemas.stages import Stage, Step
+from schemas.stages import Step
 from schemas.versions import Manifest, Plan
 
 
@@ -73,32 +71,21 @@ class Inherited:
 NOTHING = Inherited({}, ())
 
 
-def inherit(workspace: Workspace, plan: Plan, *, is_first: bool = False) -> Inherited:
-    """Return the documents of a plan whose rows the parent made with the same keys.
+def inherit(workspace: Workspace, plan: Plan) -> Inherited:
+    """Return the documents of a plan whose rows the parent made with the same keys; none where its files are damaged.
 
-    They make a refresh cost as much as the change, and not as the corpus. With ``is_first`` all rows of the parent are read
-    to check them. Later stages rely on the note of that; if they find damage, the next run reads all rows again.
+    They make a refresh cost as much as the change, and not as the corpus.
     """
     store = workspace.store
     manifest = readable_manifest(store, plan.parent)
     if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
         return NOTHING
+    if any(missing_or_cut(store, manifest.version)):
+        return NOTHING
     try:
-        if is_first or not _was_whole(store, plan.version, manifest.version):
-            for name in row_files(store, manifest.version):
-                store.get(name)  # raises now instead of while rows are made of it
         return _taken_over(workspace, plan, manifest)
     except DamagedError:
         return NOTHING
-
-
-def _was_whole(store: ObjectStore, version: str, parent: str) -> bool:
-    """Return whether ``enrich`` found all of the parent's rows intact, and no damage was noted since."""
-    note = read_notes(store, version, (Stage.ENRICH,)).get(Stage.ENRICH)
-    damaged = read_damage_note(store).names
-    return (
-        note is not None and note.whole == parent and not any(name.startswith(version_file(parent, "")) for name in damaged)
-    )
 
 
 def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:

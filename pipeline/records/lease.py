@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from backends.stores.objects import reading
-from pipeline.records.publication import check_format, last_pointer, read_pointer
+from pipeline.records.publication import check_format, readable_pointer
 from schemas.errors import DamagedError, TransientError, UserError
 from schemas.ports import ObjectStore
 from schemas.versions import Lease
@@ -69,12 +69,27 @@ def _whereabouts(lease: Lease) -> str:
     return f"on host {lease.host.partition('@')[0]}{process}{since}"
 
 
+def renew(store: ObjectStore, lease: Lease) -> bool:
+    """Extend the term of a lease that its run still holds; return whether it does.
+
+    A released lease stays free: another thread of a task that ends may still renew.
+    """
+    current, etag = _read(store)
+    if current is None or not _same(current, lease):
+        return False
+    extended = current.model_copy(update={"until": _now() + TERM})
+    return store.swap(LEASE, extended.model_dump_json().encode(), etag)
+
+
 def release(store: ObjectStore, run_id: str) -> None:
-    """Release the lease if this run holds it; its fencing number is kept."""
-    held, etag = _read(store)
-    if held is not None and held.run_id == run_id:
-        free = Lease(run_id="", fence=held.fence, until=_now(), host="")
-        store.swap(LEASE, free.model_dump_json().encode(), etag)
+    """Release the lease if this run holds it, whoever renews it meanwhile; its fencing number is kept."""
+    while True:
+        current, etag = _read(store)
+        if current is None or current.run_id != run_id:
+            return
+        free = Lease(run_id="", fence=current.fence, until=_now(), host="")
+        if store.swap(LEASE, free.model_dump_json().encode(), etag):
+            return
 
 
 @contextlib.contextmanager
@@ -83,13 +98,13 @@ def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterat
     lease = acquire(store, run_id, tied_to_process=tied_to_process)
     done = threading.Event()
 
-    def renew() -> None:
+    def renew_until_done() -> None:
         while not done.wait(TERM.total_seconds() / 5):
             # The term outlasts a failed renewal, and publishing checks the fence.
             with contextlib.suppress(TransientError, UserError):
-                acquire(store, run_id, tied_to_process=tied_to_process)
+                renew(store, lease)
 
-    renewer = threading.Thread(target=renew, name="lease", daemon=True)
+    renewer = threading.Thread(target=renew_until_done, name="lease", daemon=True)
     renewer.start()
     try:
         yield lease
@@ -100,8 +115,12 @@ def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterat
 
 def still_held(store: ObjectStore, lease: Lease) -> bool:
     """Return whether a run still holds its lease."""
-    held, _ = _read(store)
-    return held is not None and (held.run_id, held.fence) == (lease.run_id, lease.fence)
+    current, _ = _read(store)
+    return current is not None and _same(current, lease)
+
+
+def _same(current: Lease, lease: Lease) -> bool:
+    return (current.run_id, current.fence) == (lease.run_id, lease.fence)
 
 
 def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
@@ -119,10 +138,7 @@ def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
 
 def _last_fence(store: ObjectStore, held: Lease | None) -> int:
     """Return the largest known fencing number: the lease's or the pointer's, where the lease was lost."""
-    try:
-        live = read_pointer(store)
-    except DamagedError:
-        live = last_pointer(store)
+    live = readable_pointer(store)
     return max(held.fence if held else 0, live.fence if live else 0)
 
 

@@ -13,19 +13,20 @@ from pipeline.records.cache import RecordCache
 from pipeline.records.caption_targets import open_drawn, target_ids
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
-from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
 from pipeline.records.vectors import open_vectors, passages
 from schemas.batches import batched
 from schemas.documents import Recognised, Segmented, drawn_page_id
-from schemas.errors import DamagedError
 from schemas.evidence import Modality
 from schemas.ids import document_file, figure_file, version_file
 from schemas.parquet import schema_of
 from schemas.progress import Report, silent
 from schemas.versions import Manifest, Status
+
+KINDS = ("documents", "figures", "parsed", "structured", "tagged", "quarantine")
+"""Folders of objects that versions share."""
 
 _IDS = pa.schema((pa.field("id", pa.string(), nullable=False),))
 _IDS_A_BATCH = 20_000
@@ -88,7 +89,7 @@ class Needs:
     def objects(self) -> Iterator[str]:
         """Yield the names of the shared objects that they need; one may come twice."""
         for manifest in self.manifests:
-            yield from _listed(self.workspace, manifest)
+            yield from objects_of(self.workspace, manifest)
 
 
 def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTables, report: Report = silent) -> Needs:
@@ -131,15 +132,6 @@ def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[Rec
         rows = passages(part)
         for vectors, names in embedded:
             names.add(vectors.contents(rows))
-
-
-def _listed(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
-    """Yield the shared objects in a version's inventory; where that is damaged, those that follow from its rows."""
-    try:
-        names = [item.name for item in read_inventory(workspace.store, manifest.version) if item.sha256 is None]
-    except DamagedError:
-        names = None
-    yield from objects_of(workspace, manifest) if names is None else names
 
 
 def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:

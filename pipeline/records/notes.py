@@ -27,11 +27,10 @@ class StageNote(BaseModel):
     """The result of a stage: failures, gates, counts and seconds.
 
     ``spent`` is the cost of generative models, by captioner. ``ranking``, ``judged_by`` (the preset's steps) and ``calibration``
-    come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``. ``whole`` is the parent,
-    where all its rows were read and intact.
+    come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     seconds: float
     failures: list[Failure] = []
@@ -42,7 +41,6 @@ class StageNote(BaseModel):
     judged_by: dict[str, JsonValue] | None = None
     calibration: Calibration | None = None
     slowest: list[SlowDocument] = []
-    whole: str | None = None
 
 
 SLOWEST = 10
@@ -123,5 +121,4 @@ def join_notes(notes: Sequence[StageNote]) -> StageNote:
         ranking=next((note.ranking for note in notes if note.ranking is not None), None),
         calibration=next((note.calibration for note in notes if note.calibration is not None), None),
         slowest=slowest(document for note in notes for document in note.slowest),
-        whole=next((note.whole for note in notes if note.whole is not None), None),
     )

@@ -28,15 +28,16 @@ from schemas.versions import (
 )
 
 LIVE = "LIVE"
-COPY = "LIVE.copy"
-"""A copy of the pointer, to restore it where it is damaged."""
+
+_MOVES_READ = 20
+"""Latest events of the audit log in which the last move is looked for."""
 
 
 def read_pointer(store: ObjectStore) -> Pointer | None:
     """Return the pointer; None where nothing is published.
 
     Raises:
-        DamagedError: The pointer is damaged, or it is missing and its copy exists.
+        DamagedError: The pointer is damaged, or it is missing and the audit log says that there was one.
     """
     return _read_pointer(store)[0]
 
@@ -52,7 +53,7 @@ def readable_pointer(store: ObjectStore) -> Pointer | None:
 def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
     found = store.read_mutable(LIVE)
     if found is None:
-        if store.exists(COPY) and store.etag(LIVE) is None:
+        if _last_move(store) is not None and store.etag(LIVE) is None:
             raise damage(MissingError, store.root, LIVE, "is missing")
         return None, None
     check_format(store, found[0])
@@ -76,7 +77,7 @@ def check_format(store: ObjectStore, data: bytes) -> None:
 
 
 def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
-    """Write the pointer, its audit event and its copy if the ETag still matches; return whether it did.
+    """Write the pointer and its audit event if the ETag still matches; return whether it did.
 
     The event of the pointer before is written first, in case that writer was killed.
     """
@@ -86,7 +87,6 @@ def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bo
     if not store.swap(LIVE, data, etag):
         return False
     _log_move(store, pointer)
-    store.replace(COPY, data)
     return True
 
 
@@ -95,34 +95,37 @@ def _log_move(store: ObjectStore, pointer: Pointer) -> None:
         write_event(store, pointer.moved)
 
 
-def repair_pointer(store: ObjectStore, corpus: str) -> None:
-    """Restore a damaged pointer from its copy, a damaged copy from the pointer, and the audit log's last event.
-
-    Call it under the lease.
+def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
+    """Write a damaged or lost pointer again, by the audit log's last move. Call it under the lease, which has the ``fence``.
 
     Raises:
-        UserError: Neither can be read, so an operator has to name the live version.
+        UserError: The log has no move to a version that can be read, so an operator has to name the live version.
     """
     try:
         pointer = read_pointer(store)
     except DamagedError as error:
-        try:
-            copy = read_model(store, COPY, Pointer)
-        except DamagedError:
+        last = _last_move(store)
+        reason = error.message.partition(";")[0]
+        if last is None or readable_manifest(store, last.to_version) is None:
             known = ", ".join(manifest.version for manifest in manifests(store)[:5]) or "none that can be read"
             raise UserError(
-                f"{error.message.partition(';')[0]}, and there is no copy of it; say which version is live: "
+                f"{reason}, and the audit log names no version that can be read; say which version is live: "
                 f"inset publish {corpus} VERSION (there are: {known})"
             ) from error
-        last = read_events(store, 1)
-        reason = error.message.partition(";")[0]
-        moved = _move("repair", last[0].to_version if last else None, copy.version, reason=reason)
-        _write_pointer(store, copy.model_copy(update={"moved": moved}), store.etag(LIVE))
+        moved = _move("repair", last.to_version, last.to_version, reason=reason)
+        previous = last.from_version if last.from_version != last.to_version else None
+        held = last.action == "rollback"
+        restored = Pointer(version=last.to_version, previous=previous, since=last.at, held=held, fence=fence, moved=moved)
+        _write_pointer(store, restored, store.etag(LIVE))
         return
     if pointer is not None:
-        _log_move(store, pointer)
-        if last_pointer(store) != pointer:
-            store.replace(COPY, pointer.model_dump_json().encode())
+        _log_move(store, pointer)  # its writer may have been killed
+
+
+def _last_move(store: ObjectStore) -> AuditEvent | None:
+    """Return the audit log's last event that made a version live; None where there is none."""
+    events = read_events(store, _MOVES_READ)
+    return next((event for event in events if event.action not in ("forget", "repair") and event.to_version), None)
 
 
 def drop_previous(store: ObjectStore, gone: Collection[str]) -> None:
@@ -142,14 +145,6 @@ def note_rewritten(store: ObjectStore, event: AuditEvent) -> None:
         moved = event.model_copy(update={"from_version": pointer.version, "to_version": pointer.version})
         if _write_pointer(store, pointer.model_copy(update={"moved": moved, "rewritten": datetime.now(UTC)}), etag):
             return
-
-
-def last_pointer(store: ObjectStore) -> Pointer | None:
-    """Return the pointer's copy; None where it can't be read."""
-    try:
-        return read_model(store, COPY, Pointer)
-    except DamagedError:
-        return None
 
 
 def manifest_name(version: str) -> str:
@@ -317,9 +312,7 @@ def publish_version(
     try:
         live = read_pointer(store)
     except DamagedError:
-        copy = last_pointer(store)
-        moved = _move(action, copy.version if copy else None, version, by=by, reason=reason)
-        return _replace_pointer(store, corpus, copy, moved)
+        return _replace_pointer(store, corpus, _move(action, None, version, by=by, reason=reason))
     moved = _move(action, live.version if live else None, version, by=by, reason=reason)
     return _publish_again(store, corpus, live, moved)
 
@@ -346,11 +339,10 @@ def _move(
     )
 
 
-def _replace_pointer(store: ObjectStore, corpus: str, copy: Pointer | None, moved: AuditEvent) -> Pointer:
+def _replace_pointer(store: ObjectStore, corpus: str, moved: AuditEvent) -> Pointer:
     """Replace a pointer that can't be read, since an operator has named the live version."""
     _publishable(store, corpus, moved.to_version)
-    fence = copy.fence if copy else 0
-    pointer = Pointer(version=moved.to_version, previous=None, since=moved.at, fence=fence, moved=moved)
+    pointer = Pointer(version=moved.to_version, previous=None, since=moved.at, moved=moved)
     return _write_or_raise(store, corpus, pointer, store.etag(LIVE))
 
 
@@ -422,8 +414,7 @@ def list_versions(store: ObjectStore, corpus: str) -> VersionList:
     try:
         live = read_pointer(store)
     except DamagedError as error:
-        live, copy = None, last_pointer(store)
-        problem = error.message + (f" (the copy of it names {copy.version})" if copy else "")
+        live, problem = None, error.message
     return VersionList(
         corpus=corpus,
         live=live.version if live else None,

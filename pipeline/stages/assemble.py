@@ -1,7 +1,7 @@
 """Stage 4: write the rows of the new version from finished work, and number its tags."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
-from schemas.errors import ContractError, Failure, FailureCode
+from schemas.errors import UNREAD_PAGES, ContractError, Failure, FailureCode
 from schemas.parquet import Rows
 from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
@@ -56,16 +56,24 @@ def assemble(
         written = _write(workspace, version, sources, inherited, tables, report)
     # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
-    failures = [*document_failures(ledger, run_id), *_page_failures(workspace, run_id, sources, inherited)]
+    failures = [
+        *document_failures(ledger, run_id),
+        *_kept_failures(ledger, run_id),
+        *_page_failures(workspace, run_id, sources, inherited),
+    ]
     notes = read_notes(store, version, [Stage.ENRICH]).values()
     described = [failure for note in notes for failure in note.failures if failure.step == Step.CAPTION]
     failures += [failure for failure in described if failure.doc_id in sources]
     failures.sort(key=lambda failure: (failure.source, failure.page or 0))
     write_failures(store, run_id, failures)
+    partly = {
+        failure.source for failure in failures if failure.code in UNREAD_PAGES or failure.code is FailureCode.EARLIER_KEPT
+    }
     counts = {
         "sources": len(ledger),
         "documents": len(sources),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
+        "partly_read": len({row.doc_id for row in ledger if row.status is Status.INDEXED and row.source in partly}),
         "pages": sum(indexed_pages(ledger).values()),
     } | written
     return write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=time.monotonic() - started, counts=counts))
@@ -99,7 +107,7 @@ def _ledger_rows(workspace: Workspace, plan: Plan, inherited: Inherited, broken:
             yield LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id])
         elif document.doc_id in failed:
             code, step, message = failed[document.doc_id]
-            yield LedgerRow(**facts, status=Status.QUARANTINED, code=code, step=step, message=message)
+            yield LedgerRow(**(facts | {"message": message}), status=Status.QUARANTINED, code=code, step=step)
         else:
             raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
 
@@ -180,6 +188,21 @@ def _read_document(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]
         doc_type=doc_type,
         tree=parts.tree,
     )
+
+
+def _kept_failures(ledger: Iterable[LedgerRow], run_id: str) -> Iterator[Failure]:
+    """Yield a failure for each source whose earlier document is kept."""
+    for row in ledger:
+        if row.newer is not None:
+            yield Failure(
+                source=row.source,
+                doc_id=row.newer,
+                page=None,
+                step=Stage.PARSE,
+                code=FailureCode.EARLIER_KEPT,
+                message=row.message or "",
+                run_id=run_id,
+            )
 
 
 def _page_failures(

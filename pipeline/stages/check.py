@@ -4,6 +4,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -17,7 +18,6 @@ from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import StructuredFiles, drawn_cache
-from pipeline.records.damage_note import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.languages import known_languages
@@ -137,7 +137,7 @@ def _run_checks(
         docs=docs,
     )
     report("check", 2, 3)
-    pixels = _figures(store, data.by_figure.tables(), data.names)
+    pixels = _figures(store, data.by_figure.tables(), data.names, set(chain.from_iterable(plan.shards)))
     laws = [*suite, documents_conserved(plan, ledger), *data.verdicts(), pixels]
     parent = readable_manifest(store, plan.parent)
     had = parent.counts if parent else None
@@ -147,7 +147,7 @@ def _run_checks(
         *(law.gate for law in laws),
         documents_gone(ledger, readable_ledger(store, plan.parent) if plan.parent else [], corpus.gates),
         pictures_by_their_text(data.by_text, corpus.gates),
-        *(gate.judge_counts(counts, had, corpus.gates, compare) for gate in COUNTED),
+        *(gate.judge_counts(counts, had, corpus.gates, compare, corpus.name) for gate in COUNTED),
     ]
     report("check", 3, 3)
     return _Findings(gates, by_document(laws, data.indexed), data.indexed.keys() if pixels.gate.passed else verified)
@@ -299,12 +299,14 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
         )
 
 
-def _figures(store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[str, str]) -> GateVerdict:
+def _figures(
+    store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[str, str], parsed_now: Set[str]
+) -> GateVerdict:
     """Compare the pixels of figures with their names; those of the parent were compared by its check.
 
     Raises:
-        DamagedError: A figure is damaged or missing: its documents are parsed again by the next run. If this refresh just did
-            that, the documents are at fault instead.
+        DamagedError: A figure is damaged or missing: its documents are parsed again. Those of ``parsed_now`` are at fault
+            themselves.
     """
     damaged: dict[str, DamagedError] = {}
 
@@ -320,8 +322,9 @@ def _figures(store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[s
 
     verdict = figures_are_their_names(by_figure, load, names)
     documents = {violation.doc_id for violation in verdict.violations if violation.doc_id is not None}
-    if damaged and not documents <= remade(store):
-        note_damage(store, [figure_file(figure) for figure in damaged], documents)
-        error = next(iter(damaged.values()))
-        raise DamagedError(error.message, error.name) from error
+    if damaged and not documents <= parsed_now:
+        raise next(iter(damaged.values()))
+    for doc_id in sorted(documents if damaged else ()):  # a replay parses it again
+        for name in store.names(f"parsed/{doc_id}"):
+            store.delete(name)
     return verdict

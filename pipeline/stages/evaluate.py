@@ -9,10 +9,10 @@ from evaluation.calibrate import calibrate, foreign_questions, shuffled
 from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, ask, with_answers
 from evaluation.questions import Question, load_questions
+from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace
-from pipeline.experiments.gates import metric_gates
 from pipeline.published.extractive import evidence_for
 from pipeline.published.gold import gold_evidence
 from pipeline.published.version import OpenVersion, open_version
@@ -67,7 +67,8 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         for name, made in named:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
-    gates += metric_gates(workspace, version, report)
+    if (of_metrics := metric_gates(workspace.corpus)) is not None:
+        gates += of_metrics.judge(workspace, version, report)
     seconds = time.monotonic() - started
     note = StageNote(
         seconds=seconds, gates=gates, ranking=workspace.corpus.ranking, judged_by=steps_of(preset), calibration=calibration

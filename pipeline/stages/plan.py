@@ -8,9 +8,9 @@ from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing
 from evaluation.gates import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
+from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
-from pipeline.experiments.gates import check_metric_gates
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings
@@ -55,7 +55,8 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         _explain_empty_source(workspace, live, ledger)
     check_default_preset(workspace)
     check_answers(workspace)
-    check_metric_gates(workspace)
+    if (of_metrics := metric_gates(workspace.corpus)) is not None:
+        of_metrics.check(workspace)
     comparison = compare(
         listed,
         ledger,
@@ -77,7 +78,9 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     parsed = _parsed_documents(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
     # A retry may end differently, so an earlier version of the same inputs doesn't count.
-    found = None if retry or rebuild else _existing_version(workspace, fingerprint, live)
+    # Their finished work was damaged and deleted.
+    was_discarded = to_parse.keys() & {row.doc_id for row in ledger if row.status is Status.INDEXED}
+    found = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     summary = summarise(comparison, to_parse)
     parent = readable_manifest(store, live.version) if live else None
     has_endpoints = any(SPACES[name].endpoint(corpus.embeddings) for name in workspace.spaces if name in SPACES)
@@ -101,6 +104,23 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         outcome=found[1] if found else "build",
         listing=listing_digest(listed),
     )
+
+
+def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
+    """Return whether sources are named, for all of which the live version keeps an earlier document.
+
+    Raises:
+        UserError: It keeps none for one of them.
+    """
+    live = read_pointer(workspace.store) if sources else None
+    ledger = readable_ledger(workspace.store, live.version) if live else []
+    kept = {row.source for row in ledger if row.newer is not None}
+    if others := sorted(set(sources) - kept):
+        raise UserError(
+            f"corpus {workspace.corpus.name}: no earlier document is kept for {others[0]}; see: "
+            f"inset quarantine {workspace.corpus.name}"
+        )
+    return bool(sources)
 
 
 def _listed(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:

@@ -7,7 +7,6 @@ from pipeline.records.alias import update_alias
 from pipeline.records.differences import write_diff
 from pipeline.records.inventory import check_linked_index_files, write_inventory
 from pipeline.records.lease import still_held
-from pipeline.records.needs import objects_of
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import (
     manifest_name,
@@ -21,7 +20,7 @@ from pipeline.records.publication import (
 from pipeline.records.version_names import resolve_version
 from schemas.corpus import Corpus
 from schemas.errors import ContractError
-from schemas.ids import collection_name, sha256, version_file
+from schemas.ids import sha256, version_file
 from schemas.release import RELEASE
 from schemas.stages import Stage
 from schemas.versions import Lease, Manifest, Plan, Pointer
@@ -45,7 +44,7 @@ def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
     plan = read_plan(store, version)
     manifest = _manifest(workspace, plan, read_notes(store, version))
     write_diff(store, manifest)
-    inventory = write_inventory(store, version, objects_of(workspace, manifest))
+    inventory = write_inventory(store, version)
     if plan.parent is not None:
         check_linked_index_files(workspace, version, plan.parent)
     manifest = manifest.model_copy(update={"inventory": inventory})
@@ -146,7 +145,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         )
         | _judged_by(corpus, notes.get(Stage.EVALUATE)),
         counts=counts_of(notes[Stage.ASSEMBLE]),
-        collection=collection_name(corpus.name, plan.version),
+        collection=workspace.collection(plan.version),
         calibration=notes[Stage.EVALUATE].calibration if Stage.EVALUATE in notes else None,
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},

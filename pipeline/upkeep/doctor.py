@@ -1,10 +1,12 @@
 """Diagnose the installation and corpora, and say how to repair them."""
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pipeline.corpus.answers import check_answers
@@ -13,15 +15,11 @@ from pipeline.corpus.presets import check_default_preset
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.records.alias import update_alias
 from pipeline.records.collection import holds
-from pipeline.records.damage_note import note_damage
 from pipeline.records.forgotten import read_forgotten
-from pipeline.records.inventory import Damage
 from pipeline.records.languages import unknown_languages
-from pipeline.records.lease import LEASE
+from pipeline.records.lease import holding, release
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import (
-    COPY,
-    LIVE,
     list_versions,
     manifests,
     override_hint,
@@ -29,8 +27,8 @@ from pipeline.records.publication import (
     read_pointer,
     readable_pointer,
 )
-from pipeline.upkeep.repair import Damages, find_damage
-from schemas.errors import DamagedError, InsetError
+from pipeline.upkeep.discard import discard, find_damage
+from schemas.errors import DamagedError, InsetError, UserError
 from schemas.inspection import Diagnosis, Finding
 from schemas.progress import Report, silent
 from workers.isolation import missing_isolation
@@ -52,8 +50,8 @@ _MOST_NAMED = 20
 def diagnose(corpora: Sequence[str], *, deep: bool = False, report: Report = silent) -> Diagnosis:
     """Check the installation and each corpus.
 
-    [] means all corpora in the corpora folder. With ``deep``, every object that a kept version needs is read, and damage is
-    noted for the next refresh.
+    [] means all corpora in the corpora folder. With ``deep``, every object that a kept version needs is read, and what is
+    damaged is deleted, for the next refresh to make again.
     """
     findings = [*_installation(), *_corpora(corpora, deep=deep, report=report)]
     return Diagnosis(ok=all(finding.ok for finding in findings), findings=findings)
@@ -252,45 +250,48 @@ def _index(workspace: Workspace) -> Finding:
 
 
 def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Finding]:
-    """Yield damaged objects of the kept versions, and how each is repaired."""
-    name, store = workspace.corpus.name, workspace.store
+    """Yield damaged objects of the finished versions, and how each is made again; with ``deep`` they are deleted for that."""
+    name = workspace.corpus.name
     subject = f"corpus {name} objects"
     try:
-        found = find_damage(workspace, deep=deep, report=report)
+        damaged = find_damage(workspace, deep=deep, report=report)
+        remedies = [_remedy(workspace, found) for found in damaged]
+        if deep and damaged:
+            _discard(workspace, damaged)
     except InsetError as error:
         yield Finding(subject=subject, ok=False, message=error.message, remedy=f"then run: inset doctor {name}")
         return
-    damages = found.all()
-    if not damages:
+    if not damaged:
         looked = "every object that a kept version needs is intact" if deep else "nothing is missing; to read all: --deep"
         yield Finding(subject=subject, ok=True, message=looked)
-    for damage in damages[:_MOST_NAMED]:
-        what = damage.fault.partition("; ")[0]
-        yield Finding(subject=subject, ok=False, message=what, remedy=_repair(workspace, damage, found))
-    if len(damages) > _MOST_NAMED:
-        message = f"{len(damages) - _MOST_NAMED} more are damaged"
+    for found, remedy in list(zip(damaged.values(), remedies, strict=True))[:_MOST_NAMED]:
+        yield Finding(subject=subject, ok=False, message=found.message.partition("; ")[0], remedy=remedy)
+    if len(damaged) > _MOST_NAMED:
+        message = f"{len(damaged) - _MOST_NAMED} more are damaged"
         yield Finding(subject=subject, ok=False, message=message, remedy=f"inset refresh {name}, then inset doctor {name}")
-    if deep and damages:
-        note_damage(store, [damage.name for damage in damages])
 
 
-def _repair(workspace: Workspace, damage: Damage, found: Damages) -> str:
+def _discard(workspace: Workspace, names: Iterable[str]) -> None:
+    """Delete damaged objects, unless the corpus is held or can't be written to; raises where a refresh is running."""
+    run_id = f"doctor-{uuid.uuid4().hex[:12]}"
+    with contextlib.suppress(UserError), holding(workspace.store, run_id, tied_to_process=True):
+        try:
+            discard(workspace, names)
+        finally:
+            release(workspace.store, run_id)
+
+
+def _remedy(workspace: Workspace, damaged: str) -> str:
     """Return what the next refresh does about a damaged object."""
-    refresh = f"inset refresh {workspace.corpus.name}"
-    versions = [version for version, damages in found.versions.items() if damage.name in {each.name for each in damages}]
-    if damage.name in (LIVE, COPY, LEASE):
-        return f"{refresh} writes it again"
-    pinned = sorted(set(versions) & set(workspace.corpus.retention.pinned))
-    pointer = readable_pointer(workspace.store)
-    if pointer is not None and pointer.version in versions:
-        if pointer.held:
-            return f"inset publish {workspace.corpus.name} VERSION, since the corpus is held; then {refresh} makes it again"
-        return f"{refresh} makes it again"
-    if pinned:
-        return f"{', '.join(pinned)} is pinned and can't be made again: copy it from elsewhere, or remove it from 'pinned'"
-    if versions:
-        return f"{refresh} removes {', '.join(versions)}, which can't be restored"
-    return f"{refresh} makes it again where it is needed"
+    refresh, pointer = f"inset refresh {workspace.corpus.name}", readable_pointer(workspace.store)
+    version = damaged.split("/")[1] if damaged.startswith("versions/") else None
+    if pointer is not None and pointer.held and version == pointer.version:
+        return f"inset publish {workspace.corpus.name} VERSION, since the corpus is held; then {refresh} makes it again"
+    if version in workspace.corpus.retention.pinned and (pointer is None or version != pointer.version):
+        return f"{version} is pinned and can't be made again: copy it from elsewhere, or remove it from 'pinned'"
+    if version is not None and pointer is not None and version != pointer.version:
+        return f"{refresh} removes {version}, which can't be restored"
+    return f"{refresh} makes it again"
 
 
 def _alias(workspace: Workspace) -> Finding:

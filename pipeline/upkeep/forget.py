@@ -18,12 +18,10 @@ import pyarrow as pa
 from backends.stores.objects import read_model, read_table
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
-from pipeline.experiments.replies import spent_on_replies
 from pipeline.records.alias import update_alias
 from pipeline.records.audit import this_person
 from pipeline.records.collection import fill
 from pipeline.records.content_counts import ContentCounter
-from pipeline.records.damage_note import drop_notes
 from pipeline.records.delta import delete_delta, read_delta
 from pipeline.records.descriptions import add_spent, read_spent
 from pipeline.records.evidence import delete_documents, evidence_parts, row_files, version_rows
@@ -31,9 +29,9 @@ from pipeline.records.forgotten import Forgotten, ForgottenDocument, read_forgot
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import holding, release
 from pipeline.records.ledger import indexed_pages, read_ledger
-from pipeline.records.needs import objects_of
 from pipeline.records.notes import StageNote, counts_of
 from pipeline.records.publication import manifest_name, manifests, note_rewritten, read_manifest
+from pipeline.records.replies import spent_on_replies
 from pipeline.records.vectors import open_vectors
 from pipeline.upkeep.prune import prune_all
 from pipeline.upkeep.retain import sweep
@@ -180,7 +178,7 @@ def _finish(
     """Delete what is pending; return numbers of deleted objects and cache records by folder."""
     store = workspace.store
     gone = _Gone(frozenset(noted.pending), frozenset(noted.sources))
-    sweep(workspace)
+    sweep(workspace, with_spare=True)
     kept = manifests(store)
     for done, manifest in enumerate(kept):
         report("rewrite versions", done, len(kept))
@@ -188,7 +186,6 @@ def _finish(
     report("rewrite versions", len(kept), len(kept))
     for name in store.names("quarantine"):
         _filter_table(store, name, gone)
-    drop_notes(store, gone.doc_ids)
     first = next((document for document in noted.documents if document.doc_id in gone.doc_ids), None)
     event = AuditEvent(
         action="forget",
@@ -219,9 +216,12 @@ def _rewrite(workspace: Workspace, version: str, gone: _Gone, *, resumed: bool) 
     changed = delete_documents(store, version, gone.doc_ids)
     counts = _counted(store, version)
     # Files of a derived collection are shared with those it comes from, deleted rows included.
-    if counts["rows"] != manifest.counts.rows or read_delta(store, version) is not None:
+    delta = read_delta(store, version)
+    if counts["rows"] != manifest.counts.rows or (delta is not None and delta.derivations):
         index, vectors = workspace.index(version), open_vectors(store, manifest.spaces)
         fill(index, lambda: evidence_parts(store, version), vectors, LEXICAL_FIELDS)
+        changed = True
+    if delta is not None:
         delete_delta(store, version)
         changed = True
     for file in ("ledger.parquet", "plan.parquet"):
@@ -248,6 +248,7 @@ def _finish_version(workspace: Workspace, manifest: Manifest, gone: _Gone, count
         "sources": len(ledger),
         "documents": len(indexed_pages(ledger)),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
+        "partly_read": manifest.counts.partly_read,
         "pages": sum(indexed_pages(ledger).values()),
     }
     noted = version_file(version, f"stages/{Stage.ASSEMBLE}.json")
@@ -268,7 +269,7 @@ def _finish_version(workspace: Workspace, manifest: Manifest, gone: _Gone, count
             "ledger": sha256(store.get(version_file(version, "ledger.parquet"))),
         }
     )
-    made = made.model_copy(update={"inventory": write_inventory(store, version, objects_of(workspace, made))})
+    made = made.model_copy(update={"inventory": write_inventory(store, version)})
     store.replace(manifest_name(version), made.model_dump_json(indent=1).encode())
 
 

@@ -12,10 +12,9 @@ from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import fill, read_back
 from pipeline.records.evidence import evidence_parts, evidence_sample
-from pipeline.records.inventory import FILE as INVENTORY
-from pipeline.records.inventory import SHARED, write_inventory
+from pipeline.records.inventory import FILE, write_inventory
 from pipeline.records.lease import holding, release
-from pipeline.records.needs import Needs, needs_of, objects_of
+from pipeline.records.needs import Needs, needs_of
 from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
 from pipeline.records.vectors import open_vectors
 from pipeline.records.version_names import resolve_version
@@ -121,8 +120,8 @@ def _copy_records(needs: Needs, there: ObjectStore) -> None:
 
 def _made_there(version: str, name: str) -> bool:
     """Return whether the target makes a file of a version itself: manifest, inventory and index."""
-    made = (manifest_name(version), version_file(version, INDEX_FILE), version_file(version, INVENTORY))
-    return name in made or name.startswith((version_file(version, "lance/"), version_file(version, f"{SHARED}/")))
+    made = ("manifest.json", INDEX_FILE, FILE, "lance/", "inventory")
+    return name.startswith(tuple(version_file(version, file) for file in made))
 
 
 def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
@@ -146,6 +145,6 @@ def _finish(target: Workspace, manifest: Manifest) -> None:
             "parameters": manifest.parameters | {"name": corpus.name, "index": corpus.index.model_dump(mode="json")},
         }
     )
-    inventory = write_inventory(target.store, manifest.version, objects_of(target, copy))
+    inventory = write_inventory(target.store, manifest.version)
     copy = copy.model_copy(update={"inventory": inventory})
     target.store.put(manifest_name(manifest.version), copy.model_dump_json(indent=1).encode())

@@ -13,10 +13,9 @@ from pipeline.records.cache import CACHES, RecordCache
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
 from pipeline.records.near_duplicates import near_duplicate_cache
-from pipeline.records.needs import needs_of
-from pipeline.records.picture_hashes import hash_cache
-from pipeline.records.shared_objects import SharedObjects
-from pipeline.upkeep.retain import removable_versions, sweep
+from pipeline.records.needs import KINDS, needs_of
+from pipeline.records.retention import removable_versions
+from pipeline.upkeep.retain import sweep
 from schemas.ids import figure_file, version_file
 from schemas.progress import Report, silent
 from schemas.versions import PruneResult
@@ -25,7 +24,8 @@ from schemas.versions import PruneResult
 def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> PruneResult:
     """Remove everything below the corpus's root that no kept version needs, or list it.
 
-    Kept are the live version, the previous one, pinned ones, the newest ones by retention, and any that the engine's alias names.
+    Kept are the live version, the previous one, pinned ones, the newest ones by retention, any that the engine's alias names, and
+    the one whose collection the next version takes over.
     The lease is held meanwhile, so that no refresh runs.
 
     Raises:
@@ -49,19 +49,20 @@ def _prune(
     workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, report: Report, keep_paid: bool = True
 ) -> PruneResult:
     store = workspace.store
-    removable = removable_versions(workspace)
+    removable = removable_versions(workspace, with_spare=not keep_paid)
     freed = {version: sum(size for _, size in store.listing(version_file(version, ""))) for version in removable}
-    versions = removable if dry_run else sweep(workspace)
+    versions = removable if dry_run else sweep(workspace, with_spare=not keep_paid)
     kept = set(store.folders("versions")) - set(versions)
     needs = needs_of(workspace, kept, tables, report)
-    spare = dict(SharedObjects(tables, store).spare(needs.objects()))
+    stored_objects = dict(found for kind in KINDS for found in store.listing(kind))
+    spare = {name: stored_objects[name] for name in sorted(stored_objects.keys() - needs.objects())}
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
     stand_ins = [near_duplicate_cache(workspace, used) for used in workspace.captioners.values()]
     paid: set[str] = set()
     if keep_paid:
         paid |= {open_descriptions(store, used.captions.key).folder for used in workspace.captioners.values()}
         paid |= {f"replies/{name}" for name in store.folders("replies")}
-    of_pictures = {cache.folder: cache for cache in (*stand_ins, hash_cache(store))}
+    of_pictures = {cache.folder: cache for cache in stand_ins}
     # In needed caches, single records may be unneeded.
     kept_caches = paid | needs.records.keys() | of_pictures.keys()
     stored = sorted(found for kind in CACHES for found in store.listing(kind))

@@ -136,28 +136,25 @@ const COMPARED = {
 };
 
 // Buttons that show figures like the current one.
-async function findSimilar(by) {
+async function findSimilar() {
   const shown = figure;
   $("similar").hidden = false;
   $("similar-ask").hidden = true;
   $("similar-switch").hidden = true;
   $("similar-by").textContent = "Looking for similar figures…";
   $("similar-figures").replaceChildren();
-  let [label, next] = by === "hash" ? ["By what they show or say instead", "vector"] : ["By their look instead", "hash"];
   try {
-    const found = await similar(shown.corpus, shown.figureId, by, shown.version);
+    const found = await similar(shown.corpus, shown.figureId, shown.version);
     if (figure !== shown) return;
-    const compared = by === "hash" ? "Figures with similar perceptual hashes" : COMPARED[found.space] ?? COMPARED.image;
-    $("similar-by").textContent = found.hits.length ? compared : "There is no other figure";
+    $("similar-by").textContent = found.hits.length ? COMPARED[found.space] ?? COMPARED.image : "There is no other figure";
     $("similar-figures").replaceChildren(...found.hits.map((hit) => el("li", {}, thumbnail(hit, found.version))));
   } catch (error) {
     if (figure !== shown) return;
     $("similar-by").textContent = error.message;
-    [label, next] = ["Try again", by];
+    $("similar-switch").textContent = "Try again";
+    $("similar-switch").onclick = findSimilar;
+    $("similar-switch").hidden = false;
   }
-  $("similar-switch").textContent = label;
-  $("similar-switch").onclick = () => findSimilar(next);
-  $("similar-switch").hidden = false;
 }
 
 function thumbnail(hit, version) {
@@ -176,7 +173,7 @@ function thumbnail(hit, version) {
   }, el("img", { src: figureUrl(figure.corpus, hit.figure_id, version), alt: "", loading: "lazy", decoding: "async" }));
 }
 
-$("similar-ask").addEventListener("click", () => findSimilar("vector"));
+$("similar-ask").addEventListener("click", findSimilar);
 // Page that is printed so; else the page that the PDF counts so, where the document has one.
 async function pageOf(words) {
   place.allLabels ??= pageLabels(place.corpus, place.docId, place.version).catch(() => new Map());

@@ -10,11 +10,14 @@ class AnswerOptions(Section):
     """How questions are answered."""
 
     preset: Text | None = Field(
-        None, description="The answer preset of requests that name none; default: ilt where model is set, else extractive."
+        None,
+        description="The answer preset of requests that name none; default: written where model is set, else extractive.",
     )
     presets: Location | None = Field(None, description="A folder of your own answer presets, a YAML file each.")
     model: Text | None = Field(
-        None, description="One of retrieval.models, which writes answers, whatever model a preset names."
+        None,
+        description="One of retrieval.models, which writes answers in place of a preset's own; a preset that sends pictures "
+        "keeps its own unless this one sees.",
     )
     prompt: Text | None = Field(
         None, description="A packaged prompt, or a file of your own beside this one, in place of the preset's."

@@ -55,4 +55,12 @@ class Collection(IndexOptions):
 
     model_config = ConfigDict(extra="ignore")
 
+    collection: str | None = Field(
+        None,
+        exclude_if=lambda name: name is None,
+        description="Its name in the engine, where it was brought forward; null: that of its version.",
+    )
+    forwarded_from: str | None = Field(
+        None, exclude_if=lambda name: name is None, description="The version whose collection was brought forward."
+    )
     languages: list[str] = Field([], description="Those of its documents, by which questions are analysed.")

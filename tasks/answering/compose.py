@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 
+from schemas.answer_presets import AnswerSettings, Content
 from schemas.answers import FigurePart
 from schemas.evidence import Hit, Modality
 from schemas.generation import Message
@@ -95,6 +96,29 @@ def read_answer_prompt(name: str, text: str) -> AnswerPrompt:
     return AnswerPrompt(name, parts[0] if len(parts) == 2 else "", parts[-1], front.source)
 
 
+def rows_to_send(hits: Sequence[Hit], settings: AnswerSettings) -> tuple[list[Hit], list[str]]:
+    """Return the rows of which a model is sent something, best first, and the ids of the figures whose pictures it sees."""
+    rows: list[Hit] = []
+    pictures: dict[str, None] = {}
+    texts_left = settings.passages if settings.max_texts is None else settings.max_texts
+    for hit in hits:
+        if len(rows) == settings.passages:
+            break
+        if hit.figure_id is None:
+            if Content.TEXTS not in settings.sends or not texts_left:
+                continue
+            texts_left -= 1
+            offered = hit.figure_refs if Content.MENTIONED_PICTURES in settings.sends else []
+        else:
+            offered = [hit.figure_id] if Content.PICTURES in settings.sends else []
+        seen = {*offered, *pictures} if len(pictures) < settings.max_images else pictures.keys()
+        if hit.figure_id is not None and Content.CAPTIONS not in settings.sends and hit.figure_id not in seen:
+            continue
+        rows.append(hit)
+        pictures |= dict.fromkeys([name for name in offered if name not in pictures][: settings.max_images - len(pictures)])
+    return rows, list(pictures)
+
+
 def compose(
     question: str,
     hits: Sequence[Hit],
@@ -103,12 +127,22 @@ def compose(
     *,
     context_chars: int,
     images: Sequence[tuple[str, bytes]] = (),
+    captions: bool = True,
     query_picture: bytes | None = None,
     queries: Sequence[str] = (),
 ) -> ModelInput:
     """Return the messages for a model: passages best first, at most ``context_chars``, the last one cut at a sentence.
 
-    The model sees ``query_picture`` first, then ``images``, as figure ids and encoded pictures. ``queries`` are those so far.
+    Args:
+        question: The question.
+        hits: The rows.
+        prompt: What the messages say.
+        template: How tags are written in the rows.
+        context_chars: Maximum characters of passages.
+        images: Figure ids and encoded pictures of the rows; those of rows that don't fit are left out.
+        captions: Whether the words of figures and pages are sent; without, their pictures are named and no more.
+        query_picture: An encoded picture of the question, which the model sees first.
+        queries: What was searched for so far.
     """
     held = {number for hit in hits for number in _LONG_NUMBER.findall(template.without(_said(hit, template)))}
     named = aliases((figure.figure_id for hit in hits for figure in hit.figures), held)
@@ -116,7 +150,11 @@ def compose(
     tagged: list[str] = []
     plain: list[str] = []
     left = context_chars
-    for number, hit in enumerate(hits, 1):
+    for hit in hits:
+        number = len(shown) + 1
+        if hit.figure_id is not None and not captions:
+            shown.append(hit)
+            continue
         head = _head(hit, number)
         words = _cut(_aliased(hit, template, named, 4 * context_chars), left - len(head))
         if not words:
@@ -125,7 +163,9 @@ def compose(
         shown.append(hit)
         tagged.append(_fenced(head, words))
         bare = quoted(template.without(_said(hit, template)[: 4 * context_chars]))
-        plain.append(_fenced(head, _cut(bare, max(len(words), MOST_LINE))))
+        plain.append(_fenced(f"[P{number}]:", _cut(bare, max(len(words), MOST_LINE))))
+    held_pictures = {name for hit in shown for name in (hit.figure_id, *hit.figure_refs)}
+    images = [(name, picture) for name, picture in images if name in held_pictures]
     tags = {number: tag for hit in shown for tag, number in template.split(hit.tagged_text) if number is not None}
     figures: dict[str, FigurePart] = {}
     for place, hit in enumerate(shown, 1):
@@ -146,7 +186,9 @@ def compose(
         "question": " ".join(quoted(question).split()),
         "passages": "\n\n".join(tagged),
         "texts": "\n\n".join(plain),
-        "pictures": _picture_lines([name for name, _ in images], shown, 1 if query_picture is None else 2),
+        "pictures": _picture_lines(
+            [name for name, _ in images], shown, 1 if query_picture is None else 2, captions=captions
+        ),
         "query_picture": "The first picture belongs to the question." if query_picture is not None else "",
         "queries": "\n".join(f"- {_line(query)}" for query in queries),
     }
@@ -203,7 +245,7 @@ def _cut(text: str, room: int) -> str:
     return text[: ends[-1]] if ends else ""
 
 
-def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int) -> str:
+def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int, *, captions: bool) -> str:
     lines = []
     for place, figure_id in enumerate(figure_ids, first):
         holds = [
@@ -212,8 +254,8 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int) -
             if figure_id in (one.figure_id, *one.figure_refs)
         ]
         _, number, hit = min(holds, key=lambda held: held[:2], default=(True, 0, None))
-        captions = [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit else []
-        caption = _line(next(iter(captions), "") or (hit.caption if hit else ""))
+        printed = [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit and captions else []
+        caption = _line(next(iter(printed), "") or (hit.caption if hit and captions else ""))
         lines.append(f"Picture {place}" + (f", of [P{number}]" if hit else "") + (f": {caption}" if caption else ""))
     return "\n".join(lines)
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 from schemas.corpus.answer import AnswerOptions
 from schemas.evidence import Filters, Hit
 from schemas.models import MINILM
-from schemas.ports import SearchIndex, TextEmbedder
+from schemas.ports import SearchIndex
 from schemas.versions import Calibration, FeatureScale
-from schemas.words import words
+from schemas.words import folded_words
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.highlight import content_words, sentences
 from tasks.enriching.spaces import DEFAULT
@@ -58,7 +58,7 @@ def gather(
     filters: Filters,
     *,
     analyse: Callable[[str], Sequence[str]],
-    embedder: TextEmbedder,
+    sentence: float,
     judged: bool = False,
 ) -> Evidence:
     """Return the evidence that the best passages, best first, answer a query with words; {} if there are none.
@@ -66,7 +66,7 @@ def gather(
     - words: BM25 score of the best passage, relative to the sum of the best scores of each word alone.
     - coverage: share of the question's words that one passage holds, weighted by rarity.
     - pairs: share of pairs of neighbouring words that one sentence holds, weighted alike.
-    - sentence, nearness: cosine of the nearest sentence, and of the nearest passage.
+    - sentence, nearness: cosine of the nearest sentence (``sentence``), and of the nearest passage.
     - agreement: share of the first rows that BM25 and vectors have in common.
     - reranker: the best passage's score by a scoring model, if one ranked the hits (``judged``).
     """
@@ -77,9 +77,8 @@ def gather(
     near = index.dense(vector, AGREED, filters, NEARNESS.name)
     lexical = index.bm25(query.words, AGREED, filters)
     texts = [[hit.text[start:end] for start, end in sentences(hit.text)] for hit in best]
-    said = [sentence for text in texts for sentence in text]
     evidence = _of_words(query.words, index, filters, analyse, texts, lexical[0][1] if lexical else 0.0)
-    evidence["sentence"] = float((embedder.embed_documents(said) @ vector).max()) if said else 0.0
+    evidence["sentence"] = sentence
     evidence["nearness"] = near[0][1] if near else 0.0
     evidence["agreement"] = len({row for row, _ in near} & {row for row, _ in lexical}) / AGREED
     if judged:
@@ -117,7 +116,7 @@ def _of_words(
 
 
 def _once(question: str) -> list[str]:
-    return list(dict.fromkeys(word.folded for word in words(content_words(question))))
+    return list(dict.fromkeys(folded_words(content_words(question))))
 
 
 def _share(held: Sequence[bool], weights: Sequence[float]) -> float:

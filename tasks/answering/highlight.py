@@ -1,12 +1,12 @@
 """Highlights of a row: the question's words in it, and its sentence nearest to the question."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from schemas.evidence import Span
-from schemas.ports import TextEmbedder, Vector
+from schemas.ports import Vector
 from schemas.words import Word, folded, words
 
 _ASKING = frozenset(
@@ -99,19 +99,21 @@ def sentences(text: str) -> list[Span]:
     spans = []
     for start, end in zip([0, *ends], ends, strict=False):
         piece = text[start:end]
-        if folded(piece):
+        if next(words(piece), None):
             spans.append((start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())))
     return spans
 
 
-def nearest_sentences(texts: Sequence[str], question: Vector, embedder: TextEmbedder) -> list[Span | None]:
+def nearest_sentences(
+    texts: Sequence[str], question: Vector, vectors: Callable[[Sequence[str]], Vector]
+) -> list[Span | None]:
     """Return for each text the sentence whose vector is nearest to the question's; None if it has no sentence.
 
-    The embedder gets all sentences in one call.
+    ``vectors`` returns unit vectors of sentences; it is called once.
     """
     spans = [sentences(text) for text in texts]
     pieces = [text[start:end] for text, found in zip(texts, spans, strict=True) if len(found) > 1 for start, end in found]
-    near = iter(embedder.embed_documents(pieces) @ question if pieces else [])
+    near = iter(vectors(pieces) @ question if pieces else [])
     chosen: list[Span | None] = []
     for found in spans:
         scores = [next(near) for _ in found] if len(found) > 1 else [0.0] * len(found)

@@ -1,10 +1,12 @@
 """Score pages by the rows found on them."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 K1, B = 1.2, 0.75
 """Parameters of BM25: saturation of term frequency, and weight of the page's length."""
@@ -50,28 +52,24 @@ def judge_pages(
             page = rows[name][:2]
             pages.setdefault(page, []).append(name)
             shares.setdefault(page, max(0.0, score / best) if best > 0 else 0.0)
-    if words:
-        counts = {
-            page: Counter(word for name in names for word in _words(rows[name].text)) for page, names in pages.items()
-        }
-        weights = _bm25(set(_words(question)), counts)
-        most = max(weights.values(), default=0.0)
-        for page, weight in weights.items():
+    if words and pages:
+        texts = [" ".join(rows[name].text for name in names) for names in pages.values()]
+        weights = _bm25(sorted(set(_words(question))), [Counter(_words(text)) for text in texts])
+        most = float(weights.max())
+        for page, weight in zip(pages, weights.tolist(), strict=True):
             shares[page] += words * weight / most if most else 0.0
     return {name: shares[page] * further**place for page, names in pages.items() for place, name in enumerate(names)}
 
 
-def _bm25(terms: set[str], pages: Mapping[tuple[str, int], Counter[str]]) -> dict[tuple[str, int], float]:
-    holding = Counter(word for counts in pages.values() for word in terms & counts.keys())
-    rarity = {word: math.log(1 + (len(pages) - held + 0.5) / (held + 0.5)) for word, held in holding.items()}
-    mean = sum(counts.total() for counts in pages.values()) / len(pages) if pages else 1.0
-    found = {}
-    for page, counts in pages.items():
-        length = K1 * (1 - B + B * counts.total() / mean) if mean else K1
-        found[page] = math.fsum(
-            rarity[word] * counts[word] * (K1 + 1) / (counts[word] + length) for word in sorted(terms & counts.keys())
-        )
-    return found
+def _bm25(terms: Sequence[str], pages: Sequence[Counter[str]]) -> NDArray[np.float64]:
+    """Return the BM25 score of each page; ``pages`` are the counts of its words."""
+    counts = np.array([[page[term] for term in terms] for page in pages], np.float64).reshape(len(pages), len(terms))
+    lengths = np.array([page.total() for page in pages], np.float64)
+    holding = (counts > 0).sum(axis=0)
+    rarity = np.log(1 + (len(pages) - holding + 0.5) / (holding + 0.5))
+    penalty = K1 * (1 - B + B * lengths / (lengths.mean() or 1.0))
+    weights: NDArray[np.float64] = (rarity * counts * (K1 + 1) / (counts + penalty[:, None])).sum(axis=1)
+    return weights
 
 
 def _words(text: str) -> list[str]:

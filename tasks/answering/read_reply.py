@@ -17,6 +17,13 @@ from tasks.answering.highlight import sentences
 NO_ANSWER = "NO ANSWER"
 """The reply if the passages don't answer."""
 
+_REFUSAL = re.compile(
+    r"(?:(?:I(?:'m| am) )?sorry[,;.]? (?:but )?)?"
+    r"I (?:can(?:'t| ?not)|could(?:n't| not)|am (?:not able|unable) to) answer\b[^.!?]{0,80}[.!]?",
+    re.IGNORECASE,
+)
+"""A whole reply that says in other words that the passages don't answer."""
+
 MOST_HELD = 256
 """Maximum characters held back while they may be part of a name."""
 
@@ -106,7 +113,11 @@ class ReplyReader:
 
     def close(self) -> list[Event]:
         """Parse the end of the reply."""
-        return [*self._read(last=True), *self._writer.close()]
+        events = [*self._read(last=True), *self._writer.close()]
+        texts = [part.text if isinstance(part, TextPart) and not part.citations else "" for part in self.parts]
+        if len(texts) == 1 and _REFUSAL.fullmatch(texts[0]):
+            self.says_no_answer = True
+        return events
 
     def _read(self, *, last: bool) -> Iterator[Event]:
         while self._pending and not self.says_no_answer:
@@ -413,9 +424,9 @@ class _Writer:
             return [], self._numbers(re.findall(r"P\s?(\d{1,4})", inner, re.IGNORECASE))
         if _NUMBERS.fullmatch(inner):
             numbers = [int(number) for number in re.findall(r"\d+", inner)]
-            is_citation = all(1 <= n <= len(self._sent.passages) and f"[{n}]" not in self._sent.held for n in numbers)
-            if is_citation:
-                return [], numbers
+            is_quoted = any(n < 1 or f"[{n}]" in self._sent.held for n in numbers)
+            if self._sent.passages and not is_quoted and not self.is_code:
+                return [], self._numbers(re.findall(r"\d+", inner))
         if found := _FIGURE.findall(inner) if _FIGURE.match(inner) else []:
             return self._figures(found), []
         if re.fullmatch(r"(?:IMG|IMAGE)[\W_]*", inner, re.IGNORECASE):

@@ -1,13 +1,9 @@
-"""Find figures similar to a figure: by the vectors of their rows, or by perceptual hashes."""
+"""Find figures similar to a figure by the vectors of their rows."""
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from schemas.evidence import Filters, Modality
 from schemas.ports import SearchIndex, Vector
-from tasks.enriching.near_duplicates import HASH_BITS
 
 ROWS_AT_MOST = 4000
 """Maximum number of rows examined; a figure may stand in hundreds of documents, a row each."""
@@ -43,14 +39,3 @@ def neighbours(
                 best.append((row, score))
         if len(best) >= k or len(found) < depth or depth == ROWS_AT_MOST:
             return best[:k]
-
-
-def look_alikes(hashes: NDArray[np.uint64], place: int, k: int) -> list[tuple[int, float]]:
-    """Return the at most ``k`` figures whose perceptual hashes differ least from that of the one at an index.
-
-    Returns:
-        ``(index, share of equal bits)``, best first, ties in the given order.
-    """
-    distances = np.bitwise_count(hashes ^ hashes[place])
-    nearest = np.argsort(distances, kind="stable")  # by radix: they are small numbers
-    return [(int(at), 1 - float(distances[at]) / HASH_BITS) for at in nearest[: k + 1] if at != place][:k]

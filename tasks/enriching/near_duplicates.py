@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 NEAR_DUPLICATES_VERSION = "1"
 """Goes up when the results for the same hashes change."""
 
-HASH_BITS = 64
+_HASH_BITS = 64
 _SEGMENTS = 4
-_SEGMENT_BITS = HASH_BITS // _SEGMENTS
+_SEGMENT_BITS = _HASH_BITS // _SEGMENTS
 _CANDIDATES = 4_000_000
 """Pairs compared at a time: 100 MB."""
 

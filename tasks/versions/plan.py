@@ -72,7 +72,7 @@ def compare(
             carried.append(found)
         else:
             documents.append(found)
-        (new if row is None else kept if row.doc_id == found.doc_id else changed).append(file.source)
+        (new if row is None else kept if row.bytes_id == found.doc_id else changed).append(file.source)
     gone = [source for source in sorted(known) if source not in here]
     return Comparison(
         tuple(documents), tuple(carried), tuple(new), tuple(changed), tuple(gone), tuple(kept), tuple(left_out)
@@ -98,7 +98,7 @@ def _doc_id(file: SourceFile, row: LedgerRow | None, digest: Callable[[str], str
     if file.problem is not None:
         raise BadInputError(file.problem, FailureCode.SOURCE_UNREADABLE)
     if row is not None and row.code not in OF_THE_SOURCE and (row.size, row.stamp) == (file.size, file.stamp):
-        return row.doc_id
+        return row.bytes_id
     return digest(file.source)
 
 

@@ -169,10 +169,9 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     assert found["hits"][0]["source"] == "broken.pdf"
     _narrowed(inset)
     (shown, *_) = inset("search", "manuals", "repaired valve", "--modality", "figure", "-k", "1", "--json").json["hits"]
-    for by in ("vector", "hash"):
-        like = inset("search", "manuals", "--like", shown["figure_id"], "--by", by, "-k", "2", "--json").json["hits"]
-        assert like
-        assert shown["figure_id"] not in [hit["figure_id"] for hit in like]
+    like = inset("search", "manuals", "--like", shown["figure_id"], "-k", "2", "--json").json["hits"]
+    assert like
+    assert shown["figure_id"] not in [hit["figure_id"] for hit in like]
     ways = {preset["name"]: preset["missing"] for preset in inset("presets", "manuals", "--json").json["presets"]}
     assert (ways["pages"], ways["image"]) == ([], ["vectors image (set embeddings.image)"])
     traced = inset("search", "manuals", "valve", "--set", "select.diversity=0.5", "--trace", "-k", "1")
@@ -222,11 +221,11 @@ def _many_questions(inset: Inset, folder: Path) -> None:
     questions = folder / "questions.jsonl"
     rows = [{"id": "a", "question": "screws of the winch"}, {"id": "b", "question": "screws", "doc": "pump.pdf"}]
     questions.write_text("\n".join(map(json.dumps, rows)))
-    unwritable = inset("search", "manuals", "--questions", questions, "--out", folder / "nowhere" / "ranked.jsonl")
+    unwritable = inset("questions", "rank", "manuals", questions, "--out", folder / "nowhere" / "ranked.jsonl")
     assert "can't write" in unwritable.err
     assert "search:" not in unwritable.err, "known before all are searched"
     assert "there is no version" in inset("search", "manuals", "valve", "--version", "../x").err
-    done = inset("search", "manuals", "--questions", questions, "--out", folder / "ranked.jsonl", "--json")
+    done = inset("questions", "rank", "manuals", questions, "--out", folder / "ranked.jsonl", "--json")
     assert done.code == 0
     ranked = {row["id"]: row["ranking"] for row in map(json.loads, (folder / "ranked.jsonl").read_text().splitlines())}
     assert ranked["a"][0][0] == "winch.pdf"
@@ -380,7 +379,7 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("parse", "pdfs/pump.pdf", "--view"), "--out"),
         (
             ("search", "manuals", "x", "--mode", "magic"),
-            "there is no preset 'magic'; use one of pages, bm25, dense, hybrid",
+            "there is no preset 'magic'; use one of pages, bm25, dense, diverse, hybrid",
         ),
         (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out FOLDER"),
         (("search", "manuals"), "QUERY"),
@@ -390,8 +389,6 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
             ("search", "manuals", "--like", "x", "--pages", "3", "--preset", "bm25"),
             "--like takes no filters and no --preset",
         ),
-        (("search", "manuals", "x", "--questions", "q", "--trace"), "--questions takes no QUERY and no --trace"),
-        (("search", "manuals", "x", "--out", "y"), "--out is where the rankings of --questions go"),
         (("ask", "manuals", " "), "QUESTION"),
         (("ask", "manuals", "\udcff"), "write it in UTF-8"),
         (("search", "manuals", "x", "--pages", "9-3"), "--pages 9-3: write a page such as 3"),

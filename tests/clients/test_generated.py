@@ -12,6 +12,7 @@ import pytest
 import unasync
 
 PACKAGE = Path(__file__).parent.parent.parent / "clients" / "python"
+CONFIG = PACKAGE.parent.parent / "pyproject.toml"
 MODELS = Path("inset_client", "models.py")
 SYNC = Path("inset_client", "_sync", "__init__.py")
 
@@ -28,6 +29,7 @@ _NAMES = {
 def test_the_models_are_those_of_the_openapi_document(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     made = tmp_path / "models.py"
     _run("datamodel-codegen", "--output", made)
+    _run("ruff", "format", "--quiet", "--no-cache", "--config", CONFIG, made)
     _check(MODELS, made, request)
 
 
@@ -38,9 +40,8 @@ def test_the_synchronous_client_is_the_asynchronous_one_without_await(
     rule = unasync.Rule("/_async/", "/_sync/", additional_replacements=_NAMES)
     unasync.unasync_files([str(tmp_path / "inset_client" / "_async" / "__init__.py")], [rule])
     made = tmp_path / SYNC
-    config = PACKAGE.parent.parent / "pyproject.toml"
-    _run("ruff", "check", "--select", "I", "--fix", "--quiet", "--no-cache", "--config", config, made)
-    _run("ruff", "format", "--quiet", "--no-cache", "--config", config, made)
+    _run("ruff", "check", "--select", "I", "--fix", "--quiet", "--no-cache", "--config", CONFIG, made)
+    _run("ruff", "format", "--quiet", "--no-cache", "--config", CONFIG, made)
     _check(SYNC, made, request)
 
 

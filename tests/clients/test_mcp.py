@@ -83,6 +83,12 @@ def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Li
         found = await call(client, "search", corpus="pumps", query="valve", k=2, modalities=["table"], sections=["Service"])
         assert found["hits"][0]["figures"][0]["figure_id"] == FIGURE_ID
         assert corpus.queries[-1].filters.modalities == ["table"]
+        pinned = {"corpus": "pumps", "version": LIVE, "pages": [3]}
+        await call(client, "search", query="valve", preset="bm25", **pinned)
+        await call(client, "answer", question="valve?", preset="extractive", **pinned)
+        searched, answered = corpus.queries[-1], corpus.answer_queries[-1]
+        assert (searched.version, searched.preset, searched.filters.pages) == (LIVE, "bm25", [3])
+        assert (answered.version, answered.answer, answered.filters.pages) == (LIVE, "extractive", [3])
         answer = await call(client, "answer", corpus="pumps", question="valve?", documents=["pump.pdf"])
         assert [part["type"] for part in answer["parts"]] == ["text", "figure"]
         assert answer["citations"][0]["page"] == 3

@@ -74,7 +74,9 @@ DOCUMENT = f"documents/{sha256(PDF)}.pdf"
 def test_a_damaged_object_is_named_and_put_again(store: ObjectStore, damaged: bytes) -> None:
     store.put(DOCUMENT, PDF)
     _break(store, DOCUMENT, damaged)
-    with pytest.raises(DamagedError, match=rf"{DOCUMENT} .*; to make it again: inset refresh (store|prefix)") as caught:
+    with pytest.raises(
+        DamagedError, match=rf"{DOCUMENT} .*; to make it again: inset doctor (store|prefix) --deep, then inset refresh"
+    ) as caught:
         store.get(DOCUMENT)
     assert caught.value.name == DOCUMENT
     assert pickle.loads(pickle.dumps(caught.value)).name == DOCUMENT
@@ -83,7 +85,7 @@ def test_a_damaged_object_is_named_and_put_again(store: ObjectStore, damaged: by
 
 
 def test_an_absent_object_is_named_too(store: ObjectStore) -> None:
-    with pytest.raises(MissingError, match=r"documents/a\.pdf is missing; to make it again: inset refresh"):
+    with pytest.raises(MissingError, match=r"documents/a\.pdf is missing; to make it again: inset doctor"):
         store.get("documents/a.pdf")
 
 

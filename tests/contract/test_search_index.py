@@ -1,6 +1,7 @@
 """One behaviour suite for every engine: subclass nothing, add a factory."""
 
 import contextlib
+import functools
 import http.server
 import itertools
 import json
@@ -32,6 +33,7 @@ from schemas.evidence import EVIDENCE, Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector
 from tasks.answering.phrases import holding
 from tests.memory_index import MemoryIndex
+from tests.waiting import wait_for
 from tests.weaviate_server import StartedServer
 
 DIMENSION = 32
@@ -472,6 +474,7 @@ class TestLanguages:
             pytest.param("installing a screw", "en", id="stems"),
             pytest.param("wcp-3200-b", "en", id="identifier"),
             pytest.param("3200", "en", id="part of an identifier"),
+            pytest.param("WCP3200B", "en", id="identifier without hyphens"),
             pytest.param("M3x12", "en", id="measures"),
             pytest.param("etc/fstab", "en", id="path"),
             pytest.param("fstab", "en", id="part of a path"),
@@ -765,6 +768,22 @@ class TestLanceDB:
         index.drop()
         assert s3_client().list_objects_v2(Bucket=s3_bucket)["KeyCount"] == 0
 
+    def test_is_derived_within_a_bucket(self, s3_bucket: str) -> None:
+        earlier, index, fresh = (
+            LanceIndex(f"s3://{s3_bucket}/versions/{name}/lance", f"T_{name}") for name in ("v1", "v2", "v3")
+        )
+        fill(earlier, ROWS, VECTORS)
+        assert not index.derive(LanceIndex("/nowhere", "T"), SCHEMA, FIELDS, [])
+        assert index.derive(earlier, SCHEMA, FIELDS, ["1" * 64])
+        assert index.add(table(NEW_WORDS, VECTORS[: len(NEW_WORDS)]).to_batches()) == len(NEW_WORDS)
+        index.finish()
+        kept = [place for place in range(60) if ROWS[place]["doc_id"] != "1" * 64]
+        fill(fresh, [ROWS[place] for place in kept] + NEW_WORDS, np.concatenate([VECTORS[kept], VECTORS[:7]]))
+        assert (earlier.count(), index.count(), index.count(["9" * 64, "1" * 64])) == (60, len(kept) + 7, 7)
+        earlier.drop()
+        assert_alike(index.bm25("register", 60, ANY), fresh.bm25("register", 60, ANY))
+        assert_alike(index.dense(VECTORS[3], 60, ANY, "text"), fresh.dense(VECTORS[3], 60, ANY, "text"))
+
     def test_many_rows_are_searched_through_an_index(self, tmp_path: Path) -> None:
         index, reference = LanceIndex(str(tmp_path), "T", exact_below=1000), MemoryIndex()
         for one in (index, reference):
@@ -906,6 +925,19 @@ class TestWeaviate:
         assert set(kinds) == {*EVIDENCE.names, *added}
         assert {one.tokenization.value for one in properties if one.index_searchable} == {"whitespace"}
 
+    def test_is_brought_forward_in_place(self, made: Callable[..., WeaviateIndex]) -> None:
+        index = made()
+        fill(index, ROWS, VECTORS)
+        assert not index.derive(made(), SCHEMA, FIELDS, []), "another collection"
+        assert not index.derive(index, SCHEMA, (*FIELDS, "caption"), []), "another schema"
+        assert index.derive(index, SCHEMA, FIELDS, ["1" * 64])
+        assert index.add(table(NEW_WORDS, VECTORS[: len(NEW_WORDS)]).to_batches()) == len(NEW_WORDS)
+        index.finish()
+        kept = [row for row in ROWS if row["doc_id"] != "1" * 64]
+        assert (index.count(), index.count(["9" * 64, "1" * 64])) == (len(kept) + 7, 7)
+        names = [str(row["evidence_id"]) for row in [*kept, *NEW_WORDS]]
+        assert index.fetch(names) == [*kept, *NEW_WORDS]
+
     def test_an_alias_is_made_and_moved(self, made: Callable[..., WeaviateIndex], weaviate: WeaviateServer) -> None:
         old, new = made(), made()
         for index in (old, new):
@@ -914,8 +946,12 @@ class TestWeaviate:
         assert weaviate.alias(name) is None
         for index in (old, new, new, old):
             weaviate.point(name, index.collection)
-            assert weaviate.alias(name) == index.collection
+            wait_for(functools.partial(_names, weaviate, name, index.collection), "the alias")
         weaviate.client().alias.delete(alias_name=name)
+
+
+def _names(weaviate: WeaviateServer, alias: str, collection: str) -> bool:
+    return weaviate.alias(alias) == collection
 
 
 class TestServer:

@@ -20,11 +20,11 @@ from tests.pipeline.conftest import write_corpus
 
 _DESCRIBE = """
 import json
-from dags import operations
+from dags import installed, operations
 from airflow.sdk import DAG
 print(json.dumps({
     dag.dag_id: {"tasks": sorted(dag.task_ids), "corpora": dag.params.get_param("corpus").schema["enum"]}
-    for dag in vars(operations).values() if isinstance(dag, DAG) and "corpus" in dag.params
+    for dag in {**vars(operations), **vars(installed)}.values() if isinstance(dag, DAG) and "corpus" in dag.params
 }))
 """
 
@@ -42,8 +42,8 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
 
 _SCHEDULE = """
 import json
-from dags import operations
-dag = operations.inset_evaluate
+from dags import installed
+dag = installed.inset_evaluate
 made = dag.timetable
 print(json.dumps({
     "cron": getattr(getattr(made, "timetable", None), "expression", None),

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.judging.metrics import ADMITTED_AUC
-from pipeline.corpus.experiments import find_experiment
+from lab.experiment_files import find_experiment
+from lab.judging.metrics import ADMITTED_AUC
+from lab.run import run_experiment
 from pipeline.corpus.workspace import open_workspace
-from pipeline.experiments.run import run_experiment
 from pipeline.run import refresh
 from tests import small_model
 from tests.manuals import write_manual

@@ -4,29 +4,35 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 
+from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from pipeline.corpus.models import embedder
-from pipeline.corpus.workspace import open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.evidence import evidence_parts
 from pipeline.records.ledger import read_ledger
+from pipeline.records.notes import read_notes
 from pipeline.records.publication import manifests, read_manifest, read_pointer
-from pipeline.run import refresh
+from pipeline.run import RefreshRun, refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.forget import forget
 from pipeline.upkeep.mirror import mirror
 from query_service.app import create_app
 from schemas.answers import FigurePart
-from schemas.errors import UserError
+from schemas.errors import NotFoundError, UserError
 from schemas.evidence import Filters
+from schemas.ports import SearchIndex
 from schemas.retrieval import AnswerQuery, Query
+from schemas.stages import Stage
 from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -43,13 +49,13 @@ def corpus_file(tmp_path: Path, weaviate: WeaviateServer) -> Iterator[Path]:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
     others = _collections(weaviate)
-    yield _written(tmp_path, weaviate)
+    yield _served(tmp_path, weaviate)
     weaviate.client().alias.delete(alias_name="Served")
     for name in _collections(weaviate) - others:
         weaviate.client().collections.delete(name)
 
 
-def _written(folder: Path, weaviate: WeaviateServer, more: str = "") -> Path:
+def _served(folder: Path, weaviate: WeaviateServer, more: str = "") -> Path:
     where = f"url: '{weaviate.url}', grpc_port: {weaviate.grpc_port}"
     return _corpus(folder, f"index: {{engine: weaviate, {where}{more}}}\nretention: {{versions: 2}}\n")
 
@@ -203,6 +209,31 @@ def test_the_alias_follows_the_pointer_and_is_repaired(corpus_file: Path, weavia
     assert weaviate.alias("Served") == collections[0]
 
 
+def test_the_alias_follows_a_pointer_that_moves_while_the_alias_does(
+    corpus_file: Path, weaviate: WeaviateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = open_workspace(str(corpus_file))
+    versions = []
+    for subject in ("tower crane", "gear box"):
+        write_manual(corpus_file.parent.parent / "pdfs" / "other.pdf", subject, seed=5)
+        versions.append(str(refresh(workspace).version))
+    roll_back_version(workspace)
+    point, calls = WeaviateServer.point, []
+
+    def moved_meanwhile(server: WeaviateServer, name: str, collection: str) -> None:
+        point(server, name, collection)
+        calls.append(collection)
+        if len(calls) == 1:
+            roll_back_version(workspace, versions[0])  # an operator, who moves the alias too
+
+    monkeypatch.setattr(WeaviateServer, "point", moved_meanwhile)
+    make_live(workspace, versions[1])
+    manifest = read_manifest(workspace.store, versions[0])
+    assert manifest is not None
+    assert weaviate.alias("Served") == manifest.collection
+    assert calls[0] != calls[-1] == manifest.collection
+
+
 def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file: Path, weaviate: WeaviateServer) -> None:
     """Readers ask through the service and through the alias while the pointer goes back and forth."""
     workspace = open_workspace(str(corpus_file))
@@ -258,3 +289,151 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
     assert len(seen) >= 10 * SWITCHES
     assert all(found and any(found <= held for held in holding) for found in seen)
     assert all(any(found <= held for found in seen) for held in holding)
+
+
+@pytest.fixture
+def ten_manuals(tmp_path: Path, corpus_file: Path) -> Workspace:
+    """A corpus of which one changed document is less than a fifth, two versions kept."""
+    for number in range(8):
+        write_manual(tmp_path / "pdfs" / f"{number}.pdf", f"device {number}", seed=10 + number)
+    return open_workspace(str(corpus_file))
+
+
+def _change(workspace: Workspace, seed: int) -> str:
+    """Change one manual, refresh, and return the version that is live then."""
+    write_manual(Path(workspace.corpus.source) / "0.pdf", f"machine {seed}", seed=seed)
+    result = refresh(workspace)
+    assert result.published
+    return str(result.version)
+
+
+def _written(workspace: Workspace, version: str) -> tuple[int, int]:
+    counts = read_notes(workspace.store, version, [Stage.BUILD])[Stage.BUILD].counts
+    return counts["rows_written"], counts["rows_built"]
+
+
+def _assert_as_filled(workspace: Workspace, version: str) -> None:
+    """Compare a collection with the rows of its version: the same ids, each row as it was written."""
+    rows = {row["evidence_id"]: row for part in evidence_parts(workspace.store, version) for row in part.to_pylist()}
+    index = workspace.index(version)
+    assert index.count() == len(rows)
+    assert {str(row["evidence_id"]): row for row in index.fetch(list(rows))} == rows
+    assert index.vectors(list(rows), "text").keys() == rows.keys()
+
+
+def test_collections_take_turns_and_cost_what_changed(ten_manuals: Workspace, weaviate: WeaviateServer) -> None:
+    versions = [_change(ten_manuals, seed) for seed in range(30, 36)]
+    collections = [ten_manuals.collection(version) for version in versions]
+    assert collections[3:] == collections[:3], "one more than are kept"
+    assert len({*collections}) == 3
+    for version in versions[3:]:
+        written, rows = _written(ten_manuals, version)
+        assert written < rows / 4
+    _assert_as_filled(ten_manuals, versions[-1])
+    assert {*collections} <= _collections(weaviate)
+    assert weaviate.alias("Served") == collections[-1]
+    # The version before is as it was, and one step away.
+    _assert_as_filled(ten_manuals, versions[-2])
+    roll_back_version(ten_manuals)
+    assert weaviate.alias("Served") == collections[-2]
+    published = PublishedCorpus(ten_manuals)
+    assert published.search(Query("machine 34")).hits[0].source == "0.pdf"
+    with pytest.raises(NotFoundError):
+        published.search(Query("machine", version=versions[2]))
+    published.close()
+
+
+def test_a_delta_that_was_killed_half_way_is_completed(
+    ten_manuals: Workspace, weaviate: WeaviateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(30, 33):
+        _change(ten_manuals, seed)
+    write_manual(Path(ten_manuals.corpus.source) / "0.pdf", "machine 33", seed=33)
+    run = RefreshRun(ten_manuals, "run")
+    plan = run.plan()
+    run.parse(plan.version)
+    for stage in (Stage.ENRICH, Stage.ASSEMBLE, Stage.CHECK):
+        run.work(stage, plan.version)
+    send = WeaviateIndex._send
+
+    def killed(index: WeaviateIndex, batch: pa.RecordBatch, known: Collection[str]) -> int:
+        send(index, batch.slice(0, 1), known)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(WeaviateIndex, "_send", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run.work(Stage.BUILD, plan.version)
+    monkeypatch.undo()
+    assert ten_manuals.index(plan.version).count() < _expected(ten_manuals, plan.version)
+    run.work(Stage.BUILD, plan.version)
+    run.work(Stage.EVALUATE, plan.version)
+    assert run.publish(plan.version)
+    run.release()
+    assert _written(ten_manuals, plan.version)[0] < _expected(ten_manuals, plan.version) / 4
+    _assert_as_filled(ten_manuals, plan.version)
+    assert weaviate.alias("Served") == ten_manuals.collection(plan.version)
+
+
+def _expected(workspace: Workspace, version: str) -> int:
+    return sum(part.num_rows for part in evidence_parts(workspace.store, version))
+
+
+def _keep_gone(index: WeaviateIndex, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], _: object) -> bool:
+    return _DERIVE(index, earlier, schema, fields, ())
+
+
+def _lose_a_row(index: WeaviateIndex, batches: Iterable[pa.RecordBatch]) -> int:
+    return _ADD(index, (batch.slice(1) for batch in batches))
+
+
+_DERIVE, _ADD = WeaviateIndex.derive, WeaviateIndex.add
+
+
+@pytest.mark.parametrize(("method", "fault"), [("derive", _keep_gone), ("add", _lose_a_row)])
+def test_a_collection_that_was_brought_forward_wrongly_is_filled(
+    ten_manuals: Workspace, monkeypatch: pytest.MonkeyPatch, method: str, fault: Callable[..., object]
+) -> None:
+    for seed in range(30, 33):
+        _change(ten_manuals, seed)
+    faults = [fault]
+
+    def once(index: WeaviateIndex, *arguments: object) -> object:
+        real: Callable[..., object] = _DERIVE if method == "derive" else _ADD
+        return (faults.pop() if faults else real)(index, *arguments)
+
+    monkeypatch.setattr(WeaviateIndex, method, once)
+    version = _change(ten_manuals, 33)
+    assert not faults
+    written, rows = _written(ten_manuals, version)
+    assert written == rows
+    _assert_as_filled(ten_manuals, version)
+
+
+def test_a_collection_that_lost_rows_is_not_brought_forward(ten_manuals: Workspace, weaviate: WeaviateServer) -> None:
+    versions = [_change(ten_manuals, seed) for seed in range(30, 33)]
+    lost = [str(row["evidence_id"]) for part in evidence_parts(ten_manuals.store, versions[0]) for row in part.to_pylist()][
+        :5
+    ]
+    for name in lost:
+        weaviate.client().collections.use(ten_manuals.collection(versions[0])).data.delete_by_id(name)
+    version = _change(ten_manuals, 33)
+    written, rows = _written(ten_manuals, version)
+    assert written == rows
+    _assert_as_filled(ten_manuals, version)
+
+
+def test_more_than_a_fifth_is_filled_and_so_is_another_schema(
+    ten_manuals: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(30, 33):
+        _change(ten_manuals, seed)
+    monkeypatch.setattr(WeaviateIndex, "_spaces", lambda _: {"another"})
+    written, rows = _written(ten_manuals, _change(ten_manuals, 33))
+    assert written == rows
+    monkeypatch.undo()
+    for number in range(1, 6):
+        write_manual(Path(ten_manuals.corpus.source) / f"{number}.pdf", f"machine {number}", seed=40 + number)
+    version = str(refresh(ten_manuals).version)
+    written, rows = _written(ten_manuals, version)
+    assert written == rows
+    _assert_as_filled(ten_manuals, version)

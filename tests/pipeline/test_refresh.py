@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pymupdf
 import pytest
 
 from backends.stores import sources
+from backends.stores.object_store import FolderStore
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import evidence_parts, read_placements
@@ -444,3 +446,30 @@ def test_a_source_without_pdfs_is_the_users_mistake(tmp_path: Path) -> None:
     (tmp_path / "pdfs").mkdir()
     with pytest.raises(UserError, match="holds no PDF"):
         refresh(open_workspace(str(write_corpus(tmp_path))))
+
+
+def test_a_refresh_of_one_new_document_reads_what_it_wrote_once(
+    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    read = FolderStore._read
+    reads: Counter[str] = Counter()
+
+    def counted(store: FolderStore, name: str) -> bytes:
+        reads[name] += 1
+        return read(store, name)
+
+    monkeypatch.setattr(FolderStore, "_read", counted)
+    version = refresh(published).version
+    assert reads["LEASE"] <= 6
+    for name, most in (
+        ("plan.json", 1),
+        ("plan.parquet", 1),
+        ("ledger.parquet", 2),
+        ("files.parquet", 1),
+        ("index.json", 3),
+    ):
+        assert reads[f"versions/{version}/{name}"] <= most, name
+    reads.clear()
+    assert not refresh(published).published
+    assert reads.total() <= 30, "nothing changed"

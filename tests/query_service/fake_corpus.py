@@ -40,12 +40,10 @@ from schemas.evidence import (
     CitedRegion,
     Hit,
     Modality,
-    Resemblance,
     SearchResult,
     SimilarFigures,
 )
 from schemas.overview import CorpusOverview, DocumentInfo, SearchPreset
-from schemas.progress import Report, silent
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.versions import VersionList, VersionRow
 from tasks.answering.answer_presets import answer_preset_info, packaged_answers
@@ -292,15 +290,11 @@ class FakeCorpus(PublishedCorpus):
         self,
         figure_id: str,
         *,
-        by: Resemblance = "vector",
         k: int | None = None,
         version: str | None = None,
-        wait_s: float = 0,
-        report: Report = silent,
     ) -> SimilarFigures:
-        self.similar_calls.append({"like": figure_id, "by": by, "k": k, "version": version})
-        space = "image" if by == "vector" else None
-        return SimilarFigures(version=version or LIVE, figure_id=figure_id, by=by, space=space, hits=[LIKE])
+        self.similar_calls.append({"like": figure_id, "k": k, "version": version})
+        return SimilarFigures(version=version or LIVE, figure_id=figure_id, space="image", hits=[LIKE])
 
     def answer_events(self, query: AnswerQuery, stopped: Callable[[], bool] = lambda: False) -> Iterator[AnswerEvent]:
         self.answer_queries.append(query)

@@ -173,7 +173,7 @@ class TestScopes:
         corpora = {"pumps": FakeCorpus("pumps"), "valves": FakeCorpus("valves", live=False)}
         client = TestClient(create_app(corpora, access=Access(KeyFile(file))), base_url="http://localhost")
         seen = {key: client.get("/readyz", headers=bearer(key)) for key in ("none", KEY, OTHER)}
-        assert [found.status_code for found in seen.values()] == [503] * 3
+        assert [found.status_code for found in seen.values()] == [200] * 3
         assert ["valves" in found.text for found in seen.values()] == [False, False, True]
 
     def test_shared_caches_keep_nothing(self, keyed: TestClient) -> None:
@@ -333,6 +333,17 @@ class TestTrustedHeader:
         headers = {"x-forwarded-user": "ana", "x-forwarded-for": "127.0.0.1"}
         assert service(self.who, (address, 1)).get("/v1/corpora", headers=headers).status_code == 401
 
+    @pytest.mark.parametrize(("key", "status", "seen"), [(KEY, 200, ["pumps"]), (UNKNOWN, 401, []), (OLD, 401, [])])
+    def test_a_user_who_sends_a_key_sees_what_both_may_see(
+        self, file: Path, key: str, status: int, seen: list[str]
+    ) -> None:
+        client = service(Access(KeyFile(file), header="x-forwarded-user"), LOCAL)
+        named = {"x-forwarded-user": "ana"}
+        assert len(client.get("/v1/corpora", headers=named).json()) == 2
+        answered = client.get("/v1/corpora", headers=named | bearer(key))
+        assert answered.status_code == status
+        assert status != 200 or [one["name"] for one in answered.json()] == seen
+
     @pytest.mark.parametrize("names", [[], [b""], [b" "], [b"a", b"b"], [b"a\x1b[2J"], [b"a" * 101], ["a\u202eb".encode()]])
     def test_a_request_without_one_user_is_refused(self, names: list[bytes]) -> None:
         sent = [(b"x-forwarded-user", name) for name in names]
@@ -449,11 +460,8 @@ class TestMetrics:
     @pytest.mark.parametrize(
         ("client", "headers", "status"),
         [
-            (LOCAL, {}, 200),
-            (("::1", 1), {}, 200),
+            (LOCAL, {}, 401),  # a proxy on this machine may forget to say whom it serves
             (LOCAL, {"x-forwarded-for": "192.0.2.7"}, 401),
-            (LOCAL, {"forwarded": "for=127.0.0.1"}, 401),
-            (LOCAL, {"via": "1.1 proxy"}, 401),
             (REMOTE, {}, 401),
             (REMOTE, {"x-forwarded-for": "127.0.0.1"}, 401),
             (REMOTE, bearer(KEY), 403),
@@ -463,8 +471,23 @@ class TestMetrics:
     def test_who_may_read_them(self, client: tuple[str, int], headers: dict[str, str], status: int, file: Path) -> None:
         assert service(Access(KeyFile(file)), client).get("/metrics", headers=headers).status_code == status
 
-    def test_an_open_service_shows_them_to_its_own_machine_alone(self) -> None:
-        assert service(Access(), REMOTE).get("/metrics").status_code == 403
+    @pytest.mark.parametrize(
+        ("client", "headers", "status"),
+        [
+            (LOCAL, {}, 200),
+            (("::1", 1), {}, 200),
+            (LOCAL, {"x-forwarded-for": "192.0.2.7"}, 403),
+            (LOCAL, {"forwarded": "for=127.0.0.1"}, 403),
+            (LOCAL, {"via": "1.1 proxy"}, 403),
+            (REMOTE, {}, 403),
+        ],
+    )
+    def test_a_service_without_keys_shows_them_to_its_own_machine_alone(
+        self, client: tuple[str, int], headers: dict[str, str], status: int
+    ) -> None:
+        assert service(Access(), client).get("/metrics", headers=headers).status_code == status
+        named = {**headers, "x-user": "ana"}
+        assert service(Access(header="x-user"), client).get("/metrics", headers=named).status_code in (401, 403)
 
     def test_they_count_by_route_and_status(self, file: Path) -> None:
         client = service(Access(KeyFile(file)), LOCAL)
@@ -473,7 +496,7 @@ class TestMetrics:
         client.get(f"/nothing/{KEY}", headers=bearer(KEY))
         client.get("/static/app.js")
         client.request("BREW", "/v1/corpora")
-        text = client.get("/metrics").text
+        text = client.get("/metrics", headers=bearer(MONITOR)).text
         for line in (
             'inset_http_request_seconds_count{method="POST",route="/v1/corpora/{corpus}/search",status="200"} 1.0',
             'inset_http_request_seconds_count{method="GET",route="none",status="404"} 1.0',

@@ -87,7 +87,7 @@ def _asking(corpus: FakeCorpus, ask: Callable[[httpx.AsyncClient], Any], **optio
 
 def test_work_at_once_is_bounded_and_so_is_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "CAPACITY", 100.0)
-    monkeypatch.setattr(admission, "QUEUE", 3)
+    monkeypatch.setattr(admission, "QUEUE", 6)  # half of it for one caller
     corpus = Slow()
 
     async def ask(client: httpx.AsyncClient) -> list[httpx.Response]:
@@ -105,13 +105,41 @@ def test_work_at_once_is_bounded_and_so_is_the_queue(monkeypatch: pytest.MonkeyP
     assert busy.json()["detail"] == "too many requests are waiting; try again"
 
 
+def test_a_client_with_many_connections_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "QUEUE", 20)
+    corpus = Slow()
+    app = create_app({"pumps": corpus})
+
+    async def run() -> tuple[int, list[int], int]:
+        def client(address: str) -> httpx.AsyncClient:
+            transport = httpx.ASGITransport(app, client=(address, 1))
+            return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30)
+
+        async with client("192.0.2.1") as greedy, client("192.0.2.2") as other:
+            asked = [
+                asyncio.create_task(greedy.post(f"{BASE}/search", json={"query": "x"})) for _ in range(admission.SHARE + 12)
+            ]
+            while sum(each.done() for each in asked) < 2 or corpus.at_work < admission.SHARE:
+                await asyncio.sleep(0.01)
+            mine = asyncio.create_task(other.post(f"{BASE}/search", json={"query": "x"}))
+            while corpus.at_work < admission.SHARE + 1:
+                await asyncio.sleep(0.01)
+            beside = corpus.most_at_work
+            corpus.released.set()
+            replies = await asyncio.gather(*asked)
+            return beside, sorted(reply.status_code for reply in replies), (await mine).status_code
+
+    assert asyncio.run(run()) == (admission.SHARE + 1, [200] * (admission.SHARE + 10) + [503] * 2, 200)
+
+
 RERANKED = {"query": "x", "steps": {"rerank": [{"by": "late", "pool": 100}]}}
 JUDGED = {"query": "x", "steps": {"rerank": [{"by": "llm"}]}}
 
 
-def test_expensive_searches_compute_a_few_at_once_and_others_pass_them() -> None:
+def test_expensive_searches_compute_a_few_at_once_and_others_pass_them(monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = Slow()
     most = admission.AT_ONCE[1_000.0]
+    monkeypatch.setattr(admission, "SHARE", 100)
 
     async def ask(client: httpx.AsyncClient) -> tuple[int, int]:
         def search(body: dict[str, Any]) -> "asyncio.Task[httpx.Response]":

@@ -73,12 +73,13 @@ class TestQuestions:
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": steps}).status_code == 200
         assert (
             client.post(
-                f"{BASE}/search", json={"query": "valve", "preset": "omgqa-best", "steps": {"documents": {"k": 1}}}
+                f"{BASE}/search",
+                json={"query": "valve", "preset": "hybrid", "steps": {"documents": {"by": {"by": "bm25"}, "k": 1}}},
             ).status_code
             == 200
         )
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": {"fuse": None}}).status_code == 200
-        assert [query.steps for query in corpus.queries] == [steps, {"documents": {"k": 1}}, {}]
+        assert [query.steps for query in corpus.queries] == [steps, {"documents": {"by": {"by": "bm25"}, "k": 1}}, {}]
 
     def test_every_filter_reaches_the_corpus(self, client: TestClient, corpus: FakeCorpus) -> None:
         filters = {
@@ -123,14 +124,13 @@ class TestQuestions:
 
     def test_figures_like_one_are_asked_for_by_its_id(self, client: TestClient, corpus: FakeCorpus) -> None:
         found = SimilarFigures.model_validate(client.get(f"{BASE}/figures/{FIGURE_ID}/similar").json())
-        assert (found.by, found.space, found.hits) == ("vector", "image", [LIKE])
-        by_hash = client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"by": "hash", "k": 3, "version": LIVE})
-        assert SimilarFigures.model_validate(by_hash.json()).space is None
+        assert (found.space, found.hits) == ("image", [LIKE])
+        assert client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"k": 3, "version": LIVE}).status_code == 200
         assert corpus.similar_calls == [
-            {"like": FIGURE_ID, "by": "vector", "k": 10, "version": None},
-            {"like": FIGURE_ID, "by": "hash", "k": 3, "version": LIVE},
+            {"like": FIGURE_ID, "k": 10, "version": None},
+            {"like": FIGURE_ID, "k": 3, "version": LIVE},
         ]
-        for wrong in ({"by": "colour"}, {"k": 0}, {"k": 101}):
+        for wrong in ({"k": 0}, {"k": 101}):
             assert error_of(client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params=wrong))[:2] == (422, "invalid")
 
     def test_an_answer_keeps_the_order_of_its_parts(self, client: TestClient) -> None:
@@ -619,13 +619,43 @@ class TestCorpora:
         response = client.get("/readyz")
         assert (response.status_code, response.json()) == (200, {"ready": True, "reasons": {}})
 
-    def test_not_ready_says_why(self) -> None:
+    def test_one_corpus_that_can_be_searched_is_enough_and_the_body_names_the_others(self) -> None:
         corpora = {"pumps": FakeCorpus("pumps"), "valves": FakeCorpus("valves", live=False)}
         response = client_of(create_app(corpora)).get("/readyz")
         reasons = {"valves": "nothing is published yet; run: inset refresh"}
+        assert (response.status_code, response.json()) == (200, {"ready": True, "reasons": reasons})
+        del corpora["pumps"]
+        response = client_of(create_app(corpora)).get("/readyz")
         assert (response.status_code, response.json()) == (503, {"ready": False, "reasons": reasons})
         none = client_of(create_app({})).get("/readyz")
         assert (none.status_code, none.json()["reasons"]) == (503, {"*": "no corpus is configured"})
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("/v1/corpora/pumps/presets?versoin=x", "there is no parameter 'versoin'; there are version"),
+        (f"/v1/corpora/pumps/figures/{FIGURE_ID}?v={LIVE}", "there is no parameter 'v'; there are version"),
+        ("/v1/corpora?corpus=pumps", "there is no parameter 'corpus'; there is none here"),
+        ("/v1/corpora/pumps/documents?lang=en", "there is no parameter 'lang'"),
+    ],
+)
+def test_a_mistyped_parameter_is_refused(client: TestClient, path: str, line: str) -> None:
+    refused = client.get(path)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
+    assert line in refused.json()["detail"]
+    assert client.get("/?q=pump&utm_source=mail").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/corpora/", "/v1/corpora/pumps/", "/v1/corpora/pumps/versions/", "/api/"])
+def test_a_trailing_slash_is_never_redirected(client: TestClient, path: str) -> None:
+    answered = client.get(path, follow_redirects=False, headers={"x-api-key": "secret"})
+    assert (answered.status_code, answered.headers.get("location")) == (404, None)
+
+
+def test_a_client_that_knows_the_versions_is_told_so(client: TestClient) -> None:
+    listed = client.get("/v1/corpora/pumps/versions")
+    assert client.get("/v1/corpora/pumps/versions", headers={"if-none-match": listed.headers["etag"]}).status_code == 304
 
 
 def test_the_api_is_what_it_was(client: TestClient, golden: Callable[[str, str], None]) -> None:

@@ -21,7 +21,7 @@ BASE = "/v1/corpora/pumps"
 PART = TextPart(text="Turn the valve.", citations=[])
 RESULT = AnswerResult(version=LIVE, abstained=False, parts=[PART], citations=[])
 EVENTS: list[AnswerEvent] = [
-    AnswerStarted(version=LIVE, preset="ilt", model="small"),
+    AnswerStarted(version=LIVE, preset="written", model="small"),
     TextDelta(part=0, text="Turn the "),
     TextDelta(part=0, text="valve."),
     PartFinished(part=0, value=PART),
@@ -100,9 +100,9 @@ def test_what_goes_wrong_later_is_the_last_event(error: Exception, code: str, sa
 
 def test_what_a_request_says_reaches_the_corpus() -> None:
     corpus = writing(lambda _: iter(EVENTS))
-    body = {"question": " ? ", "answer": "bt-text", "settings": {"rounds": 2}, "preset": "hybrid", "picture": "AAAA"}
+    body = {"question": " ? ", "answer": "written", "settings": {"rounds": 2}, "preset": "hybrid", "picture": "AAAA"}
     assert client(corpus).post(f"{BASE}/answer", json=body).status_code == 200
-    wanted = AnswerQuery("?", answer="bt-text", settings={"rounds": 2}, preset="hybrid", picture=b"\0\0\0")
+    wanted = AnswerQuery("?", answer="written", settings={"rounds": 2}, preset="hybrid", picture=b"\0\0\0")
     assert corpus.answer_queries == [wanted]
 
 

@@ -37,6 +37,14 @@ Connect = Callable[[Any], AsyncClient]
 Documents = Annotated[Sequence[str], Field(description="Only these: document ids, sources, or file names of sources.")]
 Sections = Annotated[Sequence[str], Field(description="Only these sections, by title or path: Service > Filters.")]
 Modalities = Annotated[Sequence[Literal["text", "table", "figure", "page"]], Field(description="Only these kinds of rows.")]
+Pages = Annotated[Sequence[int], Field(description="Only what stands on these pages, counted from 1.")]
+Version = Annotated[str | None, Field(description="A version, as a reply names it; the live one by default.")]
+SearchPreset = Annotated[
+    str | None, Field(description="How to search, by the name of a preset; the default of the corpus.")
+]
+AnswerPreset = Annotated[
+    str | None, Field(description="How to answer, by the name of a preset; the default of the corpus.")
+]
 DocumentTypes = Annotated[Sequence[str], Field(description="Only documents of these types, as list_corpora names them.")]
 
 _HIT = (
@@ -86,6 +94,9 @@ def server_of(connect: Connect) -> MCPServer:
         sections: Sections = (),
         modalities: Modalities = (),
         doc_types: DocumentTypes = (),
+        pages: Pages = (),
+        version: Version = None,
+        preset: SearchPreset = None,
     ) -> dict[str, Any]:
         """Return passages, tables and figures for a query in plain words, best first, each with its document and page."""
         filters: Filters = {
@@ -93,9 +104,19 @@ def server_of(connect: Connect) -> MCPServer:
             "sections": [*sections],
             "modalities": [*modalities],
             "doc_types": [*doc_types],
+            "pages": [*pages],
         }
         async with asking(ctx) as inset:
-            found = await inset.search(corpus, query=query, k=k, offset=offset, filters=filters, highlight=False)
+            found = await inset.search(
+                corpus,
+                query=query,
+                k=k,
+                offset=offset,
+                filters=filters,
+                highlight=False,
+                version=version,
+                preset=preset,
+            )
         return {**found, "hits": [_only(_HIT, hit) for hit in found["hits"]]}
 
     @server.tool(annotations=_READS, structured_output=False)
@@ -106,11 +127,19 @@ def server_of(connect: Connect) -> MCPServer:
         documents: Documents = (),
         sections: Sections = (),
         doc_types: DocumentTypes = (),
+        pages: Pages = (),
+        version: Version = None,
+        preset: AnswerPreset = None,
     ) -> dict[str, Any]:
         """Answer a question by text, tables and figures in order; ``citations`` of a part are numbers of those below."""
-        filters: Filters = {"documents": [*documents], "sections": [*sections], "doc_types": [*doc_types]}
+        filters: Filters = {
+            "documents": [*documents],
+            "sections": [*sections],
+            "doc_types": [*doc_types],
+            "pages": [*pages],
+        }
         async with asking(ctx) as inset:
-            found = await inset.answer(corpus, question=question, filters=filters)
+            found = await inset.answer(corpus, question=question, filters=filters, version=version, answer=preset)
         shown = _only(("version", "abstained", "unsure", "model", "parts"), found)
         return {**shown, "citations": [_only(_CITATION, citation) for citation in found["citations"]]}
 

@@ -418,10 +418,13 @@ class Problem(TypedDict):
 
 class Readiness(TypedDict):
     """
-    Whether every corpus can be searched, and why one can't.
+    Whether a corpus can be searched, and why others can't.
     """
 
     ready: bool
+    """
+    Whether at least one corpus can be searched.
+    """
     reasons: dict[str, str]
     """
     One line for each corpus that can't be searched yet.
@@ -763,10 +766,6 @@ class FigureParametersQuery(TypedDict):
 
 
 class SimilarParametersQuery(TypedDict):
-    by: NotRequired[Literal["vector", "hash"]]
-    """
-    vector: nearest by the vector of the picture, or of its description where the version has no vectors of pictures; space of the reply says which. hash: nearest by perceptual hash.
-    """
     k: NotRequired[int]
     """
     Maximum figures.
@@ -1091,10 +1090,12 @@ class AnswerSettings(TypedDict):
     Attributes:
         retrieval: The retrieval preset; null is the corpus's default.
         context: ``retrieved`` passages; ``given``: all rows that the filters match, in reading order (gold contexts); or none.
-        modalities: Modalities of a given context that are sent; [] is all.
+        sends: What is sent, and nothing else: the ``texts`` of texts and tables; the ``captions`` of figures and pages, with
+            their descriptions and recognised words; their ``pictures``; the ``mentioned_pictures`` of figures in texts.
         model: One of ``retrieval.models``; null gives the extractive answer.
         prompt: A packaged prompt, or a file.
         passages: Maximum number of rows sent to the model.
+        max_texts: Maximum number of texts and tables among them; null is as many as ``passages``.
         max_images: Maximum number of pictures sent, those of the best rows first.
         figures: ``in_place``: where the model copies their tags; ``after`` the text, those of the figure rows found; or none.
         rounds: Maximum number of retrieval rounds.
@@ -1102,10 +1103,11 @@ class AnswerSettings(TypedDict):
 
     retrieval: NotRequired[str | None]
     context: NotRequired[Literal["retrieved", "given", "none"]]
-    modalities: NotRequired[list[Literal["text", "table", "figure", "page"]]]
+    sends: NotRequired[list[Literal["texts", "captions", "pictures", "mentioned_pictures"]]]
     model: NotRequired[str | None]
     prompt: NotRequired[str]
     passages: NotRequired[int]
+    max_texts: NotRequired[int | None]
     max_images: NotRequired[int]
     figures: NotRequired[Literal["in_place", "after", "none"]]
     rounds: NotRequired[int]
@@ -1209,6 +1211,10 @@ class CorpusOverview(TypedDict):
     When it went live.
     """
     documents: int
+    partly_read: int
+    """
+    Those of which pages can't be read, now or in the bytes that replace them.
+    """
     pages: int
     figures: int
     rows: int
@@ -1540,10 +1546,9 @@ class SimilarFigures(TypedDict):
 
     version: str
     figure_id: str
-    by: Literal["vector", "hash"]
-    space: str | None
+    space: str
     """
-    Whose vectors were compared: those of pictures, or, where the version has none, of what is said of figures; null by hash.
+    Whose vectors were compared: those of pictures, or, where the version has none, of what is said of figures.
     """
     hits: list[Hit]
 

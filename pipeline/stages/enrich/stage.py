@@ -25,6 +25,7 @@ from pipeline.records.vectors import SpaceVectors, open_vectors, passages
 from pipeline.stages.enrich.captions import describe_targets
 from pipeline.stages.enrich.draw import draw
 from pipeline.stages.enrich.keep import keep
+from pipeline.stages.enrich.readings import keep_earlier
 from ray_jobs.cluster import connected
 from ray_jobs.embed import BATCHES_A_CALL, embed, is_few
 from ray_jobs.enrich import (
@@ -67,8 +68,8 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     Ray starts only when there is work for it. Pictures over the budget stay unread, and are counted.
     """
     started = time.monotonic()
-    plan = read_plan(workspace.store, version)
-    inherited = inherit(workspace, plan, is_first=True)
+    plan = keep_earlier(workspace, read_plan(workspace.store, version))
+    inherited = inherit(workspace, plan)
     doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
     sources = {document.doc_id: document.source for document in reversed(plan.documents)}
     with contextlib.ExitStack() as stack:
@@ -97,7 +98,6 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         failures=[*failures, *captioned.failures],
         counts=counts | captioned.counts,
         spent=captioned.spent | paid,
-        whole=inherited.version,
     )
     return write_note(workspace.store, version, Stage.ENRICH, note)
 

@@ -2,13 +2,15 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from schemas.answer_presets import AnswerPreset, AnswerPresetInfo, AnswerSettings
 from schemas.errors import RequestError
 from tasks.answering.presets import mistake, read_named, read_packaged
 
-EXTRACTIVE, WITH_A_MODEL = "extractive", "ilt"
+Answer = TypeVar("Answer", bound=AnswerPreset)
+
+EXTRACTIVE, WITH_A_MODEL = "extractive", "written"
 """The default answer presets: without a model, and with one."""
 
 
@@ -25,7 +27,7 @@ def read_answer_preset(name: str, holds: Mapping[Any, Any]) -> AnswerPreset:
     return read_named(name, holds, AnswerPreset.model_validate)
 
 
-def with_settings(preset: AnswerPreset, settings: Mapping[str, Any]) -> AnswerPreset:
+def with_settings(preset: Answer, settings: Mapping[str, Any]) -> Answer:
     """Return an answer preset with some settings changed.
 
     Raises:
@@ -34,7 +36,7 @@ def with_settings(preset: AnswerPreset, settings: Mapping[str, Any]) -> AnswerPr
     if unknown := sorted(set(settings) - set(AnswerSettings.model_fields)):
         raise RequestError(f"answers have no setting {unknown[0]!r}; use {', '.join(AnswerSettings.model_fields)}")
     try:
-        return AnswerPreset.model_validate({**preset.model_dump(), **settings})
+        return type(preset).model_validate({**preset.model_dump(), **settings})
     except ValueError as error:
         raise RequestError(f"settings: {mistake(error)}") from error
 

@@ -16,6 +16,9 @@ from tasks.enriching.spaces import SPACES
 
 Named = TypeVar("Named", bound=NamedPreset)
 
+RENAMED = {"ilt": "written", "ilt-mmr": "diverse", "omgqa-dense": "dense", "omgqa-sparse": "bm25"}
+"""Presets and prompts of earlier releases, which corpus files and requests may still name, with what they are called now."""
+
 
 class PresetError(ValueError):
     """A file isn't a preset; the message doesn't name the file."""
@@ -23,7 +26,7 @@ class PresetError(ValueError):
 
 @functools.cache
 def packaged() -> Mapping[str, Preset]:
-    """Return the packaged presets by name: the default, then those without requirements, Inset's own, and the papers'."""
+    """Return the packaged presets by name: the default, then those without requirements, then the others."""
     return read_packaged(__name__, read_preset, _place)
 
 
@@ -64,9 +67,10 @@ def preset_named(name: str, presets: Mapping[str, Named]) -> Named:
     Raises:
         RequestError: The name is unknown.
     """
-    if name not in presets:
+    found = presets.get(name) or presets.get(RENAMED.get(name, ""))
+    if found is None:
         raise RequestError(f"there is no preset {name!r}; use one of {', '.join(presets)}")
-    return presets[name]
+    return found
 
 
 def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
@@ -144,9 +148,9 @@ def _merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def _place(preset: Preset) -> tuple[bool, str, bool, str]:
+def _place(preset: Preset) -> tuple[bool, bool, str]:
     needs = {*preset.spaces, *preset.models} - {DEFAULT_SPACE} or preset.looks_at_pages_alone
-    return preset.name != DEFAULT_PRESET, preset.source, bool(needs and not preset.source), preset.name
+    return preset.name != DEFAULT_PRESET, bool(needs), preset.name
 
 
 def mistake(error: ValueError) -> str:

@@ -12,8 +12,9 @@ from backends.engines.analyser import LONGEST_TERM, STEMMERS, query_terms, spans
     [
         ("Pumps", "en", "pumps pump"),
         ("Pumps", None, "pumps"),
-        ("WCP-3200-B", "en", "wcp-3200-b wcp 3200 b"),
-        ("WCP‑3200–B", "en", "wcp-3200-b wcp 3200 b"),
+        ("WCP-3200-B", "en", "wcp-3200-b wcp 3200 b wcp3200b"),
+        ("WCP‑3200–B", "en", "wcp-3200-b wcp 3200 b wcp3200b"),
+        ("2026-11-27", "en", "2026-11-27 2026 11 27"),
         ("open-source", "en", "open source sourc"),
         ("M3×12", "en", "m3x12 m3 12"),
         ("m3x12", "en", "m3x12 m3 12"),
@@ -58,6 +59,16 @@ def test_a_text_is_found_by_itself(text: str, language: str | None) -> None:
     asked = query_terms(text, [] if language is None else [language])
     assert {*asked} <= kept | {""}
     assert all(term == "".join(term.split()) and term for term in asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [("E104", "E-104"), ("SK4471B", "SK-4471-B"), ("F0091", "F-0091"), ("V-12", "V12"), ("v12", "V‑12")],
+)
+def test_a_part_code_is_found_with_and_without_hyphens(asked: str, written: str) -> None:
+    text = f"Replace the seal {written} first."
+    assert set(query_terms(f"What is {asked}?", ["en"])) & set(terms(written, "en").split())
+    assert [text[start:stop] for start, stop in spans(text, "en", query_terms(asked, ["en"]))] == [written]
 
 
 @given(st.text(), st.text(), st.sampled_from([None, "en", "de", "zh"]))

@@ -21,7 +21,8 @@ from schemas.retrieval import AnswerQuery, Query
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.trace import Stopped
 from tests.endpoint_server import Call, EndpointServer, answer, cut, hang, status
-from tests.manuals import write_manual
+from tests.manuals import picture, write_manual
+from tests.papers import write_paper_presets
 from tests.pipeline.conftest import write_corpus
 from tests.tiny_models import write_bert, write_clip
 
@@ -47,7 +48,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> P
         "vlm": {**options, "kind": "vlm"},
         "reranker": {"kind": "cross_encoder", "model": pairs, "revision": "1"},
     }
-    file = write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps({'models': models})}\n")
+    retrieval = {"models": models, "presets": str(write_paper_presets(folder)[0])}
+    file = write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps(retrieval)}\n")
     captions = {"ocr": "none", "pages": "context", "captioner": "vlm", "models": {"vlm": models["vlm"]}}
     file.write_text(file.read_text().replace("captions: {ocr: none}", f"captions: {json.dumps(captions)}"))
     model.replies = lambda _call: f"Coloured squares of the winch, seen from side {len(model.calls)}."
@@ -64,7 +66,8 @@ def corpus(folder: Path, model: EndpointServer) -> Iterator[PublishedCorpus]:
 
 
 def opened(folder: Path, more: str = "") -> PublishedCorpus:
-    """Open the corpus with more in its file."""
+    """Open the corpus with more in its file; by default with the papers' answer presets."""
+    more = more or f"answer: {{presets: {folder / 'paper-answers'}}}\n"
     file = folder / "corpora" / f"manuals{abs(hash(more))}.yaml"
     file.write_text(f"{(folder / 'corpora' / 'manuals.yaml').read_text()}{more}")
     return PublishedCorpus(open_workspace(str(file)))
@@ -91,14 +94,14 @@ def test_an_answer_has_the_figures_that_the_model_copies_and_the_passages_that_i
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = copying
-    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt"))
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
     held = {
-        figure.figure_id for hit in corpus.search(Query(QUESTION, preset="ilt-mmr", k=4)).hits for figure in hit.figures
+        figure.figure_id for hit in corpus.search(Query(QUESTION, preset="diverse", k=4)).hits for figure in hit.figures
     }
     assert set(figures(found)) <= held
     assert figures(found), "the passages of these manuals hold figures"
     assert [part.type for part in found.parts][:2] == ["text", "figure"]
-    assert (found.preset, found.model, found.note, found.abstained) == ("ilt", "tiny", "", False)
+    assert (found.preset, found.model, found.note, found.abstained) == ("written", "tiny", "", False)
     assert {n for part in found.parts for n in part.citations} == {one.n for one in found.citations}
     assert all(one.page_link and one.pdf_link and one.version == found.version for one in found.citations)
 
@@ -163,7 +166,7 @@ def test_words_come_as_they_are_written_and_no_name_of_a_figure_is_among_them(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda call: answer(copying(call), pieces=list(copying(call)))
-    events = list(corpus.answer_events(AnswerQuery(QUESTION, answer="ilt")))
+    events = list(corpus.answer_events(AnswerQuery(QUESTION, answer="written")))
     assert [event.event for event in events][:2] == ["start", "text"]
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert "[" not in text
@@ -187,8 +190,8 @@ def test_a_model_that_fails_leaves_the_extractive_answer_and_says_why(
 ) -> None:
     plain = corpus.answer(AnswerQuery(QUESTION))
     model.script(reaction)
-    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt"))
-    assert (found.parts, found.model, found.preset) == (plain.parts, None, "ilt")
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert (found.parts, found.model, found.preset) == (plain.parts, None, "written")
     assert found.note.startswith("answered without a model: ")
     assert why in found.note
 
@@ -209,13 +212,13 @@ def test_a_model_that_says_that_nothing_answers_is_taken_at_its_word(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda _call: "<think>Nothing fits.</think>NO ANSWER"
-    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt"))
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
     assert (found.abstained, found.parts, found.citations, found.note) == (True, [], [], "")
 
 
 def test_a_reply_that_is_cut_at_its_limit_is_shown_and_marked(corpus: PublishedCorpus, model: EndpointServer) -> None:
     model.script(answer("It takes 21 bar [P1]. And it", finish_reason="length"))
-    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt"))
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
     assert "limit of tokens" in found.note
     assert "21 bar" in " ".join(words(found))
 
@@ -223,7 +226,7 @@ def test_a_reply_that_is_cut_at_its_limit_is_shown_and_marked(corpus: PublishedC
 def test_a_caller_that_stops_waiting_ends_the_call(corpus: PublishedCorpus, model: EndpointServer) -> None:
     model.script(hang())
     with pytest.raises(Stopped):
-        list(corpus.answer_events(AnswerQuery(QUESTION, answer="ilt"), stopped=lambda: bool(model.calls)))
+        list(corpus.answer_events(AnswerQuery(QUESTION, answer="written"), stopped=lambda: bool(model.calls)))
     model.wait_until_gone()
 
 
@@ -236,7 +239,7 @@ def test_three_rounds_judge_refine_and_keep_what_was_found(corpus: PublishedCorp
         ]
     )
     model.replies = lambda _call: next(replies)
-    settings = {"rounds": 3, "retrieval": "ilt-mmr", "passages": 2}
+    settings: dict[str, Any] = {"rounds": 3, "retrieval": "diverse", "passages": 2}
     found = corpus.answer(AnswerQuery(QUESTION, answer="omgqa-multi", settings=settings, trace=True))
     assert [one.query for one in found.rounds] == [QUESTION, "water pump bar", "screws of the water pump"]
     assert [one.sufficient for one in found.rounds] == [False, False, None]
@@ -245,8 +248,8 @@ def test_three_rounds_judge_refine_and_keep_what_was_found(corpus: PublishedCorp
     started = {one.evidence_id for one in found.citations}
     assert started & first, "the answer cites what the first round found"
     union = {name for one in found.rounds for name in one.evidence_ids}
-    shown = model.calls[-1].prompt
-    assert len(re.findall(r"(?m)^\[P\d+\]", shown)) >= len(union)
+    assert len(union) > settings["passages"]
+    assert len(re.findall(r"(?m)^\[P\d+\]", model.calls[-1].prompt)) == settings["passages"]
     assert found.spent.calls == 3
     assert found.spent.money == 3 + found.spent.input_tokens
     assert sum(step.step.startswith("sufficient?") for step in found.trace or []) == 2
@@ -256,26 +259,32 @@ def test_an_answer_stays_within_its_budget(folder: Path, model: EndpointServer) 
     model.replies = lambda _call: '{"sufficient": false, "query": "pump"}'
     model.calls.clear()
     with closing(opened(folder, "answer: {budget: {calls: 1}}\n")) as corpus:
-        settings = {"retrieval": "ilt-mmr"}
-        assert len(corpus.answer(AnswerQuery(QUESTION, answer="omgqa-multi", settings=settings)).rounds) == 1
+        assert len(corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"rounds": 3})).rounds) == 1
         assert len(model.calls) == 1
     with closing(opened(folder, "answer: {budget: {tokens: 10}}\n")) as corpus:
-        assert "budget" in corpus.answer(AnswerQuery(QUESTION, answer="ilt")).note
+        assert "budget" in corpus.answer(AnswerQuery(QUESTION, answer="written")).note
         assert len(model.calls) == 1
 
 
 def test_the_corpus_file_names_model_prompt_and_pictures_for_all_presets(folder: Path, model: EndpointServer) -> None:
     (folder / "corpora" / "own.md").write_text("Answer in rhyme.\n===\n$passages\n\nQuestion: $question\n$pictures\n")
     model.replies = lambda _call: "It takes 21 bar [P1]."
-    with closing(opened(folder, "answer: {model: vlm, prompt: ./own.md, max_images: 2}\n")) as corpus:
+    with closing(
+        opened(folder, "answer: {model: vlm, prompt: ./own.md, max_images: 2, presets: ../paper-answers}\n")
+    ) as corpus:
         default = corpus.answer_presets()[0]
-        assert (default.name, default.settings.model, default.missing) == ("ilt", "vlm", [])
+        assert (default.name, default.settings.model, default.missing) == ("written", "vlm", [])
         corpus.answer(AnswerQuery(QUESTION))
         assert [message["role"] for message in model.calls[-1].json["messages"]] == ["system", "user"]
         assert model.calls[-1].prompt.startswith("Answer in rhyme.")
         assert model.calls[-1].pictures == []
         corpus.answer(AnswerQuery(QUESTION, answer="bt-images-clip"))
         assert len(model.calls[-1].pictures) == 2
+    with closing(opened(folder, "answer: {model: llm, presets: ../paper-answers}\n")) as corpus:
+        chosen = {one.name: one.settings.model for one in corpus.answer_presets()}
+        assert (chosen["written"], chosen["bt-images-clip"]) == ("llm", "vlm"), (
+            "a model that sees nothing replaces none that does"
+        )
 
 
 def test_presets_of_ones_own_stand_beside_the_packaged_ones(folder: Path, model: EndpointServer) -> None:
@@ -288,15 +297,31 @@ def test_presets_of_ones_own_stand_beside_the_packaged_ones(folder: Path, model:
         assert re.findall(r"(?m)^\[P\d+\]", model.calls[-1].prompt) == ["[P1]"]
 
 
+def test_a_picture_of_the_question_goes_to_the_model_and_to_a_search_that_takes_pictures(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    """The default preset searches by words alone, so the model alone looks at the picture."""
+    settings = {"model": "vlm", "retrieval": None}
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written", settings=settings, picture=picture(5)))
+    assert (found.note, len(model.calls[-1].pictures)) == ("", 1)
+    assert "The first picture belongs to the question." in model.calls[-1].prompt
+    with pytest.raises(RequestError, match="looks at no picture"):
+        corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"model": "llm"}, picture=picture(5)))
+    seeing = {"retrieval": "bt-images-clip", "model": "llm", "sends": ["captions"]}
+    corpus.answer(AnswerQuery(QUESTION, answer="written", settings=seeing, picture=picture(5)))
+    assert model.calls[-1].pictures == [], "a model of kind llm sees none"
+    assert "first picture" not in model.calls[-1].prompt
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"answer": "magic"}, "there is no preset 'magic'"),
-        ({"answer": "ilt", "settings": {"temperature": 1}}, "answers have no setting 'temperature'"),
-        ({"answer": "ilt", "settings": {"rounds": 9}}, "rounds"),
-        ({"answer": "ilt", "settings": {"model": "gpt"}}, "retrieval.models.gpt"),
+        ({"answer": "written", "settings": {"temperature": 1}}, "answers have no setting 'temperature'"),
+        ({"answer": "written", "settings": {"rounds": 9}}, "rounds"),
+        ({"answer": "written", "settings": {"model": "gpt"}}, "retrieval.models.gpt"),
         ({"answer": "bt-images-clip", "settings": {"model": "llm"}}, "kind vlm"),
-        ({"answer": "ilt", "settings": {"prompt": "no-such"}}, "there is no prompt 'no-such'"),
+        ({"answer": "written", "settings": {"prompt": "no-such"}}, "there is no prompt 'no-such'"),
     ],
 )
 def test_what_is_lacking_or_unknown_is_named(corpus: PublishedCorpus, options: dict[str, Any], says: str) -> None:
@@ -309,7 +334,7 @@ def test_a_prompt_that_a_request_names_is_a_packaged_one(corpus: PublishedCorpus
     (folder / "secret.md").write_text("a secret: $question")
     for path in ("../secret.md", str(folder / "secret.md"), "./own.md"):
         with pytest.raises(RequestError, match="packaged"):
-            corpus.answer(AnswerQuery(QUESTION, answer="ilt", settings={"prompt": path}))
+            corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"prompt": path}))
 
 
 @pytest.mark.parametrize(
@@ -318,7 +343,6 @@ def test_a_prompt_that_a_request_names_is_a_packaged_one(corpus: PublishedCorpus
         ("answer: {model: gpt}\n", "retrieval.models.gpt"),
         ("answer: {preset: magic}\n", "answer.preset"),
         ("answer: {model: llm, prompt: nowhere.md}\n", "nowhere.md"),
-        ("answer: {preset: bt-images-clip, model: llm}\n", "kind vlm"),
     ],
 )
 def test_plan_and_doctor_say_what_is_wrong_with_answers(folder: Path, more: str, says: str) -> None:

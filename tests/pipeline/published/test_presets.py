@@ -25,6 +25,7 @@ from tasks.answering.presets import packaged
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.manuals import write_manual
+from tests.papers import PAPERS, write_paper_presets
 from tests.pipeline.conftest import write_corpus
 from tests.tiny_models import write_bert, write_clip, write_colqwen2, write_multimodal_reranker
 from tests.versions import read_evidence
@@ -58,7 +59,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Ite
         "colbert": {"kind": "late", "model": str(write_bert(models / "tokens")), "revision": "1"},
         "sees": {"kind": "cross_encoder", "model": str(write_multimodal_reranker(models / "sees")), "revision": "1"},
     }
-    retrieval = {"models": {"llm": options, "vlm": {**options, "kind": "vlm"}, **scorers}}
+    generators = {"llm": options, "vlm": {**options, "kind": "vlm"}}
+    retrieval = {"models": {**generators, **scorers}, "presets": str(write_paper_presets(folder)[0])}
     more = f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps(retrieval)}\n"
     file = write_corpus(folder, more)
     captions = {"ocr": "none", "pages": "context", "captioner": "vlm", "models": {"vlm": {**options, "kind": "vlm"}}}
@@ -80,7 +82,7 @@ def kinds(hits: list[Hit]) -> list[str]:
     return [str(hit.modality) for hit in hits]
 
 
-@pytest.mark.parametrize("name", [*packaged()])
+@pytest.mark.parametrize("name", [*packaged(), *PAPERS.retrieval])
 def test_every_preset_finds_something_in_a_version_that_has_what_it_needs(corpus: PublishedCorpus, name: str) -> None:
     assert {preset.name: preset.missing for preset in corpus.presets()}[name] == []
     result = corpus.search(Query(QUESTION, preset=name, trace=True))
@@ -106,7 +108,7 @@ def test_one_figure_goes_with_the_texts_unless_none_is_near_enough(corpus: Publi
     assert kinds(found.hits).count("figure") == 1
     assert found.trace
     assert found.trace[1].asked.startswith(f"{QUESTION}\n"), "the caption is searched by the text's words, too"
-    retrievers = [step.model_dump() for step in packaged()["ilt-captions"].retrieve]
+    retrievers = [step.model_dump() for step in PAPERS.retrieval["ilt-captions"].retrieve]
     retrievers[1]["floor"] = 0.99
     assert "figure" not in kinds(corpus.search(Query(QUESTION, preset="ilt-captions", steps={"retrieve": retrievers})).hits)
 
@@ -237,7 +239,7 @@ def test_a_model_of_the_wrong_kind_is_named(corpus: PublishedCorpus, steps: dict
 
 def test_the_packaged_models_own_tokens_find_the_text_that_says_the_same(corpus: PublishedCorpus) -> None:
     wanted = corpus.search(Query(QUESTION, preset="bt-text")).hits[1]
-    best = corpus.search(Query(wanted.text, preset="late-tokens", k=1)).hits[0]
+    best = corpus.search(Query(wanted.text, steps={"rerank": [{"by": "late", "pool": 50}]}, preset="hybrid", k=1)).hits[0]
     assert best.evidence_id == wanted.evidence_id
 
 
@@ -271,10 +273,13 @@ def test_a_server_that_is_down_costs_its_step_and_not_the_search(corpus: Publish
     assert sum("500" in step.note for step in found.trace) == 3
 
 
-def test_what_is_lacking_is_named_with_the_setting_that_brings_it(published: Workspace) -> None:
+def test_what_is_lacking_is_named_with_the_setting_that_brings_it(published: Workspace, tmp_path: Path) -> None:
+    searches = write_paper_presets(tmp_path)[0]
+    published.file.write_text(f"{published.file.read_text()}retrieval: {{presets: {searches}}}\n")
+    published = open_workspace(str(published.file))
     with closing(PublishedCorpus(published)) as plain:
         missing = {preset.name: preset.missing for preset in plain.presets()}
-        assert missing["hybrid"] == missing["late-tokens"] == []
+        assert missing["hybrid"] == []
         assert missing["omgqa-generative"] == ["a model llm (set retrieval.models.llm)"]
         assert missing["bt-clip-combined"] == ["vectors joint (set embeddings.image.texts)"]
         assert missing["article-captions"] == ["vectors descriptions (set embeddings.parts)"]
@@ -334,8 +339,8 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
     [
         ("magic", r"retrieval\.preset of the corpus file: there is no preset 'magic'"),
         ("image", r"retrieval\.preset: image needs vectors image; set embeddings\.image, or name another preset"),
-        ("omgqa-generative", r"omgqa-generative needs a model llm; set retrieval\.models\.llm,"),
-        ("article-late", r"needs vectors late, rows of pages; set embeddings\.late, captions\.pages,"),
+        ("described", r"described needs a model vlm; set retrieval\.models\.vlm,"),
+        ("late", r"needs vectors late; set embeddings\.late,"),
     ],
 )
 def test_a_default_that_lacks_something_is_refused_before_anything_is_built(

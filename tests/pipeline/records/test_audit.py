@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cli.main import app
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.audit import AuditEvent, read_events, this_person, write_event
-from pipeline.records.publication import COPY, LIVE, read_pointer, repair_pointer
+from pipeline.records.publication import LIVE, read_pointer, restore_pointer
 from pipeline.run import refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
@@ -104,14 +104,13 @@ def test_the_event_of_a_killed_mover_is_added_by_the_next_refresh(published: Wor
 
 
 def test_restoring_a_lost_pointer_is_an_event(published: Workspace) -> None:
-    store, first = published.store, _live(published)
-    older = store.get(COPY)
+    store = published.store
     second = _second_version(published)
-    store.replace(COPY, older)
     store.delete(LIVE)
-    repair_pointer(store, "manuals")
+    restore_pointer(store, "manuals", fence=2)
+    assert _live(published) == second
     ((action, _, reason, *versions), *_) = _moves(store)
-    assert (action, versions) == ("repair", [second, first])
+    assert (action, versions) == ("repair", [second, second])
     assert reason is not None
     assert "LIVE is missing" in reason
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.stores.object_store import open_store
-from pipeline.records.lease import LEASE, acquire, holding, release, still_held
+from backends.stores.object_store import FolderStore, open_store
+from pipeline.records.lease import LEASE, acquire, holding, release, renew, still_held
 from pipeline.records.publication import LIVE
 from schemas.errors import TransientError
 from schemas.ports import ObjectStore
@@ -47,6 +47,46 @@ def test_a_released_lease_goes_to_the_next_run_with_a_larger_fence(store: Object
     second = acquire(store, "two", tied_to_process=True)
     assert second.fence > first.fence
     assert not still_held(store, first)
+
+
+def test_renewing_extends_the_term_of_a_held_lease(store: ObjectStore) -> None:
+    lease = acquire(store, "one", tied_to_process=False)
+    _write(store, lease.model_copy(update={"until": datetime.now(UTC) + timedelta(seconds=1)}))
+    assert renew(store, lease)
+    found = store.read_mutable(LEASE)
+    assert found is not None
+    assert Lease.model_validate_json(found[0]).until > datetime.now(UTC) + timedelta(minutes=4)
+
+
+def test_the_renewer_of_a_dying_task_does_not_take_a_released_lease_again(store: ObjectStore) -> None:
+    lease = acquire(store, "one", tied_to_process=False)
+    release(store, "one")
+    assert not renew(store, lease)
+    assert not still_held(store, lease)
+    second = acquire(store, "two", tied_to_process=False)
+    assert not renew(store, lease)
+    assert still_held(store, second)
+
+
+class _RenewedOnce(FolderStore):
+    """A store in which ``lease`` is renewed once, right before another write."""
+
+    lease: Lease | None = None
+
+    def swap(self, name: str, data: bytes, expected: str | None) -> bool:
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            assert renew(self, lease)
+        return super().swap(name, data, expected)
+
+
+def test_a_lease_is_released_though_it_is_renewed_meanwhile(tmp_path: Path) -> None:
+    store = _RenewedOnce(tmp_path)
+    lease = acquire(store, "one", tied_to_process=False)
+    store.lease = lease
+    release(store, "one")
+    assert store.lease is None
+    assert not still_held(store, lease)
 
 
 def test_releasing_removes_the_holder_whatever_the_clock_does_since(store: ObjectStore) -> None:

@@ -21,9 +21,9 @@ from pipeline.records.publication import manifest_name, read_manifest
 from pipeline.records.vectors import SpaceVectors, open_vectors, passages
 from pipeline.run import refresh
 from pipeline.stages.publish import make_live
+from pipeline.upkeep.discard import find_damage
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
-from pipeline.upkeep.repair import find_damage
 from query_service.app import create_app
 from schemas.errors import UserError
 from schemas.ids import sha256
@@ -108,9 +108,7 @@ def workspace(
         more = f"index: {{engine: weaviate, url: '{server.url}', grpc_port: {server.grpc_port}}}\n"
     if request.param == "memory":
         held: dict[str, MemoryIndex] = defaultdict(MemoryIndex)
-        monkeypatch.setattr(
-            workspace_module, "open_index", lambda _root, _corpus, version, _options, _languages: held[version]
-        )
+        monkeypatch.setattr(workspace_module, "open_index", lambda _root, _corpus, version, *_: held[version])
     return open_workspace(with_presets(write_corpus(corpus_file.parent.parent, more)))
 
 
@@ -212,10 +210,10 @@ def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, 
     assert answers[0] == answers[1] != []
 
     assert prune(workspace, dry_run=False).records == {}, "what a version needs stays"
-    assert not find_damage(workspace, deep=True).loose
+    assert find_damage(workspace, deep=True) == {}
     _sections(workspace).cache.remove(list(contents)[:1])
-    (damage,) = find_damage(workspace, deep=True).loose
-    assert damage.name == _sections(workspace).cache.folder
+    (damaged,) = find_damage(workspace, deep=True)
+    assert damaged == _sections(workspace).cache.folder
     workspace.index(version).drop()
     assert refresh(workspace).published
     assert _sections(workspace).cache.ids() == contents.keys()

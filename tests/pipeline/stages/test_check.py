@@ -17,7 +17,7 @@ from pipeline.run import RefreshRun, is_refused, refresh
 from pipeline.run_log import log_note
 from pipeline.stages import assemble as assembling
 from pipeline.stages.plan import plan
-from pipeline.upkeep.repair import find_damage
+from pipeline.upkeep.discard import find_damage
 from ray_jobs import enrich
 from schemas.documents import Chunk, Region, StructuredDocument
 from schemas.errors import FailureCode
@@ -153,7 +153,7 @@ def test_only_the_ceiling_refuses_and_it_names_the_source(
     monkeypatch.undo()
     fixed = refresh(workspace, options=RunOptions(replay=True))
     assert (fixed.published, fixed.counts.documents) == (True, 3)
-    assert find_damage(workspace, deep=True).all() == []
+    assert find_damage(workspace, deep=True) == {}
 
 
 def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_back(
@@ -174,7 +174,7 @@ def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_ba
     monkeypatch.undo()
     fixed = refresh(workspace, options=RunOptions(replay=True))
     assert (fixed.published, fixed.counts.quarantined) == (True, 0)
-    assert find_damage(workspace, deep=True).all() == [], "what earlier versions need is still there"
+    assert find_damage(workspace, deep=True) == {}, "what earlier versions need is still there"
 
 
 def test_a_document_that_is_not_taken_over_whole_is_made_anew(
@@ -231,7 +231,7 @@ def test_figures_that_never_come_right_cost_their_documents(
     assert "(page 1)" in failure.message
     assert refresh(workspace).version == result.version
     assert refresh(workspace, options=RunOptions(replay=True)).counts.quarantined == 0, "made again from its source"
-    assert find_damage(workspace, deep=True).all() == []
+    assert find_damage(workspace, deep=True) == {}
 
 
 def test_a_corpus_whose_every_document_breaks_a_law_is_refused_for_that(

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.publication import read_pointer
+from pipeline.records.evidence import evidence_parts
+from pipeline.records.publication import manifests, read_pointer
 from pipeline.run import RefreshRun, is_refused, refresh
 from pipeline.stages.publish import make_live
 from ray_jobs import enrich
 from schemas.documents import ParsedDocument
 from schemas.errors import FailureCode, TransientError, UserError
+from schemas.ids import sha256
 from schemas.progress import Report
 from schemas.versions import RefreshResult, RunOptions
 from tests.manuals import write_manual
@@ -198,3 +200,83 @@ def test_half_of_a_small_corpus_doesnt_vanish_unseen(published: Workspace, pdfs:
     result = refresh(open_workspace(str(write_corpus(pdfs.parent, "gates: {max_row_loss: 1}\n"))))
     (refusal,) = [gate for gate in result.gates if not gate.passed]
     assert "2 of 4 documents of the live version are gone from the source (50%)" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("share", "lost"), [(0.7, "1 pages can't be read any more"), (0, "the file can't be read any more")]
+)
+def test_a_half_copied_file_keeps_its_last_good_reading_until_it_is_whole(
+    published: Workspace, pdfs: Path, share: float, lost: str
+) -> None:
+    pump = pdfs / "pump.pdf"
+    whole = pump.read_bytes()
+    before = manifests(published.store)[0].counts
+    other = write_manual(pdfs.parent / "pump.pdf", "water pump with a filter", seed=9).read_bytes()
+    pump.write_bytes(other[: int(len(other) * share)])
+    write_manual(pdfs / "crane.pdf", "tower crane", seed=7)
+    first = refresh(published)
+    assert first.published
+    (failure,) = first.failures
+    assert (failure.source, failure.code) == ("pump.pdf", FailureCode.EARLIER_KEPT)
+    assert failure.message == f"{lost}: the document before, of 2 pages, is kept"
+    assert (first.counts.documents, first.counts.partly_read, first.counts.quarantined) == (3, 1, 0)
+    assert first.counts.figures == before.figures + 2, "those of the crane are added, and none is lost"
+    assert sha256(whole) in _documents(published)
+
+    assert not refresh(published).published, "nothing is new"
+    write_manual(pdfs / "belt.pdf", "belt drive", seed=8)
+    second = refresh(published)
+    assert _left_out(second) == {"pump.pdf": FailureCode.EARLIER_KEPT}, "it stays kept while others change"
+    assert sha256(whole) in _documents(published)
+
+    pump.write_bytes(other)
+    third = refresh(published)
+    assert (_left_out(third), third.counts.partly_read) == ({}, 0)
+    assert sha256(other) in _documents(published)
+    assert sha256(whole) not in _documents(published)
+
+
+def test_a_person_accepts_what_can_be_read(published: Workspace, pdfs: Path) -> None:
+    pump = pdfs / "pump.pdf"
+    cut = pump.read_bytes()[: int(pump.stat().st_size * 0.7)]
+    pump.write_bytes(cut)
+    assert _left_out(refresh(published)) == {"pump.pdf": FailureCode.EARLIER_KEPT}
+    with pytest.raises(UserError, match=r"no earlier document is kept for winch\.pdf"):
+        refresh(published, options=RunOptions(accept=["winch.pdf"]))
+    accepted = refresh(published, options=RunOptions(accept=["pump.pdf"]))
+    assert accepted.published
+    assert _left_out(accepted) == {"pump.pdf": FailureCode.DAMAGED}
+    assert accepted.counts.partly_read == 1
+    assert sha256(cut) in _documents(published)
+    write_manual(pdfs / "belt.pdf", "belt drive", seed=8)
+    assert _left_out(refresh(published)) == {"pump.pdf": FailureCode.DAMAGED}, "what was accepted stays"
+
+
+def test_a_kept_document_is_read_again_when_parsing_changes(published: Workspace, pdfs: Path) -> None:
+    pump = pdfs / "pump.pdf"
+    whole = pump.read_bytes()
+    pump.write_bytes(whole[: int(len(whole) * 0.7)])
+    assert _left_out(refresh(published)) == {"pump.pdf": FailureCode.EARLIER_KEPT}
+    published.file.write_text(published.file.read_text().replace("workers: 2", "workers: 2, render_dpi: 120"))
+    later = open_workspace(str(published.file))
+    assert refresh(later).published
+    assert sha256(whole) in _documents(later)
+
+
+def test_partly_read_documents_refuse_a_version_above_a_bound(published: Workspace, pdfs: Path) -> None:
+    for number, subject in enumerate(("belt", "crane", "drill"), 5):
+        file = write_manual(pdfs / f"{subject}.pdf", f"{subject} drive", seed=number)
+        file.write_bytes(file.read_bytes()[: int(file.stat().st_size * 0.7)])
+    result = refresh(published)
+    assert is_refused(published, result)
+    (refusal,) = [gate for gate in result.gates if not gate.passed]
+    assert (refusal.gate, refusal.value) == ("documents read in full", 0.6)
+    assert "3 of 5 documents are partly read (60%), 50% allowed; to see which: inset quarantine manuals" in refusal.message
+    assert refresh(open_workspace(str(write_corpus(pdfs.parent, "gates: {max_partly_read: 0.6}\n")))).published
+
+
+def _documents(workspace: Workspace) -> set[str]:
+    """Return the ids of the documents in the live version's rows."""
+    pointer = read_pointer(workspace.store)
+    assert pointer is not None
+    return {str(name) for part in evidence_parts(workspace.store, pointer.version) for name in part["doc_id"].to_pylist()}

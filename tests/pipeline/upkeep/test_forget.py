@@ -17,7 +17,6 @@ from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.forgotten import FORGOTTEN, read_forgotten
 from pipeline.records.lease import acquire
 from pipeline.records.ledger import read_ledger
-from pipeline.records.picture_hashes import hash_cache
 from pipeline.records.publication import manifests
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
@@ -124,7 +123,7 @@ def test_nothing_of_a_forgotten_document_is_left(three_versions: Workspace) -> N
     assert done.removed
     # What stays of it: its digest in the list, and in the audit log.
     left = {name.split("/")[0] for name, _ in _traces(workspace, words)}
-    assert left == {"FORGOTTEN.json", "audit", "LIVE", "LIVE.copy"}
+    assert left == {"FORGOTTEN.json", "audit", "LIVE"}
     assert b"winch" not in Path(store.root, "FORGOTTEN.json").read_bytes()
     assert len(pixels) - len(store.names("figures")) == 4, "two pictures of each of the two"
 
@@ -143,6 +142,21 @@ def test_nothing_of_a_forgotten_document_is_left(three_versions: Workspace) -> N
     roll_back_version(workspace, versions[-1])
     assert _searched(workspace, "live") >= {"pump.pdf"}
     _ok(workspace)
+
+
+def test_its_failures_are_forgotten_too(published: Workspace) -> None:
+    pdfs = Path(published.corpus.source)
+    crane = write_manual(pdfs / "crane.pdf", "tower crane", seed=7)
+    crane.write_bytes(crane.read_bytes()[: int(crane.stat().st_size * 0.7)])
+    doc_id = sha256(crane.read_bytes())
+    (failure,) = refresh(published).failures
+    assert (failure.doc_id, failure.page) == (doc_id, 2)
+    forget(published, "crane.pdf", dry_run=False)
+    for name in published.store.names("quarantine"):
+        rows = read_table(published.store, name)
+        assert doc_id not in rows.column("doc_id").to_pylist()
+        assert "crane.pdf" not in rows.column("source").to_pylist()
+    assert published.store.names("quarantine"), "those of the kept versions' runs stay"
 
 
 def test_the_source_that_still_holds_it_is_not_taken_in_unless_asked(published: Workspace) -> None:
@@ -223,7 +237,7 @@ def test_a_killed_deletion_is_finished_by_the_next_refresh(
     assert [finding.ok for finding in _said_of_forgotten(workspace)] == [False]
     assert not refresh(workspace).published
     words = (b"winch", *(doc_id.encode() for doc_id in sorted(doc_ids)))
-    assert {name.split("/")[0] for name, _ in _traces(workspace, words)} == {"FORGOTTEN.json", "audit", "LIVE", "LIVE.copy"}
+    assert {name.split("/")[0] for name, _ in _traces(workspace, words)} == {"FORGOTTEN.json", "audit", "LIVE"}
     assert len(_names(workspace)) == 3
     assert [event.action for event in read_events(workspace.store, 9)].count("forget") == 1
     _ok(workspace)
@@ -258,15 +272,11 @@ def test_paid_replies_about_it_go_and_stay_counted(published: Workspace) -> None
     """Replies that no kept version needs may be about it, whatever made them."""
     cache = open_descriptions(published.store, "0123456789abcdef")
     cache.append(table_of(Description, [Description("x", "A steel winch.", "m", 1, 9, 9)]))
-    looks = hash_cache(published.store)
-    figures = [name.rpartition("/")[2].removesuffix(".png") for name in published.store.names("figures")]
-    looks.append(pa.table([figures, pa.array(range(len(figures)), pa.uint64())], schema=looks.schema))
+    published.store.put("looks/0123/records.parquet", b"hashes that an earlier release kept")
     spent = read_spent(published.store)
     forget(published, "winch.pdf", dry_run=False)
     assert published.store.names("captions") == []
-    assert hash_cache(published.store).ids() == {
-        name.rpartition("/")[2].removesuffix(".png") for name in published.store.names("figures")
-    }
+    assert published.store.names("looks") == []
     assert read_spent(published.store) == spent
 
 

@@ -8,7 +8,7 @@ import pytest
 from schemas.answers import AnswerResult, FigurePart, TablePart, TextPart
 from schemas.evidence import CitedFigure, Hit, Modality
 from schemas.tags import TagTemplate, escape, is_disarmed
-from tasks.answering.extract import candidates, extract, scores
+from tasks.answering.extract import COMPARED, Candidate, candidates, extract, scores
 from tasks.answering.passages import RowPosition, around, read_passage
 from tasks.tables.mark_up import markdown
 from tests.tasks.answering.hits import made_hit
@@ -41,7 +41,7 @@ def _ask(question: str, rows: Sequence[Hit], found: Sequence[str] = (), most: in
     ranks = {name: rank for rank, name in enumerate(ranked)}
     passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(places, ranked)]
     some = candidates(passages, TEMPLATE)
-    scored = scores(question, some, [0.0] * len(some), passages)
+    scored, _ = scores(question, some, passages, lambda compared: [0.0] * len(compared), most=most)
     return extract(
         question, passages, some, scored, TEMPLATE, corpus="c", version="v", most=most, tags={FIGURES[0].figure_id: TAGS[0]}
     )
@@ -212,6 +212,28 @@ def test_passages_are_bounded_and_a_weak_one_is_folded() -> None:
     answer = _ask("flange bolt torque", rows, most=2)
     assert [cited.evidence_id for cited in answer.citations] == ["a", "b"]
     assert _unfolded(answer) == ["The flange bolt torque of row a."]
+
+
+def test_sentences_compared_by_their_vectors_grow_with_the_passages_of_an_answer() -> None:
+    rows = [_hit(f"row{number}", " ".join(["The pump runs."] * 9 + ["A valve closes."])) for number in range(8)]
+    passages = [read_passage([row], {row.evidence_id: rank}, TEMPLATE) for rank, row in enumerate(rows)]
+    found = candidates(passages, TEMPLATE)
+    for most in (1, 3):
+        calls: list[list[Candidate]] = []
+
+        def cosines(compared: Sequence[Candidate], calls: list[list[Candidate]] = calls) -> list[float]:
+            calls.append(list(compared))
+            return [0.5 + 0.1 * (candidate.passage == 0) for candidate in compared]
+
+        scored, near = scores("Which valve closes?", found, passages, cosines, most=most)
+        assert [len(compared) for compared in calls] == [COMPARED * most]
+        assert {"A valve closes."} < {candidate.text for candidate in calls[0]} or most == 1
+        assert near.keys() == set(calls[0])
+        # Sentences that weren't compared count as far away as the farthest of those that were.
+        words_alone, _ = scores("Which valve closes?", found, passages, lambda compared: [0.0] * len(compared), most=most)
+        added = [score - alone for score, alone in zip(scored, words_alone, strict=True)]
+        far = [one for one, candidate in zip(added, found, strict=True) if candidate not in near]
+        assert far == pytest.approx([min(near.values())] * len(far))
 
 
 def test_nothing_found_is_an_abstention() -> None:

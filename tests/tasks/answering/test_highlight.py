@@ -115,8 +115,8 @@ class _Lengths:
 def test_the_nearest_sentence_is_found_by_its_vector_in_one_call() -> None:
     texts = ["Short. The longest one of all. Mid one.", "Only one", "", "A. Bb."]
     embedder = _Lengths()
-    spans = nearest_sentences(texts, embedder.embed_query(""), embedder)  # type: ignore[arg-type]
+    spans = nearest_sentences(texts, embedder.embed_query(""), embedder.embed_documents)  # type: ignore[arg-type]
     found = [span and text[slice(*span)] for text, span in zip(texts, spans, strict=True)]
     assert found == ["The longest one of all.", "Only one", None, "Bb."]
     assert embedder.calls == [["Short.", "The longest one of all.", "Mid one.", "A.", "Bb."]]
-    assert nearest_sentences([], np.ones(1, np.float32), embedder) == []  # type: ignore[arg-type]
+    assert nearest_sentences([], np.ones(1, np.float32), embedder.embed_documents) == []  # type: ignore[arg-type]

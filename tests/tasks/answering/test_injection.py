@@ -10,8 +10,9 @@ import pytest
 from schemas.answers import FigurePart, TextPart
 from schemas.evidence import CitedFigure, CitedRegion, Hit
 from schemas.tags import TagTemplate, escape
-from tasks.answering.compose import ModelInput, answer_prompt, answer_prompts, compose
+from tasks.answering.compose import ModelInput, compose
 from tasks.answering.read_reply import ReplyReader
+from tests.papers import PROMPTS
 from tests.tasks.answering.hits import made_hit
 
 TEMPLATE = TagTemplate()
@@ -38,10 +39,10 @@ def hit(number: int, text: str = "It opens at 3 bar.", caption: str = "", title:
     )
 
 
-def sent_with(injected: str, prompt: str = "ilt") -> ModelInput:
+def sent_with(injected: str, prompt: str = "written") -> ModelInput:
     """Return what a model is sent where a question, a passage, a caption and a title hold something."""
     hits = [hit(1, f"It opens at 3 bar. {injected}", injected, injected), hit(2)]
-    return compose(f"When does it open? {injected}", hits, answer_prompt(prompt), TEMPLATE, context_chars=100_000)
+    return compose(f"When does it open? {injected}", hits, PROMPTS[prompt], TEMPLATE, context_chars=100_000)
 
 
 PLAIN = sent_with("")
@@ -122,7 +123,7 @@ def test_there_are_at_least_fifty() -> None:
 
 
 @pytest.mark.parametrize("name", [*INJECTIONS])
-@pytest.mark.parametrize("prompt", ["ilt", "beyond-text", "sufficient"])
+@pytest.mark.parametrize("prompt", ["written", "beyond-text", "sufficient"])
 def test_an_injection_stays_words_of_its_place(name: str, prompt: str) -> None:
     plain, sent = sent_with("", prompt), sent_with(INJECTIONS[name], prompt)
     assert [message.role for message in sent.messages] == [message.role for message in plain.messages]
@@ -130,7 +131,7 @@ def test_an_injection_stays_words_of_its_place(name: str, prompt: str) -> None:
     said = sent.messages[-1].text
     heads = re.findall(r"(?m)^\[P\d+\]", said)
     assert heads == re.findall(r"(?m)^\[P\d+\]", plain.messages[-1].text)
-    assert set(re.findall(r"\[P\d+\]", said)) <= {"[P1]", "[P2]"} or prompt != "ilt"
+    assert set(re.findall(r"\[P\d+\]", said)) <= {"[P1]", "[P2]"} or prompt != "written"
     names = [f"[IMG-{digits}]" for digits in sent.figures] if prompt != "beyond-text" else []
     assert re.findall(r"(?i)[\[\uff3b\u3010]?IMG\s?-\s?\d+\]?", said) == names
     assert "<think" not in said
@@ -158,12 +159,12 @@ def test_a_model_that_repeats_all_of_it_shows_no_other_figure(name: str) -> None
             assert not set(part.text) & set("\x00\x1b\u202e\u2066\ue000")
 
 
-@pytest.mark.parametrize("prompt", answer_prompts())
+@pytest.mark.parametrize("prompt", [*PROMPTS])
 def test_a_prompt_sends_the_question_and_its_context_and_nothing_else_of_the_service(prompt: str) -> None:
     sent = compose(
         "When does it open?",
         [hit(1), hit(2)],
-        answer_prompt(prompt),
+        PROMPTS[prompt],
         TEMPLATE,
         context_chars=9000,
         images=[(FIGURES[0].figure_id, b"png")],
@@ -171,19 +172,19 @@ def test_a_prompt_sends_the_question_and_its_context_and_nothing_else_of_the_ser
     )
     said = "\n".join(message.text for message in sent.messages)
     assert "When does it open?" in said
-    assert ("It opens at 3 bar." in said) == (prompt not in ("beyond-text-baseline", "article-b"))
+    assert ("It opens at 3 bar." in said) == (prompt not in ("beyond-text-baseline", "article-a", "article-b"))
     assert ("Panel 1" in said) == (prompt not in ("beyond-text-baseline", "captions-baseline", "sufficient"))
     assert "picture belongs to the question" not in said
-    asked = compose("?", [hit(1)], answer_prompt(prompt), TEMPLATE, context_chars=9000, query_picture=b"png")
+    asked = compose("?", [hit(1)], PROMPTS[prompt], TEMPLATE, context_chars=9000, query_picture=b"png")
     assert asked.messages[-1].pictures == (b"png",)
     if prompt != "sufficient":
         assert "The first picture belongs to the question." in asked.messages[-1].text
 
 
-@pytest.mark.parametrize("prompt", answer_prompts())
+@pytest.mark.parametrize("prompt", [*PROMPTS])
 def test_no_path_and_no_name_of_the_index_is_sent(prompt: str) -> None:
     untitled = hit(1, title="").model_copy(update={"source": "/srv/secret/key-1234/pump.pdf", "section_path": []})
-    sent = compose("When?", [untitled], answer_prompt(prompt), TEMPLATE, context_chars=9000)
+    sent = compose("When?", [untitled], PROMPTS[prompt], TEMPLATE, context_chars=9000)
     said = "".join(message.text for message in sent.messages)
     assert not re.search(f"secret|1234|\\be1\\b|{'d' * 64}|{FIGURES[0].figure_id}", said)
-    assert ("pump.pdf" in said) == (prompt not in ("beyond-text-baseline", "article-b"))
+    assert ("pump.pdf" in said) == (prompt in ("written", "omg-qa", "sufficient"))

@@ -38,7 +38,11 @@ def step(number: int) -> Hit:
 
 
 SENT = compose(
-    "How is it serviced?", [step(n) for n in range(1, STEPS + 1)], answer_prompt("ilt"), TagTemplate(), context_chars=9000
+    "How is it serviced?",
+    [step(n) for n in range(1, STEPS + 1)],
+    answer_prompt("written"),
+    TagTemplate(),
+    context_chars=9000,
 )
 NAMES = {part.figure_id[0]: digits for digits, part in SENT.figures.items()}
 A, B, C = NAMES["1"], NAMES["2"], NAMES["3"]
@@ -103,7 +107,7 @@ ALL = "\n".join(f"{n}. Turn screw {n} [P{n}].\n[IMG-{NAMES[str(n)]}]" for n in r
 ELSEWHERE = compose(
     "?",
     [step(1).model_copy(update={"figures": [], "tagged_text": "Nothing."})],
-    answer_prompt("ilt"),
+    answer_prompt("written"),
     TagTemplate(),
     context_chars=9,
 )
@@ -258,6 +262,22 @@ def test_a_model_may_say_that_nothing_answers(reply: str) -> None:
         assert (reader.says_no_answer, reader.parts) == (True, [])
 
 
+@pytest.mark.parametrize(
+    "reply",
+    ["I cannot answer.", "I can't answer this question from the passages.", "Sorry, but I am unable to answer that"],
+)
+def test_a_refusal_in_other_words_is_no_answer(reply: str) -> None:
+    assert read(reply, list(reply)).says_no_answer
+    assert not read(f"{reply.removesuffix('.')}, but [P1] says 21 bar.").says_no_answer
+
+
+def test_an_invented_number_is_dropped_and_counted() -> None:
+    reader = read("Turn it [7]. Then [1, 9].")
+    assert words(reader) == words(read("Turn it. Then [1]."))
+    assert reader.counts.unknown_citations == 2
+    assert "a[7]" in str(read("```\nx = a[7]\n```").parts[0])
+
+
 @pytest.mark.parametrize("reply", ["No answers stand there [P1].", "NO", "Nothing."])
 def test_words_that_begin_like_that_are_an_answer(reply: str) -> None:
     reader = read(reply, list(reply))
@@ -267,7 +287,7 @@ def test_words_that_begin_like_that_are_an_answer(reply: str) -> None:
 
 def test_numbers_that_the_documents_hold_are_no_citations() -> None:
     hit = step(1).model_copy(update={"text": "As shown in [1].", "tagged_text": "As shown in [1]."})
-    sent = compose("?", [hit, step(2)], answer_prompt("ilt"), TagTemplate(), context_chars=9000)
+    sent = compose("?", [hit, step(2)], answer_prompt("written"), TagTemplate(), context_chars=9000)
     assert [
         (part.text, part.citations) for part in read("So says [1]. And [2].", sent=sent).parts if part.type == "text"
     ] == [("So says [1].", []), ("And.", [2])]

@@ -38,6 +38,7 @@ from tests.contract.test_search_index import (
     unit_vectors,
 )
 from tests.memory_index import MemoryIndex
+from tests.papers import PAPERS
 
 
 @dataclasses.dataclass
@@ -374,7 +375,7 @@ def test_a_plan_over_vectors_that_a_version_has_not_is_the_callers_mistake(index
         search(index, "pump", "unified", 3)
     with pytest.raises(UserError, match="this search needs vectors pixels"):
         search(index, "pump", steps(retrieve=[{"by": "dense", "space": "pixels"}]), 3)
-    with pytest.raises(UserError, match="there is no preset 'magic'; use one of pages, bm25, dense, hybrid"):
+    with pytest.raises(UserError, match="there is no preset 'magic'; use one of pages, bm25, dense, diverse, hybrid"):
         preset_named("magic", packaged())
     with pytest.raises(UserError, match="ask in words"):
         retrieve(index, EmbeddedQuery(EMBEDDERS, "", b"picture"), packaged()["dense"], k=3)
@@ -397,7 +398,7 @@ def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
 
 
 def test_a_retriever_of_another_kind_is_taken_whole() -> None:
-    few = changed(packaged()["omgqa-documents-dense"], {"documents": {"k": 2}})
+    few = changed(PAPERS.retrieval["omgqa-documents-dense"], {"documents": {"k": 2}})
 
     def documents(by: dict[str, Any]) -> dict[str, Any]:
         step: dict[str, Any] = changed(few, {"documents": {"by": by}}).model_dump(exclude_unset=True)["documents"]
@@ -438,8 +439,9 @@ def test_a_preset_alone_is_each_of_its_retrievers(index: MemoryIndex) -> None:
     assert list(parts) == ["bm25", "dense"]
     assert all(search(index, "firmware", part, 9) == search(index, "firmware", name, 9) for name, part in parts.items())
     assert alone(packaged()["dense"]) == []
-    assert [part.name for part in alone(packaged()["bt-summaries-separate"])] == ["dense", "descriptions"]
-    assert [part.name for part in alone(packaged()["ilt-captions"])] == ["dense-1", "dense-2"], "none hides another"
+    assert [part.name for part in alone(PAPERS.retrieval["bt-summaries-separate"])] == ["dense", "descriptions"]
+    twice = changed(packaged()["dense"], {"retrieve": [{"by": "dense"}, {"by": "dense"}]})
+    assert [part.name for part in alone(twice)] == ["dense-1", "dense-2"], "none hides another"
 
 
 AXES = {name: np.eye(3, dtype=np.float32)[place] for place, name in enumerate("xyz")}

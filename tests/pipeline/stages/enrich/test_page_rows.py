@@ -17,6 +17,7 @@ from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_manifest
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
+from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.evidence import Filters, Modality
@@ -245,6 +246,7 @@ def test_their_pictures_are_kept_copied_and_made_again(corpus: Corpus, tmp_path:
     mirror(workspace, copies)
     assert all(copies.store.exists(name) for name in names)
     (Path(workspace.store.root) / names[0]).unlink()
+    diagnose([str(workspace.file)], deep=True)
     mended = refresh(open_workspace(str(workspace.file)))
     assert mended.published
     assert workspace.store.exists(names[0])

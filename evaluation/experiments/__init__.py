@@ -1,1 +1,0 @@
-"""Packaged experiments: each YAML file beside this module is one."""

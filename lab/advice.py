@@ -1,0 +1,57 @@
+"""Which system to use for which questions, from the scores of an experiment."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from evaluation.questions import Question
+from lab.metrics import METRICS, Score
+from lab.results import ScoreTable, kinds_of
+from lab.statistics import adjusted
+
+ALL = "all"
+SURE_P = 0.05
+"""p-value, corrected for the false discovery rate, below which a system is surely worse than the best."""
+
+
+def advice(scores: Path, questions: Sequence[Question], metric: str) -> str:
+    """Return a Markdown table: for each kind of question the best system, those as good by a paired test, and those worse.
+
+    Args:
+        scores: ``scores.parquet`` of an experiment.
+        questions: Its questions.
+        metric: What systems are compared by; a system without a value for a question isn't compared on it.
+    """
+    by_system: dict[str, tuple[list[str], list[Score]]] = {}
+    for row in pq.read_table(scores, columns=["system", "question_id", metric]).to_pylist():
+        ids, given = by_system.setdefault(row["system"], ([], []))
+        ids.append(row["question_id"])
+        given.append(row[metric])
+    lines = [f"| {METRICS[metric].title} | questions | best | as good | surely worse |", "|---|---|---|---|---|"]
+    kinds = sorted({kind for question in questions for kind in kinds_of(question)})
+    tables = {system: ScoreTable(questions, ids, {metric: given}) for system, (ids, given) in by_system.items()}
+    for kind in (ALL, *kinds):
+        of_kind = tables if kind == ALL else {system: table.of(kind) for system, table in tables.items()}
+        lines.append(_line(kind, of_kind, metric))
+    return "\n".join(lines) + "\n"
+
+
+def _line(kind: str, tables: Mapping[str, ScoreTable], metric: str) -> str:
+    means = {system: table.means() for system, table in tables.items()}
+    known = {system: found[metric] for system, found in means.items() if metric in found}
+    if not known:
+        return f"| {kind} | 0 | | | |"
+    ranked = sorted(known, key=lambda system: -(known[system].mean or 0.0))
+    best = ranked[0]
+    tests = adjusted([tables[best].difference(tables[other], metric) for other in ranked[1:]])
+    worse = [
+        other
+        for other, test in zip(ranked[1:], tests, strict=True)
+        if test is not None and test.adjusted_p is not None and test.adjusted_p < SURE_P
+    ]
+    named = {system: f"`{system}` {known[system].mean:.3f}" for system in ranked}
+    interval = f" ({known[best].low:.2f} to {known[best].high:.2f})"
+    alike = [named[system] for system in ranked[1:] if system not in worse]
+    below = ", ".join(named[other] for other in worse)
+    return f"| {kind} | {known[best].n} | {named[best]}{interval} | {', '.join(alike)} | {below} |"

@@ -1,0 +1,155 @@
+"""Ask one question of one system of an experiment."""
+
+import time
+from dataclasses import dataclass
+
+from evaluation.gold import Gold
+from lab.experiment import Experiment, System, paper_prompts, presets_of
+from lab.outcomes import Outcome
+from lab.replies import Replies
+from pipeline.corpus.answers import answer_preset_of, lacking_for_answer
+from pipeline.corpus.presets import default_preset, preset_of
+from pipeline.corpus.prompts import find_answer_prompt
+from pipeline.published.answering import AnswerPlan, answer_events
+from pipeline.published.version import OpenVersion
+from schemas.answer_presets import AnswerPreset, Content
+from schemas.answers import AnswerFinished, AnswerStarted
+from schemas.corpus.captions import CaptionOptions
+from schemas.errors import BadInputError, RequestError, TransientError, UserError
+from schemas.evidence import NO_FILTERS, Filters
+from schemas.retrieval import Preset, Query
+from tasks.answering.answer_presets import with_settings
+from tasks.answering.compose import AnswerPrompt, rows_to_send
+from tasks.answering.embedded_query import EmbeddedQuery
+
+NO_GOLD = "the question has no gold pages"
+NO_GOLD_ROWS = "the gold pages have no row of a kind that is sent"
+UNDEFINED = {NO_GOLD, NO_GOLD_ROWS}
+"""Failures that another try doesn't change."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A system that can run; ``answer`` and ``prompt`` are None for a search, ``prompt`` without a model."""
+
+    system: System
+    retrieval: Preset
+    answer: AnswerPreset | None = None
+    prompt: AnswerPrompt | None = None
+
+
+def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prepared:
+    """Return a system with its presets: those of the experiment, of the papers, or of the corpus.
+
+    Raises:
+        UserError: The version or the corpus file lacks something for it, or a preset is unknown.
+    """
+    corpus, own = opened.settings(), presets_of(experiment)
+
+    def plan_of(name: str) -> Preset:
+        return own.retrieval.get(name) or preset_of(corpus.retrieval, name)
+
+    if system.kind == "search":
+        plan = plan_of(system.preset)
+        _require(opened.lacks(plan))
+        return Prepared(system, plan)
+    defined = own.answers.get(system.preset)
+    preset = with_settings(defined or answer_preset_of(corpus, system.preset), system.settings)
+    plan = plan_of(preset.retrieval) if preset.retrieval else default_preset(corpus.retrieval)
+    lacks = [f"{what} (set {setting})" for what, setting in lacking_for_answer(preset, corpus).items()]
+    if defined is not None and defined.captioner is not None and defined.captioner != _captioner(corpus.captions):
+        lacks.append(f"descriptions of figures by a captioner of kind {defined.captioner} (set captions.captioner)")
+    _require([*(opened.lacks(plan) if preset.context == "retrieved" else []), *lacks])
+    return Prepared(system, plan, preset, _prompt(opened, preset.prompt) if preset.model else None)
+
+
+def _captioner(options: CaptionOptions) -> str | None:
+    """Return what kind describes figures: ``ocr_llm``, or ``vlm`` for any that sees the picture; None without a model."""
+    model = options.models.get(options.captioner)
+    return None if model is None else "vlm" if model.kind.sees else "ocr_llm"
+
+
+def _prompt(opened: OpenVersion, name: str) -> AnswerPrompt:
+    """Return a prompt of the papers, a packaged one, or one of a file beside the corpus file."""
+    if name in paper_prompts():
+        return paper_prompts()[name]
+    file = opened.workspace.file
+    return find_answer_prompt(name, file.parent, f"{file}: answer.prompt")
+
+
+def _require(lacks: list[str]) -> None:
+    if lacks:
+        raise UserError(f"needs {', '.join(lacks)}")
+
+
+def ask(
+    opened: OpenVersion,
+    experiment: Experiment,
+    one: Prepared,
+    gold: Gold,
+    question: EmbeddedQuery,
+    repetition: int,
+    replies: Replies,
+) -> Outcome:
+    """Return the outcome; a failure is an outcome too."""
+    replies.begin(repetition)
+    started = time.perf_counter()
+    wanted = gold.question
+    outcome = Outcome(question_id=wanted.id)
+    in_documents = experiment.scope == "document" and wanted.documents
+    filters = Filters(documents=wanted.documents) if in_documents else NO_FILTERS
+    try:
+        if one.answer is None:
+            query = Query(wanted.question, k=experiment.k, filters=filters, highlight=False)
+            outcome = outcome.model_copy(update={"hits": opened.search(query, one.retrieval, question).hits})
+        else:
+            if one.answer.context == "given":
+                filters = _gold_filters(opened, one.answer, gold)
+            outcome = _answered(opened, one, one.answer, question, filters, outcome)
+    except (RequestError, TransientError, BadInputError, UserError) as error:
+        outcome = outcome.model_copy(update={"failure": error.message})
+    return outcome.model_copy(
+        update={
+            "seconds": time.perf_counter() - started + replies.saved_s,
+            "spent": replies.spent,
+            "failure": outcome.failure or replies.failure,
+        }
+    )
+
+
+def _answered(
+    opened: OpenVersion, one: Prepared, preset: AnswerPreset, question: EmbeddedQuery, filters: Filters, outcome: Outcome
+) -> Outcome:
+    plan = AnswerPlan(
+        question=question,
+        preset=preset,
+        retrieval=one.retrieval,
+        fallback=one.retrieval,
+        prompt=one.prompt,
+        filters=filters,
+    )
+    passages: list[str] = []
+    for event in answer_events(opened, plan):
+        if isinstance(event, AnswerStarted):
+            passages = [citation.evidence_id for citation in event.citations]
+        elif isinstance(event, AnswerFinished):
+            fell_back = preset.model is not None and event.result.model is None
+            outcome = outcome.model_copy(update={"answer": event.result, "failure": event.result.note if fell_back else ""})
+    ranked = [(name, 1.0) for name in dict.fromkeys(passages)]
+    hits = opened.hits(ranked) if ranked else []
+    pictures = rows_to_send(hits, preset)[1] if preset.model else []
+    has_words = preset.model is None or Content.CAPTIONS in preset.sends
+    words = [hit.evidence_id for hit in hits if has_words or hit.figure_id is None]
+    rows = {"hits": hits, "context": hits, "words": words, "pictures": pictures}
+    return outcome.model_copy(update=rows | {"retrieved": preset.context == "retrieved"})
+
+
+def _gold_filters(opened: OpenVersion, preset: AnswerPreset, gold: Gold) -> Filters:
+    """Return filters that name the rows on the gold pages."""
+    found: list[str] = []
+    for page in gold.question.pages:
+        if page.doc is not None:
+            found += opened.named_rows(Filters(documents=[page.doc], pages=[page.page]), preset.sent_modalities)
+    if not found:
+        raise RequestError(NO_GOLD_ROWS if gold.question.pages else NO_GOLD)
+    return Filters(evidence_ids=list(dict.fromkeys(found)))

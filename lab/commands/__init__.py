@@ -1,0 +1,1 @@
+"""Commands of the lab, which ``inset`` has where the lab is installed."""

@@ -1,0 +1,77 @@
+"""The command ``inset evaluate``."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.terminal import Json, print_json, print_table, reporting, say
+from schemas.errors import UserError
+
+
+def evaluate(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="An experiment file, a packaged experiment (presets, article, beyond-text, omg-qa), or a corpus, which means "
+            "presets.",
+        ),
+    ],
+    corpus: Annotated[str | None, typer.Option(help="The corpus; by default that of the experiment.")] = None,
+    version: Annotated[str | None, typer.Option(help="A version, or live, previous, latest.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Where results go; by default evaluation-EXPERIMENT.")
+    ] = None,
+    parameters: Annotated[
+        str | None,
+        typer.Option(help="Which parameters of the experiment the models that write get, such as paper or repo."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Questions asked at once.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment: ask its questions of its presets, and write scores, results and a report."""
+    from lab.experiment_files import find_experiment
+    from lab.results import COMPARED
+    from lab.run import run_experiment
+    from pipeline.corpus.workspace import open_workspace
+
+    named, chosen = find_experiment(experiment, corpus)
+    if parameters is not None:
+        if parameters not in named.experiment.parameters:
+            raise UserError(
+                f"--parameters {parameters}: use {', '.join(named.experiment.parameters) or 'none: there are none'}"
+            )
+        named = replace(named, experiment=named.experiment.model_copy(update={"use_parameters": parameters}))
+    out = folder or Path(f"evaluation-{named.name}")
+    with reporting() as report:
+        results = run_experiment(open_workspace(chosen), named, out, version=version, workers=workers, report=report)
+    if as_json:
+        print_json(results)
+        return
+    shown = [name for name in COMPARED if any(name in one.means for one in results.systems)]
+    rows = [
+        (one.system.id, *(f"{found.mean:.3f}" if (found := one.means.get(name)) else None for name in shown))
+        for one in results.systems
+        if one.means
+    ]
+    print_table(f"{results.label}, {results.questions} questions, {results.version}", ("system", *shown), rows, fold=False)
+    for one in results.systems:
+        if one.note:
+            say(f"{one.system.id} didn't run: {one.note}")
+        for reason, count in one.failed.items():
+            say(f"{one.system.id}: {count} without an outcome: {reason}")
+    for judge in results.judges:
+        if judge.note:
+            say(f"judge {judge.judge} wasn't asked: {judge.note}")
+        for test in judge.admissions:
+            if not test.admitted:
+                say(f"judge {judge.judge} is not admitted to {test.metric}: {test.reason}")
+        for metric, alike in judge.people.items():
+            say(f"judge {judge.judge} and people on {metric}: {alike}")
+    for metric, alike in results.agreement.items():
+        say(f"the judges on {metric}: {alike}")
+    for warning in results.warnings:
+        say(warning)
+    say(f"wrote {out / 'report.html'}, and scores beside it")

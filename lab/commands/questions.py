@@ -1,0 +1,271 @@
+"""The commands ``inset questions``: import, generate, rank, judge and describe question sets."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.terminal import CorpusArgument, Json, print_json, print_table, reporting, say, show
+from schemas.errors import UserError
+
+if TYPE_CHECKING:
+    from lab.outcomes import Outcome
+
+_SHOWN = 20
+"""Mistakes shown of one file."""
+
+questions = typer.Typer(help="Import, generate, rank, judge and describe question sets.", no_args_is_help=True)
+
+
+@questions.command("import")
+def import_questions(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, Excel (.xlsx), JSONL, or JSON.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("questions.jsonl"),
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="inset, mmlongbench, mmdocir, ohrbench, financebench or mmdocrag; auto goes by the keys of rows.",
+        ),
+    ] = "auto",
+    skip: Annotated[
+        bool, typer.Option("--skip", help="Leave out rows that can't be read; else nothing is written.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write the questions of a file, or of a public dataset, as JSONL that every other command reads."""
+    from lab.question_files import FORMS, OWN, read_question_file, write_questions
+
+    if form not in ("auto", OWN, *FORMS):
+        raise UserError(f"--format {form}: write auto, {OWN}, {', '.join(FORMS)}")
+    read = read_question_file(file, form)
+    for mistake in read.mistakes[:_SHOWN]:
+        say(mistake)
+    if more := len(read.mistakes[_SHOWN:]):
+        say(f"and {more} more rows")
+    if read.mistakes and not skip:
+        raise UserError(
+            f"nothing written: {len(read.mistakes)} rows can't be read; correct them, or leave them out with --skip"
+        )
+    if not read.questions:
+        raise UserError(f"{file}: there are no questions in it")
+    write_questions(read.questions, out)
+    if as_json:
+        counts = {"questions": len(read.questions), "skipped": len(read.mistakes), "not_read": sorted(read.unread)}
+        print_json({"file": str(out), "format": read.form, **counts})
+        return
+    if read.unread:
+        say(f"not read: {', '.join(sorted(read.unread))}")
+    say(f"wrote {len(read.questions)} questions ({read.form}) to {out}; rows left out: {len(read.mistakes)}")
+
+
+@questions.command()
+def generate(
+    corpus: CorpusArgument,
+    kinds: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="What each question is written from: figures, contents (two kinds of rows of one document), tables (of two "
+            "documents); several with commas.",
+        ),
+    ] = "figures,contents,tables",
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="Questions of each kind.")] = 20,
+    model: Annotated[str, typer.Option(help="A generative model of retrieval.models.")] = "llm",
+    version: Annotated[str, typer.Option(help="A version, or live, previous, latest.")] = "live",
+    seed: Annotated[int, typer.Option(help="Chooses documents and rows.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("generated.jsonl"),
+    as_json: Json = False,
+) -> None:
+    """Let a model write questions with their answers and evidence from a version; read them before you trust them."""
+    from lab.generate import Generated, generate_questions
+    from lab.generation.materials import KINDS
+    from lab.question_files import write_questions
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.version_names import resolve_version
+
+    wanted = [kind for kind in KINDS if kind in kinds.split(",")]
+    if unknown := set(kinds.split(",")) - set(KINDS):
+        raise UserError(f"--from {kinds}: there is no {min(unknown)!r}; write {', '.join(KINDS)}")
+    workspace = open_workspace(corpus)
+    chosen = resolve_version(workspace.store, workspace.corpus.name, version)
+    made = Generated()
+    with reporting() as report:
+        for kind in wanted:
+            found = generate_questions(workspace, chosen, kind, count, model=model, seed=seed, report=report)
+            made.questions += found.questions
+            made.rejected += found.rejected
+    if not made.questions:
+        why = made.rejected.most_common(1)
+        raise UserError(f"nothing written: {f'{why[0][0]} ({why[0][1]} times)' if why else f'the version has no {kinds}'}")
+    write_questions(made.questions, out)
+    if as_json:
+        print_json({"file": str(out), "version": chosen, "questions": len(made.questions), "rejected": dict(made.rejected)})
+        return
+    for reason, times in made.rejected.most_common():
+        say(f"{times} rejected: {reason}")
+    say(f"wrote {len(made.questions)} questions to {out}")
+
+
+@questions.command()
+def pool(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Folders that inset evaluate wrote, of the same questions.")
+    ],
+    asked: Annotated[Path, typer.Option("--questions", metavar="FILE", help="The question set that they were asked.")],
+    depth: Annotated[
+        int | None,
+        typer.Option(min=1, max=200, help="Rows of each system and question; by default all, to the longest ranking."),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("pool.jsonl"),
+) -> None:
+    """Collect what the systems of experiments retrieved, each row once, so that people can judge it."""
+    from evaluation.json_lines import write_records
+    from evaluation.questions import load_questions
+    from lab.pooling import pool as pooled
+    from lab.results import read_run
+
+    outcomes: dict[str, list[Outcome]] = {}
+    versions = set[str]()
+    for folder in folders:
+        version, found = read_run(folder)
+        versions.add(version)
+        outcomes |= found
+    if len(versions) > 1:
+        raise UserError(
+            f"these experiments ran on {len(versions)} versions; pool those of one: {', '.join(sorted(versions))}"
+        )
+    candidates = pooled(load_questions(str(asked)), outcomes, versions.pop(), depth)
+    if not candidates:
+        raise UserError(f"{asked}: no system retrieved anything for its questions; name the set that the experiment asked")
+    write_records(candidates, out)
+    say(f"wrote {len(candidates)} rows of {len(outcomes)} systems to {out}")
+    say(f"to judge them: inset questions judge {out} --corpus NAME --by NAME")
+
+
+@questions.command()
+def judge(
+    pool_file: Annotated[Path, typer.Argument(metavar="POOL", help="The file that inset questions pool wrote.")],
+    corpus: Annotated[str, typer.Option(help="The corpus, which draws the pages.")],
+    by: Annotated[str, typer.Option(metavar="NAME", help="Your name: letters, digits, - and _.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8751,
+) -> None:
+    """Open a page on which you judge the rows of a pool; judgements are kept beside it, and you may stop at any time."""
+    from contextlib import closing
+
+    from lab.judging_page.app import create_judging_app
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.published.corpus import PublishedCorpus
+    from query_service.serve import serve
+
+    if not re.fullmatch(r"[\w-]{1,40}", by):
+        raise UserError(f"--by {by}: use letters, digits, - and _, at most 40")
+    with closing(PublishedCorpus(open_workspace(corpus))) as published:
+        serve(create_judging_app(published, pool_file, by), port=port)
+
+
+@questions.command()
+def qrels(
+    pool_file: Annotated[Path, typer.Argument(metavar="POOL", help="The file that inset questions pool wrote.")],
+    asked: Annotated[Path, typer.Option("--questions", metavar="FILE", help="The question set.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("judged.jsonl"),
+    as_json: Json = False,
+) -> None:
+    """Write questions with the judged rows as evidence; say how far people agree, and whom the pool favours."""
+    from evaluation.json_lines import read_records
+    from evaluation.questions import load_questions
+    from lab.pooling import (
+        MEASURE,
+        Candidate,
+        Correction,
+        Judgement,
+        corrections_files,
+        judged_questions,
+        judgements_files,
+    )
+    from lab.question_files import write_questions
+
+    files = judgements_files(pool_file)
+    if not files:
+        raise UserError(f"nobody has judged {pool_file}; run: inset questions judge {pool_file} --corpus NAME --by NAME")
+    judgements = [one for file in files for one in read_records(file, Judgement, "judgements")]
+    corrections = [one for file in corrections_files(pool_file) for one in read_records(file, Correction, "corrections")]
+    candidates = read_records(pool_file, Candidate, "rows")
+    found = judged_questions(load_questions(str(asked)), candidates, judgements, corrections)
+    write_questions(found.questions, out)
+    if as_json:
+        print_json(found.model_copy(update={"questions": []}))
+        return
+    rows = [
+        (one.system, f"{one.score:.3f}", f"{one.left_out:.3f}", f"{one.recall:.3f}", str(one.own)) for one in found.bias
+    ]
+    names = ("system", MEASURE, "without its own rows", "recall of the pool", "own rows")
+    print_table(f"{MEASURE} by these judgements", names, rows, fold=False)
+    for people, alike in found.people.items():
+        say(f"{people}: {alike}")
+    if found.disputed:
+        say(f"{len(found.disputed)} rows are judged differently and count as not judged, such as {found.disputed[0]}")
+    say(f"wrote {out}; rows not judged: {found.unjudged}; questions corrected: {found.corrected}")
+
+
+@questions.command()
+def rank(
+    corpus: CorpusArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A question set in JSONL: id, question, doc.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The JSONL file to write: an id and a ranking of pages a line.")
+    ],
+    preset: Annotated[str | None, typer.Option(help="A retrieval preset of the corpus.")] = None,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, max=1000, help="Maximum hits of a question.")] = 50,
+    version: Annotated[str | None, typer.Option(help="A version; by default the live one.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search for every question of a set, and write the ranking of pages of each."""
+    from lab.rankings import rank_questions
+    from pipeline.published.corpus import open_published
+    from schemas.retrieval import Query
+
+    with reporting() as report:
+        query = Query("", preset=preset, k=k, version=version)
+        summary = rank_questions(open_published(corpus), file, out, query, report)
+    if as_json:
+        print_json(summary)
+        return
+    say(f"{summary['questions']} questions ranked in {out}")
+
+
+@questions.command()
+def stats(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A question set: JSONL, or any file that import reads.")],
+    as_json: Json = False,
+) -> None:
+    """Describe a question set: counts by document, kind and evidence, pages and words a question."""
+    from lab.question_files import read_question_file
+    from lab.question_statistics import Spread, describe_questions
+
+    read = read_question_file(file)
+    if read.mistakes:
+        say(read.mistakes[0])
+        raise UserError(
+            f"{len(read.mistakes)} rows can't be read; write the others with: inset questions import {file} --skip"
+        )
+    described = describe_questions(read.questions)
+    if as_json:
+        print_json(described)
+        return
+    values = {name: getattr(described, name) for name in type(described).model_fields}
+    print_table("", ("", "questions"), [(_words(name), value) for name, value in values.items() if isinstance(value, int)])
+    spreads = [(_words(name), value) for name, value in values.items() if isinstance(value, Spread)]
+    print_table("", ("", "mean", "largest"), [(name, f"{one.mean:.1f}", one.largest) for name, one in spreads])
+    for name, counts in values.items():
+        if isinstance(counts, dict) and counts:
+            total = sum(counts.values()) if name.startswith("evidence") else described.questions
+            rows = [(key if key != "" else "(none named)", count, f"{count / total:.1%}") for key, count in counts.items()]
+            print_table("", (_words(name), "questions", "share"), rows[:_SHOWN])
+            if more := len(rows[_SHOWN:]):
+                show(f"and {more} more")
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

@@ -1,0 +1,126 @@
+"""The DAG that runs experiments: the entry point ``inset.dags``, which ``dags/installed.py`` loads."""
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetAny,
+    AssetOrTimeSchedule,
+    CronTriggerTimetable,
+    Param,
+    get_current_context,
+    task,
+)
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from pipeline.corpus.schedules import corpus_schedules
+from pipeline.records.evaluations import REPORT, Compared, stored_name
+from plugins.airflow_run import RETRIES, corpus_file, has_moved, logged_errors
+from schemas.printing import line
+
+if TYPE_CHECKING:
+    from lab.results import Results
+
+_NIGHTLY = {found.name: found.operations.nightly_h for found in corpus_schedules() if not found.problem}
+_ASSETS = {name: Asset(f"inset://{name}", group="inset") for name in _NIGHTLY}
+_CORPORA = [*_NIGHTLY] or [""]
+
+_logger = logging.getLogger(__name__)
+
+
+def _evaluations() -> Any:
+    """Return when evaluations start: when a live version moves, and at the hours that corpus files name."""
+    if not _ASSETS:
+        return None
+    moves = AssetAny(*_ASSETS.values())
+    hours = sorted({hour for hour in _NIGHTLY.values() if hour is not None})
+    if not hours:
+        return moves
+    cron = f"0 {','.join(map(str, hours))} * * *"
+    # Of a new DAG, Airflow would run an hour of the last tenth of a day at once.
+    timetable = CronTriggerTimetable(cron, timezone="UTC", run_immediately=timedelta(minutes=10))
+    return AssetOrTimeSchedule(timetable=timetable, assets=moves)
+
+
+@task(inlets=list(_ASSETS.values()))
+def corpora() -> list[str]:
+    """Return the corpora whose live version moved, those whose hour it is, or the corpus that a person chose."""
+    context: Any = get_current_context()
+    run = context["dag_run"]
+    if run.run_type == "scheduled":
+        return [name for name, hour in _NIGHTLY.items() if hour == run.logical_date.hour]
+    if run.run_type != "asset_triggered":
+        return [context["params"]["corpus"]]
+    updated = {asset.name: events for asset, events in context["triggering_asset_events"].items()}
+    return [
+        name
+        for name, asset in _ASSETS.items()
+        if asset.name in updated and has_moved(updated[asset.name], context["inlet_events"][asset])
+    ]
+
+
+@task(map_index_template="{{ task.op_kwargs['corpus'] }}", max_active_tis_per_dag=1)
+def evaluate(corpus: str) -> None:
+    """Run an experiment on a version, and fail where it surely became worse than in earlier reports."""
+    from lab.experiment_files import find_experiment
+    from lab.run import evaluate_version
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.publication import read_pointer
+    from pipeline.run_log import log_progress
+
+    context: Any = get_current_context()
+    params, nightly = context["params"], context["dag_run"].run_type == "scheduled"
+    with logged_errors():
+        workspace = open_workspace(corpus_file(corpus))
+        named, _ = find_experiment(params["experiment"] or workspace.corpus.experiment, corpus)
+        if named.questions_on(workspace.corpus) is None:
+            raise AirflowSkipException(f"corpus {corpus} names no golden questions")
+        if nightly and read_pointer(workspace.store) is None:
+            raise AirflowSkipException(f"corpus {corpus} has no live version yet")
+        results, compared = evaluate_version(workspace, named, params["version"], log_progress(), again=nightly)
+        _log(results, compared)
+    if compared and compared.worse:
+        raise AirflowFailException(f"{corpus} became worse: {'; '.join(compared.worse)}")
+
+
+def _log(results: "Results", compared: Compared | None) -> None:
+    """Log the report's name in the store, systems that didn't run, and what changed since earlier reports."""
+    _logger.info("report: %s", stored_name(results.version, results.name, REPORT))
+    for one in results.systems:
+        if one.note:
+            _logger.warning("%s didn't run: %s", one.system.id, line(one.note))
+    if compared is None:
+        return
+    for said in compared.worse:
+        _logger.warning("worse %s", said)
+    for said in compared.better:
+        _logger.info("better %s", said)
+    if not compared.worse and not compared.better:
+        _logger.info("no metric surely changed since the report before")
+
+
+with DAG(
+    "inset_evaluate",
+    description="Run an experiment on a version; by itself when a version goes live, and at night",
+    params={
+        "corpus": Param(_CORPORA[0], type="string", enum=_CORPORA, title="Corpus"),
+        "version": Param("live", type="string", title="Version", description="A version; or live, previous, latest."),
+        "experiment": Param(
+            None,
+            type=["null", "string"],
+            title="Experiment",
+            description="A packaged experiment, or an experiment file; by default that of the corpus file.",
+        ),
+    },
+    schedule=_evaluations(),
+    max_active_runs=1,
+    start_date=None,  # with one, a new DAG runs at once for the hour that passed last
+    catchup=False,
+    is_paused_upon_creation=False,
+    tags=["inset", "operate"],
+    default_args={"owner": "inset", **RETRIES},
+) as inset_evaluate:
+    evaluate.expand(corpus=corpora())

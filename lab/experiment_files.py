@@ -1,0 +1,58 @@
+"""Experiment files: packaged ones, and those of users."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.experiment import Experiment, packaged_experiments, read_experiment
+from pipeline.corpus.corpora import find_corpus_file, load_corpus, read_mapping
+from schemas.corpus import Corpus
+from schemas.errors import UserError
+
+
+@dataclass(frozen=True)
+class NamedExperiment:
+    """An experiment with its name, and the folder that its paths are relative to."""
+
+    name: str
+    experiment: Experiment
+    folder: Path
+
+    @property
+    def questions(self) -> str | None:
+        """The path of its own questions; None where it asks the corpus's."""
+        return None if self.experiment.questions is None else str(self.folder / self.experiment.questions)
+
+    def questions_on(self, corpus: Corpus) -> str | None:
+        """Return the path of the questions that it asks a corpus: its own, or the corpus's; None without any."""
+        return self.questions or corpus.questions
+
+
+def find_experiment(named: str, corpus: str | None = None) -> tuple[NamedExperiment, str]:
+    """Return an experiment and its corpus.
+
+    Args:
+        named: A packaged experiment, an experiment file, or a corpus, which means its own.
+        corpus: Overrides the experiment's corpus.
+
+    Raises:
+        UserError: There is no such file, it is wrong, or no corpus is named.
+    """
+    packaged = packaged_experiments()
+    if named in packaged:
+        found = NamedExperiment(named, packaged[named], Path.cwd())
+    else:
+        try:
+            file = find_corpus_file(named)
+        except UserError as error:
+            known = ", ".join(packaged)
+            raise UserError(
+                f"there is no experiment or corpus {named}; experiments are {known}, or an experiment file"
+            ) from error
+        holds = read_mapping(file, "experiment", "it needs 'label', and 'searches' or 'answers'")
+        if "source" in holds and "label" not in holds:
+            return find_experiment(load_corpus(named).experiment, named)
+        found = NamedExperiment(file.stem, read_experiment(str(file), holds), file.parent)
+    chosen = corpus or found.experiment.corpus
+    if chosen is None:
+        raise UserError(f"experiment {found.name} names no corpus; add --corpus NAME")
+    return found, chosen

@@ -1,0 +1,68 @@
+"""Gates on metrics of the corpus's experiment: the entry point ``inset.metric_gates``."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lab.experiment_files import find_experiment
+from lab.metrics import METRICS
+from lab.results import SystemResult
+from lab.run import run_experiment
+from pipeline.corpus.keys import questions_digest
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.evaluations import stored_name
+from schemas.corpus import Corpus
+from schemas.corpus.gates import MetricGate
+from schemas.errors import UserError
+from schemas.progress import Report
+from schemas.versions import GateResult
+
+
+def settings(corpus: Corpus) -> dict[str, object]:
+    """Return what a judgement depends on: the corpus's experiment, and its questions."""
+    named, _ = find_experiment(corpus.experiment, corpus.name)
+    return {"experiment": [named.experiment.model_dump(mode="json"), questions_digest(named.questions)]}
+
+
+def check(workspace: Workspace) -> None:
+    """Check that the corpus's experiment has the systems and metrics that gates name, and questions.
+
+    Raises:
+        UserError: It doesn't, or there is no such experiment.
+    """
+    named, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
+    systems = [system.id for system in named.experiment.systems]
+    place = f"{workspace.file}: gates.metrics"
+    for gate in workspace.corpus.gates.metrics:
+        if gate.system not in systems:
+            raise UserError(f"{place}: experiment {named.name} has no system {gate.system!r}; use {', '.join(systems)}")
+        if gate.metric not in METRICS:
+            raise UserError(f"{place}: there is no metric {gate.metric!r}; use {', '.join(METRICS)}")
+    if named.questions_on(workspace.corpus) is None:
+        raise UserError(f"{place}: there are no questions; set 'questions' in {workspace.file}, or in the experiment")
+
+
+def judge(workspace: Workspace, version: str, report: Report) -> list[GateResult]:
+    """Run the corpus's experiment on a version, and judge the metrics that gates name.
+
+    A metric without a value refuses: its system didn't run, or no question has an outcome. The next refresh judges it again.
+
+    Raises:
+        UserError: As for ``check``.
+    """
+    check(workspace)
+    named, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
+    with TemporaryDirectory() as folder:
+        results = run_experiment(workspace, named, Path(folder), version=version, report=report)
+    found = {one.system.id: one for one in results.systems}
+    where = f"{workspace.store.root}/{stored_name(version, named.name, 'report.html')}"
+    return [_judged(workspace, one, found[one.system], where) for one in workspace.corpus.gates.metrics]
+
+
+def _judged(workspace: Workspace, one: MetricGate, system: SystemResult, report: str) -> GateResult:
+    gate, value = one.gate, system.means.get(one.metric)
+    if value is None or value.mean is None:
+        why = system.note or next(iter(system.failed), "") or "no question of the experiment defines it"
+        return GateResult(gate=gate.name, passed=False, value=None, bound=one.bound, message=f"it has no value: {why}")
+    lacking = f", {sum(system.failed.values())} without an outcome" if system.failed else ""
+    said = f"{value.mean:.3f} on {value.n} questions{lacking}; {one.bound:g} is the bound"
+    return gate.judge(value.mean, workspace.corpus.gates, said, report=report)

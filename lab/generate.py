@@ -1,0 +1,135 @@
+"""Generate a question set from a version: a model writes each question from a figure, a document's contents, or two tables."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import numpy as np
+
+from evaluation.questions import Question
+from lab.generation.materials import Document, Kind, Material, of_contents, of_figures, of_tables, shuffled
+from lab.generation.write import UnusableError, write_question
+from lab.model_replies import NoReplyError
+from lab.replies import Replies
+from pipeline.corpus.workspace import Workspace
+from pipeline.published.version import OpenVersion, open_version
+from schemas.corpus.budget import Spend
+from schemas.corpus.models import ModelConfig
+from schemas.errors import UserError
+from schemas.evidence import Modality
+from schemas.models import DEFAULT_SPACE
+from schemas.ports import TextEmbedder
+from schemas.progress import Report, silent
+
+MOST_DOCUMENTS = 200
+"""Documents that questions come from; of a larger corpus a sample. All of their tables are compared with one another."""
+
+TRIES = 3
+"""Materials tried for each question wanted."""
+
+
+@dataclass
+class Generated:
+    """Questions, and how many materials gave none, by reason."""
+
+    questions: list[Question] = field(default_factory=list)
+    rejected: Counter[str] = field(default_factory=Counter)
+
+
+def generate_questions(
+    workspace: Workspace,
+    version: str,
+    kind: Kind,
+    count: int,
+    *,
+    model: str,
+    seed: int = 0,
+    report: Report = silent,
+) -> Generated:
+    """Let a model write questions from a version's contents.
+
+    Replies are kept with the corpus: the same call again costs nothing. The corpus's budget holds.
+
+    Args:
+        workspace: The corpus.
+        version: An id.
+        kind: What each question is written from.
+        count: Questions wanted.
+        model: A generative model of ``retrieval.models``; one that sees pictures is shown the figure.
+        seed: Chooses documents and rows.
+        report: Is called with progress.
+
+    Raises:
+        UserError: There is no such model.
+    """
+    options = workspace.corpus.retrieval.models.get(model)
+    if not isinstance(options, ModelConfig):
+        named = [name for name, one in workspace.corpus.retrieval.models.items() if isinstance(one, ModelConfig)]
+        known = f"use {', '.join(named)}, or add it" if named else "add it"
+        raise UserError(f"{workspace.file}: there is no generative model {model}; {known} under retrieval.models")
+    replies = Replies(workspace, Spend())
+    opened = replace(open_version(workspace, version), record=replies.record)
+    made, asked = Generated(), set[str]()
+    try:
+        for material in itertools.islice(_materials(opened, kind, seed), TRIES * count):
+            replies.begin(0)
+            picture = None
+            if material.figure is not None and options.kind != "llm":
+                picture = opened.picture(material.figure)
+            try:
+                question = write_question(opened.models()[model], material, picture)
+            except (UnusableError, NoReplyError) as error:
+                made.rejected[str(error)] += 1
+                continue
+            if (words := question.question.casefold()) in asked:
+                made.rejected["the question was written before"] += 1
+                continue
+            asked.add(words)
+            made.questions.append(question)
+            report(f"write from {kind}", len(made.questions), count)
+            if len(made.questions) == count:
+                break
+    finally:
+        replies.flush()
+    return made
+
+
+def _materials(opened: OpenVersion, kind: Kind, seed: int) -> Iterator[Material]:
+    doc_ids = shuffled([*opened.sources], seed)[:MOST_DOCUMENTS]
+    if kind == "tables":
+        yield from _of_pairs(opened, doc_ids)
+        return
+    of = of_figures if kind == "figures" else of_contents
+
+    def of_document(doc_id: str) -> Iterator[Material]:
+        yield from of(_document(opened, doc_id), seed)  # read when its turn comes
+
+    waiting = [of_document(doc_id) for doc_id in doc_ids]
+    while waiting:  # one of each document in turn
+        going = []
+        for materials in waiting:
+            if (material := next(materials, None)) is not None:
+                going.append(materials)
+                yield material
+        waiting = going
+
+
+def _of_pairs(opened: OpenVersion, doc_ids: Sequence[str]) -> Iterator[Material]:
+    """Yield materials of pairs of documents, those whose beginnings are most alike first."""
+    documents = [one for one in (_document(opened, doc_id) for doc_id in doc_ids) if one.of(Modality.TABLE)]
+    if len(documents) < 2:
+        return
+    embedder = cast("TextEmbedder", opened.embedders[DEFAULT_SPACE])
+    vectors = embedder.embed_documents([one.beginning for one in documents])
+    first, second = np.triu_indices(len(documents), k=1)
+    alike = (vectors[first] * vectors[second]).sum(axis=1)
+    for place in np.argsort(-alike, kind="stable"):
+        yield from of_tables(documents[first[place]], documents[second[place]])
+
+
+def _document(opened: OpenVersion, doc_id: str) -> Document:
+    rows = opened.document_rows.of(doc_id).to_pylist()
+    kept = [row for row in rows if row["modality"] != Modality.PAGE]
+    return Document(doc_id, opened.as_hits(kept, dict.fromkeys((row["evidence_id"] for row in kept), 1.0)))

@@ -1,0 +1,69 @@
+"""A model writes a question from a material; what it writes is checked, and sent back once."""
+
+from collections.abc import Mapping
+from string import Template
+
+from evaluation.questions import Question
+from lab.generation.materials import Material
+from lab.model_replies import objects_in, prompt, reply_of
+from schemas.generation import Message
+from schemas.ports import Writer
+
+MOST_CHARACTERS = 500
+"""Length of a question; a longer one is several, or an answer."""
+
+_LISTED = ', "evidence": ["S1", "T2"]'
+
+
+class UnusableError(Exception):
+    """A reply that is no question; the message says why."""
+
+
+def write_question(model: Writer, material: Material, picture: bytes | None = None) -> Question:
+    """Return the question that a model writes from a material.
+
+    Raises:
+        UnusableError: Neither the reply nor its repair can be used.
+        NoReplyError: The model gave no reply.
+    """
+    found = _written(model, material, material.prompt, material.values, picture)
+    if material.revise is None:
+        return found
+    asked = {**material.revise.values, "question": found.question, "answer": found.answer or ""}
+    return _written(model, material.revise, material.revise.prompt, asked, None)
+
+
+def _written(model: Writer, material: Material, name: str, values: Mapping[str, str], picture: bytes | None) -> Question:
+    reply = _prompt("reply").substitute(evidence=_LISTED if material.chooses else "")
+    asked = Message("user", _prompt(name).substitute(values) + reply, (picture,) if picture else ())
+    said = reply_of(model, (asked,))
+    try:
+        return _read(said, material)
+    except UnusableError as error:
+        repair = Message("user", _prompt("repair").substitute(reason=error))
+        return _read(reply_of(model, (asked, Message("assistant", said), repair)), material)
+
+
+def _read(reply: str, material: Material) -> Question:
+    read = next((one for one in objects_in(reply) if "question" in one), None)
+    if read is None:
+        raise UnusableError("the reply has no question")
+    words, answer = (" ".join(str(read.get(name) or "").split()) for name in ("question", "answer"))
+    if not any(map(str.isalpha, words)) or len(words) > MOST_CHARACTERS:
+        raise UnusableError(f"the question is empty, or longer than {MOST_CHARACTERS} characters")
+    if not answer:
+        raise UnusableError("there is no answer")
+    used = list(material.parts)
+    if material.chooses:
+        listed = read.get("evidence")
+        names = listed if isinstance(listed, list) else [listed]
+        used = list(dict.fromkeys([*material.required, *(str(name).strip("[] ") for name in names if name)]))
+        if unknown := [name for name in used if name not in material.parts]:
+            raise UnusableError(f"there is no part {unknown[0]}")
+        if not material.required and len({material.parts[name].modality for name in used}) < 2:
+            raise UnusableError("the evidence is of one kind; two are wanted")
+    return material.question(words, answer, used)
+
+
+def _prompt(name: str) -> Template:
+    return prompt("lab.generation.prompts", name)

@@ -1,0 +1,116 @@
+"""Judge the outcomes of an experiment: each judge is tested on known pairs, and grades where it is admitted."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from functools import partial
+
+from evaluation.gold import Gold
+from lab.experiment import Experiment
+from lab.judging.agreement import Grades
+from lab.judging.metrics import METRICS, Judged, judged_metrics
+from lab.outcomes import Admission, Grade, Outcome
+from lab.replies import Replies
+from lab.results import JudgeResult
+from pipeline.published.version import OpenVersion
+from schemas.corpus.models import ModelConfig
+from schemas.errors import UserError
+from schemas.progress import Report
+from schemas.versions import Spent
+
+
+class Judges:
+    """The judges of an experiment.
+
+    Args:
+        opened: The version; its models' replies are kept.
+        experiment: The experiment.
+        replies: Keeps the replies.
+        pool: Runs the calls.
+        report: Is called with progress.
+    """
+
+    def __init__(
+        self, opened: OpenVersion, experiment: Experiment, replies: Replies, pool: Executor, report: Report
+    ) -> None:
+        self._opened, self._replies, self._pool, self._report = opened, replies, pool, report
+        self._names, self._shows_all = experiment.judged or list(METRICS), experiment.show_unadmitted
+        self._spent = dict.fromkeys(experiment.judges, Spent())
+        self._counting = threading.Lock()
+        self._tests = [self._tested(judge) for judge in experiment.judges]
+        self._done = 0
+
+    def _tested(self, judge: str) -> JudgeResult:
+        """Test a judge in each metric; ``note`` says why it couldn't be asked."""
+        if not isinstance(self._opened.settings().retrieval.models.get(judge), ModelConfig):
+            return JudgeResult(judge=judge, note=f"needs a model {judge} (set retrieval.models.{judge})")
+        try:
+            self._opened.models()[judge]
+        except UserError as error:
+            return JudgeResult(judge=judge, note=error.message)
+
+        def test(name: str) -> Admission:
+            admission = self._metrics(judge, [name])[0].admission()
+            self._count(judge)
+            return admission
+
+        admissions = []
+        for admission in self._pool.map(test, self._names):
+            admissions.append(admission)
+            self._report(f"test judge {judge}", len(admissions), len(self._names))
+        return JudgeResult(judge=judge, admissions=admissions)
+
+    @property
+    def tested(self) -> list[JudgeResult]:
+        """The judges, with what they spent up to now."""
+        return [one.model_copy(update={"spent": self._spent[one.judge]}) for one in self._tests]
+
+    def _count(self, judge: str) -> None:
+        """Count what this thread's judge spent since ``_metrics``."""
+        with self._counting:
+            self._spent[judge] += self._replies.spent
+
+    def _metrics(self, judge: str, names: Sequence[str]) -> list[Judged]:
+        """Return metrics for this thread."""
+        self._replies.begin(0)  # the same request gets the same grade, whichever repetition it comes from
+        options = self._opened.settings().retrieval.models[judge]
+        return judged_metrics(names, self._opened.models()[judge], None if options.kind == "llm" else self._opened.picture)
+
+    def grade(self, asked: Sequence[tuple[Gold, Outcome]], total: int) -> Grades:
+        """Grade the outcomes of one system; ``total`` are the outcomes of all systems.
+
+        Judges grade the metrics that they are admitted to, or all where the experiment shows the others.
+        """
+        made: dict[str, dict[str, list[Grade]]] = {}
+        for one in self._tests:
+            names = [admission.metric for admission in one.admissions if admission.admitted or self._shows_all]
+            made[one.judge] = {name: [] for name in names}
+            for found in (
+                self._pool.map(partial(self._grades, one.judge, names), *zip(*asked, strict=True)) if names else ()
+            ):
+                for name, grade in zip(names, found, strict=True):
+                    made[one.judge][name].append(grade)
+                self._done += 1
+                self._report("judge", self._done, total * self._admitted)
+        return made
+
+    def _grades(self, judge: str, names: Sequence[str], gold: Gold, outcome: Outcome) -> list[Grade]:
+        """Return a judge's grades of one outcome."""
+        if outcome.failure:
+            return [Grade(value=None, reason=f"it has no outcome: {outcome.failure}")] * len(names)
+        grades = [metric.score(gold.question, outcome) for metric in self._metrics(judge, names)]
+        self._count(judge)
+        return grades
+
+    def counted(self, grades: Grades) -> Grades:
+        """Return the grades of judges in the metrics that they are admitted to."""
+        admitted = {one.judge: {test.metric for test in one.admissions if test.admitted} for one in self._tests}
+        return {
+            judge: {name: given for name, given in by_metric.items() if name in admitted[judge]}
+            for judge, by_metric in grades.items()
+        }
+
+    @property
+    def _admitted(self) -> int:
+        """How many judges grade anything."""
+        return sum(any(test.admitted or self._shows_all for test in one.admissions) for one in self._tests)

@@ -1,0 +1,61 @@
+"""Labels that people give to outcomes, from a file."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from lab.judging.metrics import METRICS
+from lab.outcomes import Outcome
+from lab.question_files import mistake_of, read_rows
+from schemas.errors import UserError
+
+
+def _known(metric: object) -> object:
+    if metric not in METRICS:
+        raise ValueError(f"there is no judged metric {metric!r}; they are {', '.join(METRICS)}")
+    return metric
+
+
+class Label(BaseModel):
+    """What a person says of one outcome in one metric; a file may have further columns.
+
+    Attributes:
+        system: The id of a system.
+        question_id: The id of a question.
+        metric: A judged metric.
+        label: yes or no, true or false, 1 or 0.
+        answer: The answer that the person read; the label doesn't count for another. None or "": it counts for any.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    system: str
+    question_id: Annotated[str, BeforeValidator(str)]
+    metric: Annotated[str, BeforeValidator(_known)]
+    label: bool
+    answer: str | None = None
+
+    def is_of(self, outcome: Outcome) -> bool:
+        """Return whether an outcome has the answer that the person read; white space doesn't matter."""
+        return not self.answer or self.answer.split() == outcome.answer_text.split()
+
+
+def load_labels(path: Path) -> list[Label]:
+    """Read labels from a file of any kind that holds questions.
+
+    Raises:
+        UserError: The file can't be read, a line is invalid, or two label the same; the message names the line.
+    """
+    found: dict[tuple[str, str, str], Label] = {}
+    for number, row in read_rows(path):
+        place = f"{path}: line {number}"
+        try:
+            if isinstance(row, Exception):
+                raise row
+            label = Label.model_validate(row)
+        except (ValueError, RecursionError) as error:
+            raise UserError(mistake_of(place, error)) from error
+        if found.setdefault((label.system, label.question_id, label.metric), label) is not label:
+            raise UserError(f"{place} labels the same as a line before it")
+    return list(found.values())

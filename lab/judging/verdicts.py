@@ -1,0 +1,52 @@
+"""Ask a judge for YES or NO, and read what it replies."""
+
+import re
+from string import Template
+
+from lab.model_replies import NoReplyError, objects_in, prompt, reply_of, without_thoughts
+from lab.outcomes import Grade
+from schemas.generation import Message
+from schemas.ports import Writer
+
+_GRADES = {"yes": 1.0, "y": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "n": 0.0, "false": 0.0, "0": 0.0}
+_WORD = re.compile(r"\W*(yes|no|y|n)\W*", re.IGNORECASE)
+
+
+def verdict(judge: Writer, name: str, pictures: tuple[bytes, ...] = (), **values: str) -> Grade:
+    """Return the grade that a judge gives, 1 for YES and 0 for NO.
+
+    A reply that can't be read is sent back once. If that doesn't help, or the judge fails, the grade is None with the reason.
+
+    Args:
+        judge: The model.
+        name: Name of the packaged prompt.
+        pictures: Encoded pictures that the judge looks at.
+        values: Values of the prompt's placeholders.
+    """
+    asked = Message("user", _prompt(name).substitute(values) + _prompt("grade").template, pictures)
+    try:
+        said = reply_of(judge, (asked,))
+        grade = read_verdict(said)
+        if grade.value is None:
+            again = reply_of(judge, (asked, Message("assistant", said), Message("user", _prompt("repair").template)))
+            grade = read_verdict(again)
+    except NoReplyError as error:
+        return Grade(value=None, reason=str(error))
+    return grade
+
+
+def read_verdict(reply: str) -> Grade:
+    """Read a judge's reply: an object with ``grade`` and ``reason`` in JSON or nearly so, or a single word."""
+    said = without_thoughts(reply)
+    if word := _WORD.fullmatch(said):
+        return Grade(value=_GRADES[word[1].lower()])
+    for read in objects_in(said):
+        value = _GRADES.get(str(read.get("grade")).strip(" .").lower())
+        if value is not None:
+            reason = read.get("reason") or ""
+            return Grade(value=value, reason=" ".join(map(str, reason)) if isinstance(reason, list) else str(reason))
+    return Grade(value=None, reason=f"the judge's reply has no grade: {' '.join(said.split())[:200] or 'it is empty'}")
+
+
+def _prompt(name: str) -> Template:
+    return prompt("lab.judging.prompts", name)

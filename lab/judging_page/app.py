@@ -1,0 +1,127 @@
+"""The judging page: a row at a time beside its page in the PDF. A judgement is appended to the person's file at once."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, Field, StringConstraints
+from starlette.requests import Request
+
+from evaluation.json_lines import read_records
+from lab.pooling import Candidate, Correction, Judgement, corrections_file, judgements_file
+from pipeline.published.corpus import PublishedCorpus
+from query_service.hosts import LOOPBACK, TrustedHosts
+from schemas.errors import BadInputError, InsetError, NotFoundError
+
+_WEB = Path(__file__).parent / "web"
+_DPI = 90
+
+
+class GradeRequest(BaseModel):
+    """A person's judgement of the row at a place of the pool."""
+
+    place: int = Field(ge=0)
+    grade: int = Field(ge=0, le=1)
+
+
+class CorrectionRequest(BaseModel):
+    """A person's words for the question of the row at a place of the pool, and its answer."""
+
+    place: int = Field(ge=0)
+    question: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000)]
+    answer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
+
+
+class _Work:
+    """What one person judged and corrected, kept in two files."""
+
+    def __init__(self, pooled: Path, person: str) -> None:
+        self._person, self._lock = person, threading.Lock()
+        self._judged, self._corrected = judgements_file(pooled, person), corrections_file(pooled, person)
+        judged = read_records(self._judged, Judgement, "judgements") if self._judged.exists() else []
+        corrected = read_records(self._corrected, Correction, "corrections") if self._corrected.exists() else []
+        self.grades = {one.row: one.grade for one in judged}
+        self.texts = {one.question_id: (one.question, one.answer) for one in corrected}
+
+    def grade(self, candidate: Candidate, grade: int) -> None:
+        question_id, evidence_id = candidate.row
+        with self._lock:
+            _append(self._judged, Judgement(question_id=question_id, evidence_id=evidence_id, by=self._person, grade=grade))
+            self.grades[candidate.row] = grade
+
+    def correct(self, candidate: Candidate, question: str, answer: str | None) -> None:
+        with self._lock:
+            _append(
+                self._corrected,
+                Correction(question_id=candidate.question_id, question=question, answer=answer, by=self._person),
+            )
+            self.texts[candidate.question_id] = question, answer
+
+
+def _append(file: Path, row: Judgement | Correction) -> None:
+    with file.open("a", encoding="utf-8") as out:
+        out.write(f"{row.model_dump_json()}\n")
+
+
+def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> FastAPI:
+    """Return the page of one person.
+
+    Args:
+        corpus: Draws pages.
+        pooled: A pool; the judgements go to a file beside it.
+        person: Name of the person.
+
+    Raises:
+        UserError: A file can't be read.
+    """
+    candidates: Sequence[Candidate] = read_records(pooled, Candidate, "rows")
+    work = _Work(pooled, person)
+    app = FastAPI(openapi_url=None)
+
+    @app.exception_handler(InsetError)
+    def failed(_request: Request, error: InsetError) -> Response:
+        return JSONResponse({"detail": error.message}, status_code=422 if isinstance(error, BadInputError) else 404)
+
+    @app.get("/rows/{place}")
+    def row(place: int) -> dict[str, Any]:
+        """Return a row; -1 is the first without a judgement, or the last row."""
+        todo = (at for at, one in enumerate(candidates) if one.row not in work.grades)
+        at = next(todo, len(candidates) - 1) if place < 0 else min(place, len(candidates) - 1)
+        one = candidates[at]
+        shown = one.model_dump(mode="json", exclude={"ranks"})  # who found it would sway the judgement
+        question, answer = work.texts.get(one.question_id, (one.question, one.answer))
+        shown |= {"question": question, "answer": answer}
+        grade = work.grades.get(one.row)
+        counts = {"rows": len(candidates), "judged": len(work.grades), "person": person}
+        return {"place": at, "grade": grade, "pages": one.pages, **counts, **shown}
+
+    @app.get("/rows/{place}/pages/{page}.png")
+    def page_image(place: int, page: int) -> Response:
+        one = _at(candidates, place)
+        boxes = [region.bbox for region in one.regions if region.page == page]
+        drawn = corpus.files.page_image(one.doc_id, page, highlight=boxes, dpi=_DPI, version=one.version)
+        return Response(drawn.result(), media_type="image/png")
+
+    @app.post("/grades")
+    def grade(given: GradeRequest) -> dict[str, int]:
+        work.grade(_at(candidates, given.place), given.grade)
+        return {"judged": len(work.grades)}
+
+    @app.post("/corrections")
+    def correct(given: CorrectionRequest) -> dict[str, int]:
+        work.correct(_at(candidates, given.place), given.question, given.answer or None)
+        return {"corrected": len(work.texts)}
+
+    app.mount("/", StaticFiles(directory=_WEB, html=True))
+    app.add_middleware(TrustedHosts, names=[*LOOPBACK])
+    return app
+
+
+def _at(candidates: Sequence[Candidate], place: int) -> Candidate:
+    if not 0 <= place < len(candidates):
+        raise NotFoundError(f"the pool has {len(candidates)} rows, and no row {place}")
+    return candidates[place]

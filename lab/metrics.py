@@ -1,0 +1,302 @@
+"""All metrics, and scores of those that need no judge: one a question, None where a metric is undefined.
+
+Precision, recall and F1 are of all that was retrieved, each computed for one question and then averaged, as OMG-QA does for
+evidence (PER, RER, F1-ER) and documents (PDR, RDR, F1-DR); the F1 of averages is another number. Where rows were judged,
+precision and F1 of evidence are those of the judged rows: nobody knows whether the others are relevant.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evaluation.gold import LEVELS, Gold
+from evaluation.golden import relevance
+from lab.judging import metrics as judging
+from lab.outcomes import Outcome
+from schemas.answers import AnswerResult, FigurePart, TextPart
+from schemas.geometry import BBox
+
+Score = float | None
+Better = Literal["more", "less"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric; ``better`` is None where neither more nor less is better.
+
+    Attributes:
+        name: Identifier.
+        title: For people.
+        group: What it is about.
+        better: Which direction is better.
+        headline: Whether it is compared in tests and plots.
+    """
+
+    name: str
+    title: str
+    group: str
+    better: Better | None = "more"
+    headline: bool = False
+
+
+_MEASURES = {
+    "precision": ("SetP", "precision"),
+    "recall": ("SetR", "recall"),
+    "f1": ("SetF", "F1"),
+    "success@1": ("Success@1", "first is right"),
+    "success@10": ("Success@10", "one of ten is right"),
+    "recall@10": ("R@10", "recall at 10"),
+    "mrr@10": ("RR@10", "reciprocal rank at 10"),
+    "ndcg@10": ("nDCG@10", "nDCG at 10"),
+}
+_OMG_QA = {
+    "evidence_precision": "PER: evidence precision",
+    "evidence_recall": "RER: evidence recall",
+    "evidence_f1": "F1-ER: evidence F1",
+    "document_precision": "PDR: document precision",
+    "document_recall": "RDR: document recall",
+    "document_f1": "F1-DR: document F1",
+}
+_HEADLINES = {
+    *("document_recall", "page_success@1", "page_recall@10", "page_ndcg@10", "evidence_recall", "evidence_f1"),
+    "figure_recall@10",
+}
+
+
+def _retrieval(asked: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
+    found: dict[str, list[Score]] = {}
+    for level in LEVELS:
+        # The place of a question in the run, not its id: repetitions have the same.
+        wanted = {str(place): units for place, (gold, _) in enumerate(asked) if (units := level.relevant(gold))}
+        ranked = {name: level.ranking(asked[int(name)][0], asked[int(name)][1].hits) for name in wanted}
+        made = relevance([measure for measure, _ in _MEASURES.values()], wanted, ranked) if wanted else {}
+        if level.name == "evidence" and wanted:
+            for name, rows in ranked.items():
+                if judged := asked[int(name)][0].question.evidence:
+                    ranked[name] = [row for row in rows if row in judged]
+            made |= relevance([_MEASURES[name][0] for name in ("precision", "f1")], wanted, ranked)
+        for name, (measure, _) in _MEASURES.items():
+            scores: list[Score] = [
+                made[measure][str(place)] if str(place) in wanted else None for place in range(len(asked))
+            ]
+            if name == "precision":
+                scores = [score if ranked.get(str(place)) else None for place, score in enumerate(scores)]
+            found[f"{level.name}_{name}"] = scores
+    return found
+
+
+def region_iou(gold: Gold, outcome: Outcome) -> Score:
+    """Return how well hits cover the gold boxes: the best IoU of each, averaged."""
+    wanted = gold.question.regions or gold.question.figures
+    shown = [box for hit in outcome.hits for box in gold.boxes(hit)]
+
+    def best(region_page: int, doc: str | None, box: BBox) -> float:
+        return max(
+            (box.iou(found) for name, page, found in shown if page == region_page and doc in (None, name)), default=0.0
+        )
+
+    return _mean(best(one.page, one.doc, BBox(*one.bbox)) for one in wanted)
+
+
+def evidence_unjudged(gold: Gold, outcome: Outcome) -> Score:
+    """Return the share of the rows that nobody judged; None for a question without judged rows."""
+    judged = gold.question.evidence
+    return _mean(float(hit.evidence_id not in judged) for hit in outcome.hits) if judged else None
+
+
+def figure_precision(gold: Gold, outcome: Outcome) -> Score:
+    """Return the share of the shown figures that the question wants; None if it wants none."""
+    return _mean(float(gold.figure_at(name) is not None) for name in outcome.figures) if gold.figures else None
+
+
+def figure_recall(gold: Gold, outcome: Outcome) -> Score:
+    """Return the share of the wanted figures that the answer shows."""
+    shown = {gold.figure_at(name) for name in outcome.figures}
+    return _mean(float(place in shown) for place, _ in enumerate(gold.figures))
+
+
+def figure_order(gold: Gold, outcome: Outcome) -> Score:
+    """Return the share of pairs of wanted figures that are shown in the wanted order; None for fewer than two figures."""
+    from scipy.stats import kendalltau
+
+    places = [place for name in outcome.figures if (place := gold.figure_at(name)) is not None]
+    if len(set(places)) < 2:
+        return None
+    places = list(dict.fromkeys(places))
+    return float(kendalltau(range(len(places)), places).statistic + 1) / 2
+
+
+def figure_adjacency(gold: Gold, outcome: Outcome) -> Score:
+    """Return the share of the shown figures that stand beside a text of the same source."""
+    parts = outcome.answer.parts if outcome.answer else []
+    return _mean(
+        float(
+            any(
+                isinstance(beside, TextPart) and set(beside.citations) & set(part.citations)
+                for beside in (*parts[max(0, place - 1) : place], *parts[place + 1 : place + 2])
+            )
+        )
+        for place, part in enumerate(parts)
+        if isinstance(part, FigurePart)
+    )
+
+
+def false_figure(gold: Gold, outcome: Outcome) -> Score:
+    """Return 1 if the answer shows a figure to a question that needs none."""
+    return None if gold.question.figures else float(bool(outcome.figures))
+
+
+def cited_share(gold: Gold, outcome: Outcome) -> Score:
+    """Return the share of the texts of an answer that cite a source."""
+    texts = [part for part in _given(outcome).parts if isinstance(part, TextPart) and part.style != "heading"]
+    return _mean(float(bool(part.citations)) for part in texts)
+
+
+def citation_precision(gold: Gold, outcome: Outcome) -> Score:
+    """Return the share of the citations on gold pages; None without citations or gold pages."""
+    if not gold.question.pages:
+        return None
+    return _mean(float(not pages.isdisjoint(_gold_pages(gold))) for pages in _cited_pages(gold, outcome))
+
+
+def citation_recall(gold: Gold, outcome: Outcome) -> Score:
+    """Return the share of the gold pages that the answer cites."""
+    cited = {page for pages in _cited_pages(gold, outcome) for page in pages}
+    return _mean(float(page in cited) for page in _gold_pages(gold))
+
+
+def _gold_pages(gold: Gold) -> set[tuple[str | None, int]]:
+    return {(one.doc, one.page) for one in gold.question.pages}
+
+
+def _cited_pages(gold: Gold, outcome: Outcome) -> list[set[tuple[str | None, int]]]:
+    found = []
+    for one in _given(outcome).citations:
+        name = (gold.names or {}).get(one.doc_id) or one.source.rpartition("/")[2]
+        pages = {one.page, *(region.page for region in one.regions)}
+        found.append({(doc, page) for page in pages for doc in (name, None)})
+    return found
+
+
+def _given(outcome: Outcome) -> AnswerResult:
+    assert outcome.answer is not None
+    return outcome.answer
+
+
+def _answered(gold: Gold, outcome: Outcome) -> Score:
+    return float(not _given(outcome).abstained) if gold.question.answerable else None
+
+
+def _abstained(gold: Gold, outcome: Outcome) -> Score:
+    return None if gold.question.answerable else float(_given(outcome).abstained)
+
+
+Scorer = Callable[[Gold, Outcome], Score]
+
+_OF_ANSWERS: Sequence[tuple[Metric, Scorer]] = (
+    (
+        Metric("figure_precision_shown", "shown figures that are wanted", "figures in answers", headline=True),
+        figure_precision,
+    ),
+    (Metric("figure_recall_shown", "wanted figures that are shown", "figures in answers", headline=True), figure_recall),
+    (Metric("figure_order", "pairs of figures in order", "figures in answers"), figure_order),
+    (Metric("figure_adjacency", "figures beside text of their source", "figures in answers"), figure_adjacency),
+    (Metric("false_figure", "figures where none is needed", "figures in answers", "less", headline=True), false_figure),
+    (
+        Metric("figures_shown", "images a query", "figures in answers", None),
+        lambda _, outcome: float(len(outcome.figures)),
+    ),
+    (
+        Metric("pictures_sent", "pictures sent to the model", "cost", None),
+        lambda _, one: float(len(one.pictures)),
+    ),
+    (
+        Metric("unknown_tags", "invented figures", "figures in answers", "less"),
+        lambda _, outcome: float(_given(outcome).counts.unknown_tags),
+    ),
+    (Metric("cited_share", "texts that cite", "citations", headline=True), cited_share),
+    (Metric("citation_precision", "citations on right pages", "citations", headline=True), citation_precision),
+    (Metric("citation_recall", "right pages that are cited", "citations"), citation_recall),
+    (
+        Metric("unknown_citations", "invented citations", "citations", "less"),
+        lambda _, outcome: float(_given(outcome).counts.unknown_citations),
+    ),
+    (Metric("answered", "answerable questions answered", "answers", headline=True), _answered),
+    (Metric("abstained", "unanswerable questions refused", "answers", headline=True), _abstained),
+    (Metric("rounds", "rounds of retrieval", "cost", None), lambda _, outcome: float(max(1, len(_given(outcome).rounds)))),
+)
+
+_OF_ALL: Sequence[tuple[Metric, Scorer]] = (
+    (Metric("region_iou", "IoU with gold boxes", "evidence"), region_iou),
+    (Metric("evidence_unjudged", "rows that nobody judged", "evidence", "less"), evidence_unjudged),
+    (Metric("seconds", "seconds a query", "cost", "less"), lambda _, outcome: outcome.seconds),
+    (Metric("calls", "calls a query", "cost", "less"), lambda _, outcome: float(outcome.spent.calls)),
+    (Metric("input_tokens", "tokens read a query", "cost", "less"), lambda _, outcome: float(outcome.spent.input_tokens)),
+    (Metric("output_tokens", "tokens written a query", "cost", "less"), lambda _, one: float(one.spent.output_tokens)),
+    (Metric("money", "money a query", "cost", "less"), lambda _, outcome: outcome.spent.money),
+)
+
+
+_OF_RETRIEVAL = {"evidence", "citations", "figures in answers"}
+"""Groups of metrics that are undefined where nothing was retrieved: no context, or the right one, decides them."""
+
+
+def _of_level(level: str, measure: str, title: str) -> Metric:
+    name = f"{level}_{measure}"
+    group = level if level == "evidence" else f"{level}s"
+    return Metric(name, _OMG_QA.get(name, f"{level}: {title}"), group, headline=name in _HEADLINES)
+
+
+_WITHOUT_JUDGE = [
+    *(_of_level(level.name, name, title) for level in LEVELS for name, (_, title) in _MEASURES.items()),
+    *(metric for metric, _ in (*_OF_ANSWERS, *_OF_ALL)),
+]
+
+OMG_QA_MEAN = "omgqa_mean"
+_TEN = (
+    *_OMG_QA,
+    *("effective_retrieval_usage", "relevance_of_used_evidence", "correct_usage_of_evidence", "citation_completeness"),
+)
+"""The ten metrics that OMG-QA averages."""
+
+METRICS: Mapping[str, Metric] = (
+    {metric.name: metric for metric in _WITHOUT_JUDGE}
+    | {name: Metric(name, one.title, "judged", headline=True) for name, one in judging.METRICS.items()}
+    | {name: Metric(name, title, "judged") for name, (title, _) in judging.MODALITIES_TOGETHER.items()}
+    | {OMG_QA_MEAN: Metric(OMG_QA_MEAN, "mean of the ten metrics of OMG-QA", "judged")}
+)
+"""Every metric by name; those that a generative model grades come last."""
+
+
+def score(asked: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
+    """Return the scores of outcomes by metric without a judge, in their order; an outcome that failed has none."""
+    retrieved = {
+        name: iter(scores) for name, scores in _retrieval([pair for pair in asked if _is_retrieved(pair[1])]).items()
+    }
+    found: dict[str, list[Score]] = {metric.name: [] for metric in _WITHOUT_JUDGE}
+    for gold, outcome in asked:
+        for name, scores in retrieved.items():
+            found[name].append(next(scores) if _is_retrieved(outcome) else None)
+        for metric, scorer in (*_OF_ALL, *_OF_ANSWERS):
+            defined = not outcome.failure and (outcome.retrieved or metric.group not in _OF_RETRIEVAL)
+            if (metric, scorer) in _OF_ANSWERS:
+                defined = defined and outcome.answer is not None
+            found[metric.name].append(scorer(gold, outcome) if defined else None)
+    return found
+
+
+def mean_of_ten(scores: Mapping[str, Sequence[Score]]) -> dict[str, list[Score]]:
+    """Return the mean of OMG-QA's ten metrics by outcome, None where one of them is undefined; {} where one wasn't scored."""
+    if not {*_TEN} <= scores.keys():
+        return {}
+    rows = zip(*(scores[name] for name in _TEN), strict=True)
+    return {OMG_QA_MEAN: [None if None in row else _mean(one for one in row if one is not None) for row in rows]}
+
+
+def _is_retrieved(outcome: Outcome) -> bool:
+    return outcome.retrieved and not outcome.failure
+
+
+def _mean(values: Iterable[float]) -> Score:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else None

@@ -1,0 +1,96 @@
+"""The outcome of one question, and what judges it."""
+
+from collections.abc import Callable
+
+from pydantic import Field
+
+from schemas.answers import AnswerResult, FigurePart, TablePart, TextPart
+from schemas.evidence import Hit
+from schemas.frozen import Frozen
+from schemas.versions import Spent
+
+
+class Outcome(Frozen):
+    """What one configuration did with one question.
+
+    Attributes:
+        question_id: Which question.
+        hits: Rows of the index, best first: those retrieved, or the given context.
+        context: Rows that the answer could use, in the order of their citations' numbers: ``[P1]`` is the first.
+        words: Evidence ids of the rows in ``context`` whose words the model read.
+        pictures: Ids of the figures whose pictures the model saw.
+        retrieved: Whether rows were retrieved; if not, the context was none, or given, and metrics of retrieval are undefined.
+        answer: The answer; None if none was asked for, or it failed.
+        spent: Calls, tokens and money of generative models; replies from the cache count as when they were made.
+        seconds: Duration; replies from the cache count as when they were made.
+        failure: Why there is no outcome; "" if there is one.
+    """
+
+    question_id: str
+    hits: list[Hit] = Field([])
+    context: list[Hit] = Field([])
+    words: list[str] = Field([])
+    pictures: list[str] = Field([])
+    retrieved: bool = True
+    answer: AnswerResult | None = None
+    spent: Spent = Spent()
+    seconds: float = 0.0
+    failure: str = ""
+
+    @property
+    def answer_text(self) -> str:
+        """The words of the answer, tables row by row, figures by their captions; "" without an answer."""
+        return "\n".join(_text(part) for part in (self.answer.parts if self.answer else ()))
+
+    @property
+    def figures(self) -> list[str]:
+        """Ids of the figures that the answer shows, in its order, each once; those in cells of tables included."""
+        parts = self.answer.parts if self.answer else []
+        shown = (each for part in parts for each in _figures(part))
+        return list(dict.fromkeys(each.figure_id for each in shown))
+
+    @property
+    def cited(self) -> list[str]:
+        """Evidence ids that the answer cites, each once."""
+        return list(dict.fromkeys(one.evidence_id for one in (self.answer.citations if self.answer else ())))
+
+
+class Grade(Frozen):
+    """A grade of one question, larger is better; ``value`` is None if there is no grade, and ``reason`` says why."""
+
+    value: float | None
+    reason: str = ""
+
+
+class Admission(Frozen):
+    """Whether a judge tells good from bad in a metric: the area under its ROC curve on known pairs."""
+
+    metric: str
+    admitted: bool
+    auc: float | None
+    pairs: int
+    reason: str = ""
+
+
+Pictures = Callable[[str], bytes]
+"""The encoded picture of a figure id."""
+
+
+def _figures(part: TextPart | TablePart | FigurePart) -> list[FigurePart]:
+    match part:
+        case FigurePart():
+            return [part]
+        case TablePart():
+            return part.figures
+        case _:
+            return []
+
+
+def _text(part: TextPart | TablePart | FigurePart) -> str:
+    match part:
+        case FigurePart():
+            return part.caption
+        case TablePart():
+            return "\n".join(" | ".join(row) for row in part.rows)
+        case _:
+            return part.text

@@ -1,0 +1,1 @@
+"""Packaged experiments with the presets of their papers: each YAML file beside this module is one."""

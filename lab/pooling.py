@@ -1,0 +1,241 @@
+"""Pool what systems retrieve, let people judge it, and make the judgements gold evidence (qrels).
+
+Source:
+    Pooling as at TREC, and in OMG-QA; the bias of a pool by leaving one system out: Zobel, SIGIR 1998.
+"""
+
+import glob
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from evaluation.golden import relevance
+from evaluation.questions import Question
+from lab.judging.agreement import Agreement, agreement
+from lab.outcomes import Outcome
+from schemas.evidence import CitedRegion, Hit, Modality
+from schemas.frozen import Frozen
+
+MEASURE = "nDCG@10"
+"""What the bias of a pool is measured by."""
+
+
+class _OfRow(Frozen):
+    """Something about a row for a question."""
+
+    question_id: str
+    evidence_id: str
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """The question, and the row."""
+        return self.question_id, self.evidence_id
+
+
+class Candidate(_OfRow):
+    """A row that systems retrieved for a question; ``ranks`` are from 1, by system."""
+
+    question: str
+    answer: str | None = None
+    version: str
+    doc_id: str
+    source: str
+    modality: Modality
+    section: str = ""
+    text: str
+    regions: list[CitedRegion]
+    ranks: dict[str, int]
+
+    @property
+    def pages(self) -> list[int]:
+        """The pages that it stands on, in order."""
+        return sorted({region.page for region in self.regions})
+
+
+class Judgement(_OfRow):
+    """What one person says of one candidate: 1 for evidence that helps to answer, 0 for other rows."""
+
+    by: str
+    grade: int = Field(ge=0, le=1)
+
+
+class Correction(Frozen):
+    """What one person makes of a question and its expected answer."""
+
+    question_id: str
+    question: str = Field(min_length=1)
+    answer: str | None = None
+    by: str
+
+
+class Bias(Frozen):
+    """The mean score of a system by all judgements, and without those of rows that it alone retrieved."""
+
+    system: str
+    score: float
+    left_out: float
+    recall: float = Field(description="Share of the relevant rows of the pool that it retrieved.")
+    own: int = Field(description="Relevant rows that no other system retrieved.")
+
+
+class Judged(Frozen):
+    """Questions with judged evidence, and how far the judgements can be trusted."""
+
+    questions: list[Question]
+    unjudged: int
+    disputed: list[str] = Field([], description="Rows that people grade differently; they count as not judged.")
+    corrected: int = Field(0, description="Questions that people corrected, those that they disagree on left out.")
+    people: dict[str, Agreement] = Field({}, description="Agreement of two people, by their names.")
+    bias: list[Bias] = Field([])
+
+
+def pool(
+    questions: Sequence[Question], outcomes: Mapping[str, Sequence[Outcome]], version: str, depth: int | None = None
+) -> list[Candidate]:
+    """Return the first ``depth`` rows of every system for every question, each row once, sorted by id; None: all rows."""
+    asked = {question.id: question for question in questions}
+    ranks: dict[tuple[str, str], dict[str, int]] = {}
+    hits: dict[tuple[str, str], Hit] = {}
+    for system, made in sorted(outcomes.items()):
+        for outcome in made:
+            for rank, hit in enumerate(outcome.hits[:depth] if outcome.question_id in asked else (), 1):
+                row = outcome.question_id, hit.evidence_id
+                of_row = ranks.setdefault(row, {})
+                of_row[system] = min(rank, of_row.get(system, rank))  # the best of its repetitions
+                hits.setdefault(row, hit)
+    return [_candidate(asked[row[0]], hits[row], version, ranks[row]) for row in sorted(ranks)]
+
+
+def _candidate(question: Question, hit: Hit, version: str, ranks: dict[str, int]) -> Candidate:
+    return Candidate(
+        question_id=question.id,
+        evidence_id=hit.evidence_id,
+        question=question.question,
+        answer=question.answer,
+        version=version,
+        doc_id=hit.doc_id,
+        source=hit.source,
+        modality=hit.modality,
+        section=" > ".join(hit.section_path),
+        text=hit.text,
+        regions=hit.regions,
+        ranks=ranks,
+    )
+
+
+def judged_questions(
+    questions: Sequence[Question],
+    candidates: Sequence[Candidate],
+    judgements: Iterable[Judgement],
+    corrections: Iterable[Correction] = (),
+) -> Judged:
+    """Return the questions with the grades of their rows as evidence, and corrected.
+
+    A person's last judgement of a row, and last correction of a question, counts. Rows that people grade differently count as
+    not judged; questions that they correct differently stay as they are.
+    """
+    by_person: dict[str, dict[tuple[str, str], int]] = {}
+    for one in judgements:
+        by_person.setdefault(one.by, {})[one.row] = one.grade
+    said = {one.row: {grades[one.row] for grades in by_person.values() if one.row in grades} for one in candidates}
+    qrels: dict[str, dict[str, int]] = {}
+    for (question_id, evidence_id), grades in said.items():
+        if len(grades) == 1:
+            qrels.setdefault(question_id, {})[evidence_id] = next(iter(grades))
+    texts = _agreed(corrections)
+    sources = {one.row: one.source.rpartition("/")[2] for one in candidates}
+    return Judged(
+        questions=[
+            question.model_copy(
+                update={
+                    **texts.get(question.id, {}),
+                    "evidence": (judged := qrels.get(question.id, {})),
+                    "evidence_documents": sorted({sources[question.id, row] for row, grade in judged.items() if grade}),
+                }
+            )
+            for question in questions
+        ],
+        corrected=sum(question.id in texts for question in questions),
+        unjudged=sum(not grades for grades in said.values()),
+        disputed=[f"{question} {evidence}" for (question, evidence), grades in said.items() if len(grades) > 1],
+        people=_agreements(by_person),
+        bias=_biases(candidates, qrels),
+    )
+
+
+def _agreed(corrections: Iterable[Correction]) -> dict[str, dict[str, str | None]]:
+    """Return question and answer by question id, where all who corrected a question agree."""
+    last = {(one.question_id, one.by): (one.question, one.answer) for one in corrections}
+    found: dict[str, set[tuple[str, str | None]]] = {}
+    for (question_id, _), texts in last.items():
+        found.setdefault(question_id, set()).add(texts)
+    return {
+        name: dict(zip(("question", "answer"), *texts, strict=True)) for name, texts in found.items() if len(texts) == 1
+    }
+
+
+def _agreements(by_person: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, Agreement]:
+    found = {}
+    for (one, ours), (other, theirs) in itertools.combinations(sorted(by_person.items()), 2):
+        if both := sorted(ours.keys() & theirs.keys()):
+            found[f"{one} and {other}"] = agreement([ours[name] for name in both], [theirs[name] for name in both])
+    return found
+
+
+def _biases(candidates: Sequence[Candidate], qrels: Mapping[str, Mapping[str, int]]) -> list[Bias]:
+    systems = sorted({system for one in candidates for system in one.ranks})
+    finders = {one.row: one.ranks.keys() for one in candidates}
+    found = []
+    for system in systems:
+        ranked: dict[str, list[str]] = {}
+        for one in sorted((one for one in candidates if system in one.ranks), key=lambda one: one.ranks[system]):
+            ranked.setdefault(one.question_id, []).append(one.evidence_id)
+        own = {
+            (question_id, evidence_id)
+            for question_id, grades in qrels.items()
+            for evidence_id, grade in grades.items()
+            if grade and finders[question_id, evidence_id] == {system}
+        }
+        others = {
+            question_id: {name: grade for name, grade in grades.items() if (question_id, name) not in own}
+            for question_id, grades in qrels.items()
+        }
+        found.append(
+            Bias(
+                system=system,
+                score=_score(MEASURE, qrels, ranked),
+                left_out=_score(MEASURE, others, ranked),
+                recall=_score("SetR", qrels, ranked),
+                own=len(own),
+            )
+        )
+    return found
+
+
+def _score(measure: str, qrels: Mapping[str, Mapping[str, int]], ranked: Mapping[str, Sequence[str]]) -> float:
+    """Return the mean of a measure over the questions that have a relevant row."""
+    wanted = {question_id: grades for question_id, grades in qrels.items() if any(grades.values())}
+    scores = relevance([measure], wanted, ranked)[measure].values() if wanted else []
+    return sum(scores) / len(scores) if scores else 0.0
+
+
+def judgements_files(pooled: Path) -> list[Path]:
+    """Return the files of all persons' judgements of a pool."""
+    return sorted(pooled.parent.glob(f"{glob.escape(pooled.stem)}.*.jsonl"))
+
+
+def corrections_file(pooled: Path, person: str) -> Path:
+    """Return the file of a person's corrections, beside the pool."""
+    return pooled.with_name(f"{pooled.stem}-corrections.{person}.jsonl")
+
+
+def corrections_files(pooled: Path) -> list[Path]:
+    """Return the files of all persons' corrections of a pool's questions."""
+    return sorted(pooled.parent.glob(f"{glob.escape(pooled.stem)}-corrections.*.jsonl"))
+
+
+def judgements_file(pooled: Path, person: str) -> Path:
+    """Return the file of a person's judgements, beside the pool."""
+    return pooled.with_name(f"{pooled.stem}.{person}.jsonl")

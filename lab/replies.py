@@ -1,0 +1,178 @@
+"""Replies of generative models in experiments: each request is paid for once, within a budget."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.descriptions import read_spent
+from pipeline.records.replies import StoredReply, open_replies, spent_on_replies
+from schemas.corpus.budget import Spend
+from schemas.corpus.models import ModelConfig
+from schemas.errors import BadInputError, TransientError
+from schemas.generation import Reply, Request, Usage
+from schemas.ids import key, sha256
+from schemas.parquet import rows_of, table_of
+from schemas.ports import LanguageModel
+from schemas.versions import Spent
+from tasks.enriching.spending import Budget, cost, cost_of, most_of
+
+_WRITTEN_EVERY_S = 0.5
+"""Replies of so long have to be paid for again after a kill."""
+
+
+class Replies:
+    """Keeps the replies of an experiment. Thread-safe: a thread asks one question at a time.
+
+    Args:
+        workspace: The corpus.
+        spend: What the experiment may spend.
+    """
+
+    def __init__(self, workspace: Workspace, spend: Spend) -> None:
+        self._store = workspace.store
+        models = workspace.corpus.retrieval.models.values()
+        self._caches = {
+            one.model_dump_json(): open_replies(self._store, one) for one in models if isinstance(one, ModelConfig)
+        }
+        before = read_spent(self._store) + spent_on_replies(self._store)
+        self._budget = Budget(spend, workspace.corpus.budget.corpus, before)
+        self._lock = threading.Lock()
+        self._new: dict[str, dict[str, StoredReply]] = {name: {} for name in self._caches}
+        self._written = time.monotonic()
+        self._of_thread = threading.local()
+
+    def begin(self, repetition: int) -> None:
+        """Begin a question on this thread."""
+        self._of_thread.repetition = repetition
+        self._of_thread.spent, self._of_thread.saved, self._of_thread.failure = Spent(), 0.0, ""
+
+    @property
+    def spent(self) -> Spent:
+        """Cost of this thread's question, as if nothing had been in the cache."""
+        found: Spent = self._of_thread.spent
+        return found
+
+    @property
+    def saved_s(self) -> float:
+        """Seconds that the cache saved this thread's question."""
+        return float(self._of_thread.saved)
+
+    @property
+    def failure(self) -> str:
+        """Why a call of this thread's question failed; "" if none did."""
+        return str(self._of_thread.failure)
+
+    def record(self, model: LanguageModel, options: ModelConfig) -> LanguageModel:
+        """Return a model whose replies are kept."""
+        return _Recorded(self, model, options)
+
+    def find(self, options: ModelConfig, name: str) -> StoredReply | None:
+        """Return a stored reply."""
+        known = options.model_dump_json()
+        with self._lock:
+            if name in self._new[known]:
+                return self._new[known][name]
+            found = rows_of(StoredReply, self._caches[known].read([name]))
+        return found[0] if found else None
+
+    def keep(self, options: ModelConfig, reply: StoredReply) -> None:
+        """Store a reply, at the latest with ``flush``."""
+        with self._lock:
+            self._new[options.model_dump_json()][reply.id] = reply
+        if time.monotonic() - self._written > _WRITTEN_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write new replies."""
+        with self._lock:
+            for known, made in self._new.items():
+                if made:
+                    self._caches[known].append(table_of(StoredReply, list(made.values())))
+                    self._caches[known].compact()
+                    made.clear()
+            self._written = time.monotonic()
+
+    def name(self, request: Request) -> str:
+        """Return the id of a request's reply in this repetition."""
+        messages = [[one.role, one.text, [sha256(picture) for picture in one.pictures]] for one in request.messages]
+        return key(messages=messages, repetition=self._of_thread.repetition)
+
+    def count(self, reply: StoredReply, *, saved_s: float = 0.0) -> None:
+        """Count a reply to this thread's question."""
+        self._of_thread.spent += reply.spent
+        self._of_thread.saved += saved_s
+
+    def fail(self, message: str) -> None:
+        """Note that a call of this thread's question failed."""
+        self._of_thread.failure = message
+
+    def reserve(self, most: Spent) -> bool:
+        """Reserve the most that a call can cost; False if the budget is spent."""
+        return self._budget.reserve(most)
+
+    def settle(self, reserved: Spent, spent: Spent) -> None:
+        """Replace a reservation by the actual cost."""
+        self._budget.settle(reserved, spent)
+
+
+class _Recorded:
+    """A generative model whose replies are kept, and given again to the same request."""
+
+    def __init__(self, replies: Replies, model: LanguageModel, options: ModelConfig) -> None:
+        self._replies, self._model, self._options = replies, model, options
+        self.name, self.revision, self.faults = model.name, model.revision, Counter[str]()
+        self.usage = Usage()
+
+    def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Reply | BadInputError | TransientError]]:
+        for request in requests:
+            *_, last = self.stream(request)
+            if not isinstance(last, str):
+                yield request.id, last
+
+    def stream(
+        self, request: Request, *, stopped: Callable[[], bool] = lambda: False
+    ) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
+        name = self._replies.name(request)
+        known = self._replies.find(self._options, name)
+        if known is not None:
+            self.usage.add(Usage(known.calls, known.input_tokens, known.output_tokens))
+            self._replies.count(known, saved_s=known.seconds)
+            yield known.text
+            yield Reply(known.text, known.model, known.calls, known.input_tokens, known.output_tokens, known.complete)
+            return
+        characters = sum(len(one.text) for one in request.messages)
+        reserved = most_of(self._options, characters, sum(len(one.pictures) for one in request.messages))
+        if not self._replies.reserve(reserved):
+            self._replies.fail("the budget is spent")
+            yield TransientError("the budget of the experiment, or budget.corpus of the corpus file, is spent")
+            return
+        started, before = time.monotonic(), replace(self._model.usage)
+        try:
+            with closing(self._model.stream(request, stopped=stopped)) as items:
+                for item in items:
+                    if isinstance(item, Reply):
+                        numbers = item.calls, item.input_tokens, item.output_tokens
+                        made = StoredReply(
+                            id=name,
+                            text=item.text,
+                            model=item.model,
+                            calls=item.calls,
+                            input_tokens=item.input_tokens,
+                            output_tokens=item.output_tokens,
+                            complete=item.complete,
+                            money=cost(self._options.price, *numbers),
+                            seconds=time.monotonic() - started,
+                        )
+                        self._replies.keep(self._options, made)
+                        self._replies.count(made)
+                    elif not isinstance(item, str):
+                        self._replies.fail(item.message)
+                    yield item
+        finally:
+            used = self._model.usage.since(before)
+            self.usage.add(used)
+            self._replies.settle(reserved, cost_of(self._options.price, used))

@@ -1,0 +1,155 @@
+"""The report of an experiment: one HTML file without references to other hosts."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+
+from lab.experiment import PaperTable
+from lab.metrics import METRICS, Metric
+from lab.results import COMPARED, Results
+from lab.statistics import Estimate
+
+PLOT_PX, LABEL_PX, ROW_PX = 460, 300, 24
+"""Width of a plot's scale and of its labels, and height of a row."""
+
+_COST = ("seconds", "calls", "money", "figures_shown")
+
+_environment = jinja2.Environment(loader=jinja2.PackageLoader("lab"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+_environment.filters |= {"number": lambda value: f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"}
+
+
+DASH = "–"
+"""An undefined figure."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure of a paper beside ours; ``DASH`` where it is undefined. ``interval`` has the 95 % interval and n."""
+
+    paper: str
+    ours: str
+    interval: str = ""
+
+    def __str__(self) -> str:
+        """Return both figures in words."""
+        return f"{self.paper}; ours {self.ours}{self.interval and f' ({self.interval})'}"
+
+
+def paper_cells(results: Results, table: PaperTable) -> list[list[Cell]]:
+    """Return the cells of a paper's table, a list a row; a column is a metric by its name, such as ``evidence recall``."""
+    means = {one.system.id: one.means for one in results.systems}
+    return [
+        [
+            _cell(value, means.get(row.system, {}).get(column.replace(" ", "_")))
+            for column, value in zip(table.columns, row.values, strict=True)
+        ]
+        for row in table.rows
+    ]
+
+
+def _cell(value: float | None, ours: Estimate | None) -> Cell:
+    paper = DASH if value is None else f"{value:.2f}"
+    if ours is None or ours.mean is None:
+        return Cell(paper, DASH)
+    return Cell(paper, f"{ours.mean:.2f}", f"{ours.low:.2f} to {ours.high:.2f}, n {ours.n}")
+
+
+def paper_tables(results: Results) -> str:
+    """Return the papers' tables in Markdown, each figure beside ours, to be copied."""
+    lines = []
+    for table in results.papers:
+        lines += [f"## {table.title}", "", f"| {' | '.join(['system', 'setup', *table.columns])} |"]
+        lines.append("|---" * (2 + len(table.columns)) + "|")
+        for row, cells in zip(table.rows, paper_cells(results, table), strict=True):
+            lines.append(f"| {' | '.join([row.system, row.setup, *map(str, cells)])} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A mean with its interval, in pixels from the left of the scale."""
+
+    label: str
+    x: float
+    low: float
+    high: float
+    y: int
+    words: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Means of one metric by system; ``ticks`` are places and labels on the scale."""
+
+    metric: Metric
+    dots: list[Dot]
+    ticks: list[tuple[float, str]]
+
+    @property
+    def height(self) -> int:
+        """Height of its rows in pixels."""
+        return ROW_PX * len(self.dots)
+
+
+def write_report(results: Results, out: Path) -> None:
+    """Write the report."""
+    ran = [one for one in results.systems if one.means]
+    used = {name for one in ran for name in one.means} | set(results.not_admitted)
+    groups: dict[str, list[Metric]] = {}
+    for name, metric in METRICS.items():
+        if name in used:
+            groups.setdefault(metric.group, []).append(metric)
+    page = _environment.get_template("report.html").render(
+        results=results,
+        ran=ran,
+        lacking=[one for one in results.systems if one.note],
+        failed=[one for one in results.systems if one.failed],
+        agreed=[METRICS[name] for name in METRICS if _is_compared(results, name)],
+        plots=list(_plots({one.system.id: one.means for one in ran})),
+        groups=groups,
+        compared=[METRICS[name] for name in COMPARED if any(name in one.means for one in ran)],
+        kinds=sorted({kind for one in ran for kind in one.kinds}),
+        METRICS=METRICS,
+        paper_cells=paper_cells,
+        plot_px=PLOT_PX,
+        label_px=LABEL_PX,
+        row_px=ROW_PX,
+    )
+    out.write_text(page, encoding="utf-8")
+
+
+def _is_compared(results: Results, metric: str) -> bool:
+    return metric in results.agreement or any(metric in judge.people for judge in results.judges)
+
+
+def _plots(means: Mapping[str, Mapping[str, Estimate]]) -> Iterator[Plot]:
+    for name in (*COMPARED, *_COST):
+        known = {system: one[name] for system, one in means.items() if name in one}
+        if not known:
+            continue
+        most = max(one.high or 0.0 for one in known.values())
+        top = _round_up(most) if name in _COST else 1.0
+        scale = PLOT_PX / top
+        dots = [
+            Dot(
+                label=system,
+                x=(one.mean or 0.0) * scale,
+                low=(one.low or 0.0) * scale,
+                high=(one.high or 0.0) * scale,
+                y=place * ROW_PX + ROW_PX // 2,
+                words=f"{one.mean:.3f} ({one.low:.3f} to {one.high:.3f}), {one.n} questions",
+            )
+            for place, (system, one) in enumerate(known.items())
+        ]
+        yield Plot(METRICS[name], dots, [(PLOT_PX * part / 4, f"{top * part / 4:g}") for part in range(5)])
+
+
+def _round_up(value: float) -> float:
+    if value <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(value))
+    return math.ceil(value / unit) * unit

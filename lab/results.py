@@ -1,0 +1,260 @@
+"""Results of an experiment: means with intervals by system, metric and kind of question, and tests of differences."""
+
+import copy
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from evaluation.questions import Question
+from evaluation.statistics import Scores
+from lab.experiment import Experiment, Hypothesis, PaperTable, System
+from lab.judging.agreement import Agreement, Grades
+from lab.judging.metrics import MODALITIES_TOGETHER
+from lab.metrics import METRICS, Score
+from lab.outcomes import Admission, Outcome
+from lab.statistics import Difference, Estimate, adjusted, differences, estimates
+from schemas.errors import UserError
+from schemas.frozen import Frozen
+from schemas.versions import Spent
+
+COMPARED = [name for name, metric in METRICS.items() if metric.headline]
+"""Metrics that are tested against the baseline, and shown by kind of question."""
+
+
+class JudgeResult(Frozen):
+    """A judge.
+
+    Attributes:
+        judge: Its name in the corpus file.
+        note: Why it wasn't asked; "" if it was.
+        admissions: Whether its grades count, for each metric.
+        people: Its agreement with people by metric.
+        spent: Its calls, tokens and money, those of its test too; replies from the cache count as when they were made.
+    """
+
+    judge: str
+    note: str = ""
+    admissions: list[Admission] = Field([])
+    people: dict[str, Agreement] = Field({})
+    spent: Spent = Spent()
+
+
+class Judgement(Frozen):
+    """The mean grade of one system by one judge in one metric.
+
+    Attributes:
+        metric: Which.
+        judge: Which.
+        mean: Over the questions with a grade.
+        nulls: Outcomes without a grade.
+        reason: The most frequent reason; "" if all have a grade.
+        admitted: Whether the judge is admitted to the metric; other grades are shown, and count nowhere.
+    """
+
+    admitted: bool = True
+    metric: str
+    judge: str
+    mean: Estimate
+    nulls: int = 0
+    reason: str = ""
+
+
+class SystemResult(Frozen):
+    """Results of one system; ``note`` says why it didn't run.
+
+    Attributes:
+        system: The system.
+        note: What it needs; "" if it ran.
+        failed: Outcomes that failed, by reason.
+        means: By metric.
+        kinds: By kind of question, such as ``evidence: table``, then by metric.
+        against: Differences from the baseline by metric.
+        judged: Grades by metric and judge; ``means`` has those of a metric's judges together.
+    """
+
+    system: System
+    note: str = ""
+    failed: dict[str, int] = Field({})
+    means: dict[str, Estimate] = Field({})
+    kinds: dict[str, dict[str, Estimate]] = Field({})
+    against: dict[str, Difference] = Field({})
+    judged: list[Judgement] = Field([])
+
+
+class Tested(Frozen):
+    """A hypothesis with its paired difference; None if a system didn't run."""
+
+    hypothesis: Hypothesis
+    difference: Difference | None = None
+
+
+class Results(Frozen):
+    """Results of an experiment on one version.
+
+    ``agreement`` is that of two judges by metric. ``warnings`` name gold documents that the version lacks, and labels of no use.
+    """
+
+    name: str
+    label: str
+    sentence: str
+    source: str
+    corpus: str
+    version: str
+    questions: int
+    repetitions: int
+    baseline: str
+    systems: list[SystemResult]
+    hypotheses: list[Tested]
+    papers: list[PaperTable]
+    judges: list[JudgeResult] = Field([])
+    agreement: dict[str, Agreement] = Field({})
+    index: dict[str, float] = Field({}, description="Calls, tokens and money of descriptions for each document.")
+    warnings: list[str] = Field([])
+
+    @property
+    def not_admitted(self) -> list[str]:
+        """The metrics that judges were tested in, and none is admitted to."""
+        tested = [one for judge in self.judges for one in judge.admissions]
+        admitted = {one.metric for one in tested if one.admitted}
+        return list(dict.fromkeys(one.metric for one in tested if one.metric not in admitted))
+
+
+class ScoreTable:
+    """Scores of one system: a row a question in the order of ids, a column a metric; the mean of its repetitions.
+
+    Args:
+        questions: The questions.
+        ids: Question of each score.
+        scores: Scores by metric, in the order of ``ids``; a metric that is absent is undefined.
+    """
+
+    def __init__(self, questions: Sequence[Question], ids: Sequence[str], scores: Mapping[str, Sequence[Score]]) -> None:
+        self._questions = sorted(questions, key=lambda question: question.id)
+        places = {question.id: place for place, question in enumerate(self._questions)}
+        shape = len(places), len(METRICS)
+        total, count = np.zeros(shape), np.zeros(shape)
+        for name, given in scores.items():
+            column = list(METRICS).index(name)
+            for question_id, score in zip(ids, given, strict=True):
+                if score is not None:
+                    total[places[question_id], column] += score
+                    count[places[question_id], column] += 1
+        self.values: Scores = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+
+    def means(self) -> dict[str, Estimate]:
+        """Return the mean of each metric that is defined."""
+        return {name: one for name, one in zip(METRICS, estimates(self.values), strict=True) if one.n}
+
+    def kinds(self) -> dict[str, dict[str, Estimate]]:
+        """Return the means of the compared metrics by kind of question."""
+        found = {}
+        columns = [list(METRICS).index(name) for name in COMPARED]
+        for kind in sorted({kind for question in self._questions for kind in kinds_of(question)}):
+            made = estimates(self.of(kind).values[:, columns])
+            found[kind] = {name: one for name, one in zip(COMPARED, made, strict=True) if one.n}
+        return found
+
+    def of(self, kind: str) -> "ScoreTable":
+        """Return the scores of the questions of a kind."""
+        rows = [place for place, question in enumerate(self._questions) if kind in kinds_of(question)]
+        found = copy.copy(self)
+        found._questions, found.values = [self._questions[place] for place in rows], self.values[rows]
+        return found
+
+    def against(self, other: "ScoreTable") -> dict[str, Difference]:
+        """Return the paired differences of the compared metrics."""
+        columns = [list(METRICS).index(name) for name in COMPARED]
+        made = differences(self.values[:, columns], other.values[:, columns])
+        return {name: one for name, one in zip(COMPARED, made, strict=True) if one is not None}
+
+    def difference(self, other: "ScoreTable", metric: str) -> Difference | None:
+        """Return the paired difference of one metric."""
+        column = [list(METRICS).index(metric)]
+        return differences(self.values[:, column], other.values[:, column])[0]
+
+
+def kinds_of(question: Question) -> Iterator[str]:
+    """Yield the kinds of a question: evidence, documents, and whether it wants a figure."""
+    yield from (f"evidence: {kind}" for kind in question.evidence_types)
+    yield from (f"documents: {kind}" for kind in question.doc_types)
+    yield "with a figure" if question.figures else "without a figure"
+
+
+def together(grades: Grades) -> dict[str, list[Score]]:
+    """Return the scores of judged metrics: the mean of the judges that give a grade, and the mean of the modalities."""
+    names = dict.fromkeys(name for by_metric in grades.values() for name in by_metric)
+    found = {
+        name: [
+            _mean_of([grade.value for grade in each])
+            for each in zip(*(one[name] for one in grades.values() if name in one), strict=True)
+        ]
+        for name in names
+    }
+    for name, (_, metrics) in MODALITIES_TOGETHER.items():
+        if parts := [found[metric] for metric in metrics if metric in found]:
+            found[name] = [_mean_of(each) for each in zip(*parts, strict=True)]
+    return found
+
+
+def _mean_of(scores: Sequence[Score]) -> Score:
+    values = [score for score in scores if score is not None]
+    return sum(values) / len(values) if values else None
+
+
+def judgements(questions: Sequence[Question], ids: Sequence[str], grades: Grades, counted: Grades) -> list[Judgement]:
+    """Return the mean grades of one system by metric and judge.
+
+    Args:
+        questions: The questions.
+        ids: Question of each grade.
+        grades: The grades.
+        counted: Those of admitted judges among them.
+    """
+    found = []
+    for judge, by_metric in grades.items():
+        scores = {metric: [one.value for one in given] for metric, given in by_metric.items()}
+        means = ScoreTable(questions, ids, scores).means()
+        for metric, given in by_metric.items():
+            reasons = Counter(one.reason for one in given if one.value is None)
+            reason = min(reasons, key=lambda why: (-reasons[why], why), default="")
+            mean = means.get(metric, Estimate(n=0))
+            made = Judgement(metric=metric, judge=judge, mean=mean, nulls=reasons.total(), reason=reason)
+            found.append(made.model_copy(update={"admitted": metric in counted[judge]}))
+    return sorted(found, key=lambda one: list(METRICS).index(one.metric))
+
+
+def with_adjusted(systems: Sequence[SystemResult]) -> list[SystemResult]:
+    """Return results whose p-values control the false discovery rate among the systems, for each metric."""
+    against: list[dict[str, Difference]] = [{} for _ in systems]
+    for name in COMPARED:
+        for place, one in enumerate(adjusted([system.against.get(name) for system in systems])):
+            if one is not None:
+                against[place][name] = one
+    return [one.model_copy(update={"against": made}) for one, made in zip(systems, against, strict=True)]
+
+
+def read_run(folder: Path) -> tuple[str, dict[str, list[Outcome]]]:
+    """Return version, and outcomes by system, of an experiment that was written to a folder.
+
+    Raises:
+        UserError: They can't be read.
+    """
+    try:
+        results = Results.model_validate_json((folder / "results.json").read_bytes())
+        rows = pq.read_table(folder / "outcomes.parquet", columns=["system", "outcome"]).to_pylist()
+        found: dict[str, list[Outcome]] = {}
+        for row in rows:
+            found.setdefault(row["system"], []).append(Outcome.model_validate_json(row["outcome"]))
+    except (OSError, ValueError) as error:  # pydantic's and pyarrow's errors are ValueErrors
+        raise UserError(f"{folder} holds no experiment that can be read; run: inset evaluate --out {folder}") from error
+    return results.version, found
+
+
+def baseline_of(experiment: Experiment, ran: Sequence[str]) -> str:
+    """Return the baseline; the first system that ran if it didn't; "" if none ran."""
+    wanted = experiment.baseline or experiment.systems[0].id
+    return wanted if wanted in ran else next(iter(ran), "")

@@ -1,0 +1,427 @@
+"""Run an experiment: every system, every question; outcomes are kept, so that a killed run goes on."""
+
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evaluation.gold import Gold
+from evaluation.questions import Question, load_questions
+from lab.ask import UNDEFINED, Prepared, ask, prepare
+from lab.changes import SCORES, changes, evaluated_before, systems_of
+from lab.experiment import Experiment, System
+from lab.experiment_files import NamedExperiment
+from lab.judge import Judges
+from lab.judging.agreement import Comparison, Grades
+from lab.judging.labels import load_labels
+from lab.metrics import METRICS, mean_of_ten, score
+from lab.outcomes import Outcome
+from lab.replies import Replies
+from lab.report import paper_tables, write_report
+from lab.results import Results, ScoreTable, SystemResult, Tested, baseline_of, judgements, together, with_adjusted
+from pipeline.corpus.workspace import Workspace
+from pipeline.published.gold import gold_evidence
+from pipeline.published.version import OpenVersion, open_version
+from pipeline.records.cache import RecordCache
+from pipeline.records.evaluations import COMPARED, REPORT, Compared, stored_name
+from pipeline.records.publication import read_manifest
+from pipeline.records.version_names import resolve_version
+from schemas.batches import batched
+from schemas.errors import InsetError, UserError
+from schemas.ids import key, version_file
+from schemas.parquet import schema_of, table_of
+from schemas.printing import line
+from schemas.progress import Report, silent
+from schemas.versions import Spent
+
+WORKERS = 2
+STORED = ("results.json", REPORT, SCORES)
+_WRITTEN_TOGETHER = 32
+"""Outcomes that are written together; a killed run makes as many again."""
+
+_CODE = ("backends", "lab.papers", "pipeline.corpus", "pipeline.published", "schemas", "tasks")
+"""Packages that outcomes depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutcome:
+    """An outcome as JSON; ``id`` digests system, question and repetition."""
+
+    id: str
+    outcome: str
+
+
+def run_experiment(
+    workspace: Workspace,
+    named: NamedExperiment,
+    out: Path,
+    *,
+    version: str | None = None,
+    workers: int = WORKERS,
+    report: Report = silent,
+) -> Results:
+    """Run an experiment, and write its results into a folder.
+
+    These are ``results.json``, ``report.html``, ``paper_tables.md``, and ``scores``, ``outcomes`` and ``grades.parquet``.
+    ``grades.parquet`` has a row for each outcome, judge and metric, with the reason. Results, report and scores are stored with
+    the version too.
+
+    Raises:
+        UserError: There are no questions, labels can't be read, or the files can't be written.
+    """
+    experiment = named.experiment
+    if experiment.use_parameters is not None:
+        retrieval = workspace.corpus.retrieval
+        models = experiment.parameters[experiment.use_parameters].of(retrieval.models, experiment.judges)
+        changed = {"retrieval": retrieval.model_copy(update={"models": models})}
+        workspace = replace(workspace, corpus=workspace.corpus.model_copy(update=changed))
+    chosen = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
+    replies = Replies(workspace, experiment.budget)
+    opened = replace(open_version(workspace, chosen), record=replies.record)
+    golds = gold_evidence(opened, _typed(_questions(workspace, named), opened))
+    labels = load_labels(named.folder / experiment.labels) if experiment.labels else []
+    prepared, notes = _prepared(opened, experiment)
+    run = _Run(workspace, opened, experiment, golds, prepared, replies)
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            run.ask_all(pool, report)
+            judges = Judges(opened, experiment, replies, pool, report)
+            try:
+                out.mkdir(parents=True, exist_ok=True)
+                results = run.results(named.name, notes, judges, Comparison(labels), out, report)
+                (out / "results.json").write_text(results.model_dump_json(indent=1), encoding="utf-8")
+                write_report(results, out / REPORT)
+                (out / "paper_tables.md").write_text(paper_tables(results), encoding="utf-8")
+                for name in STORED:
+                    workspace.store.replace(stored_name(chosen, named.name, name), (out / name).read_bytes())
+            except OSError as error:
+                raise UserError(f"can't write {error.filename or out}: {error.strerror or error}") from error
+    finally:
+        replies.flush()
+    return results
+
+
+def evaluate_version(
+    workspace: Workspace, named: NamedExperiment, version: str, report: Report = silent, *, again: bool = False
+) -> tuple[Results, Compared | None]:
+    """Run an experiment on a version of a corpus, and store its results and report with the version, and what changed.
+
+    It is compared with its last run on this version, and with that on the newest older one; with ``again`` with the first of
+    them that there is.
+
+    Returns:
+        The results, and what surely changed; None where it is the first run.
+
+    Raises:
+        UserError: There are no questions.
+        NotFoundError: There is no such version.
+    """
+    store, chosen = workspace.store, resolve_version(workspace.store, workspace.corpus.name, version)
+    before = {}
+    if store.exists(own := stored_name(chosen, named.name, SCORES)):
+        before["its last report"] = store.get(own)
+    if not (again and before) and (older := evaluated_before(store, chosen, named.name)):
+        before[older] = store.get(stored_name(older, named.name, SCORES))
+    with TemporaryDirectory() as folder:
+        results = run_experiment(workspace, named, Path(folder), version=chosen, report=report)
+    if not before:
+        return results, None
+    worse: list[str] = []
+    better: list[str] = []
+    for since, scores in before.items():
+        ran = systems_of(scores)
+        lost = [one for one in results.systems if one.note and one.system.id in ran]
+        worse += [line(f"since {since}: {one.system.id} doesn't run any more: {one.note}") for one in lost]
+        for change in changes(scores, store.get(own)):
+            (worse if change.worse else better).append(f"since {since}: {change}")
+    compared = Compared(worse=worse, better=better)
+    if worse or better or not again:  # a quiet night keeps what an earlier run found
+        store.replace(stored_name(chosen, named.name, COMPARED), compared.model_dump_json().encode())
+    return results, compared
+
+
+def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
+    chosen = named.questions_on(workspace.corpus)
+    if chosen is None:
+        raise UserError(f"experiment {named.name}: there are no questions; set 'questions' in it, or in {workspace.file}")
+    questions = sorted(load_questions(chosen), key=lambda question: question.id)
+    if twice := [one.id for one, other in itertools.pairwise(questions) if one.id == other.id]:
+        raise UserError(f"{chosen}: two questions have the id {twice[0]}; give one another id")
+    if not questions:
+        raise UserError(f"{chosen}: there are no questions in it")
+    return questions
+
+
+def _typed(questions: Sequence[Question], opened: OpenVersion) -> list[Question]:
+    """Return questions with the types that the corpus file gives their documents, unless they name types themselves."""
+    corpus, wanted = opened.settings(), {name for question in questions for name in question.documents}
+    found: dict[str, set[str]] = {}
+    for own in opened.sources.values():
+        names = wanted.intersection(source.rpartition("/")[2] for source in own)
+        if names and (kind := corpus.doc_type(own)) is not None:
+            for name in names:
+                found.setdefault(name, set()).add(kind)
+    return [
+        question.model_copy(
+            update={
+                "doc_types": question.doc_types
+                or sorted({kind for name in question.documents for kind in found.get(name, ())})
+            }
+        )
+        for question in questions
+    ]
+
+
+def _prepared(opened: OpenVersion, experiment: Experiment) -> tuple[list[Prepared], dict[str, str]]:
+    """Return the systems that can run, and why others can't."""
+    found, notes = [], {}
+    for system in experiment.systems:
+        try:
+            found.append(prepare(opened, experiment, system))
+        except InsetError as error:
+            notes[system.id] = error.message
+    return found, notes
+
+
+class _Run:
+    """One run of an experiment."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        opened: OpenVersion,
+        experiment: Experiment,
+        golds: Sequence[Gold],
+        prepared: Sequence[Prepared],
+        replies: Replies,
+    ) -> None:
+        self._workspace, self._opened, self._experiment, self._replies = workspace, opened, experiment, replies
+        self._golds, self._prepared = golds, prepared
+        corpus = workspace.corpus
+        depends = key(
+            code=_code_digest(),
+            retrieval=corpus.retrieval.model_dump(mode="json", exclude={"presets"}),
+            ranking=corpus.ranking.model_dump(mode="json"),
+            answer=corpus.answer.model_dump(mode="json"),
+        )
+        folder = version_file(opened.version, f"evaluation/outcomes/{depends}")
+        self._cache = RecordCache(workspace.store, folder, schema_of(StoredOutcome))
+        self._failed: dict[str, Outcome] = {}
+
+    def ask_all(self, pool: Executor, report: Report) -> None:
+        """Ask what has no outcome yet."""
+        todo = {
+            self._name(one, gold, repetition): (one, gold, repetition)
+            for one in self._prepared
+            for gold in self._golds
+            for repetition in range(self._repetitions(one))
+        }
+        missing = self._cache.missing(todo)
+        asked = {gold.question.id: self._opened.question(gold.question.question) for gold in self._golds}
+        done = len(todo) - len(missing)
+        report("ask", done, len(todo))
+
+        def run(name: str) -> tuple[str, Outcome]:
+            one, gold, repetition = todo[name]
+            question = asked[gold.question.id]
+            return name, ask(self._opened, self._experiment, one, gold, question, repetition, self._replies)
+
+        for names in batched(missing, _WRITTEN_TOGETHER):
+            made = []
+            for name, outcome in pool.map(run, names):
+                done += 1
+                report("ask", done, len(todo))
+                if outcome.failure and outcome.failure not in UNDEFINED:
+                    self._failed[name] = outcome  # the next run tries again
+                else:
+                    made.append(StoredOutcome(name, outcome.model_dump_json()))
+            self._replies.flush()
+            if made:
+                self._cache.append(table_of(StoredOutcome, made))
+        self._cache.compact()
+
+    def results(
+        self, name: str, notes: Mapping[str, str], judges: Judges, comparison: Comparison, out: Path, report: Report
+    ) -> Results:
+        """Score and judge all outcomes, a system at a time, and write them."""
+        experiment = self._experiment
+        questions = [gold.question for gold in self._golds]
+        baseline = baseline_of(experiment, [one.system.id for one in self._prepared])
+        kept = {baseline, *(side for one in experiment.hypotheses for side in (one.better, one.worse))}
+        tables: dict[str, ScoreTable] = {}
+        made: dict[str, SystemResult] = {
+            system.id: SystemResult(system=system, note=notes.get(system.id, "")) for system in experiment.systems
+        }
+        first = sorted(self._prepared, key=lambda one: one.system.id != baseline)
+        answers = sum(len(self._golds) * self._repetitions(one) for one in first if one.answer is not None)
+        with (
+            pq.ParquetWriter(out / "outcomes.parquet", _OUTCOMES, compression="zstd") as outcomes_file,
+            pq.ParquetWriter(out / SCORES, _SCORES, compression="zstd") as scores_file,
+            pq.ParquetWriter(out / "grades.parquet", _GRADES, compression="zstd") as grades_file,
+        ):
+            for done, one in enumerate(first, 1):
+                asked = list(self._outcomes(one))
+                grades = judges.grade(asked, answers) if one.answer is not None else {}
+                counted = judges.counted(grades)
+                scores = score(asked) | together(counted)
+                scores |= mean_of_ten(scores)
+                ids = [outcome.question_id for _, outcome in asked]
+                comparison.add(one.system.id, [outcome for _, outcome in asked], counted)
+                grades_file.write_table(_grade_table(one.system, ids, grades))
+                outcomes_file.write_table(_outcome_table(one.system, [outcome for _, outcome in asked]))
+                scores_file.write_table(_score_table(one.system, ids, scores))
+                table = ScoreTable(questions, ids, scores)
+                if one.system.id in kept:
+                    tables[one.system.id] = table
+                failed = Counter(outcome.failure for _, outcome in asked if outcome.failure)
+                made[one.system.id] = SystemResult(
+                    system=one.system,
+                    failed=dict(failed),
+                    means=table.means(),
+                    kinds=table.kinds(),
+                    against={} if one.system.id == baseline else table.against(tables[baseline]),
+                    judged=judgements(questions, ids, grades, counted),
+                )
+                report("score", done, len(first))
+        return Results(
+            name=name,
+            label=experiment.label,
+            sentence=experiment.sentence,
+            source=experiment.source,
+            corpus=self._workspace.corpus.name,
+            version=self._opened.version,
+            questions=len(questions),
+            repetitions=experiment.repetitions,
+            baseline=baseline,
+            systems=with_adjusted(list(made.values())),
+            hypotheses=[
+                Tested(
+                    hypothesis=one,
+                    difference=tables[one.better].difference(tables[one.worse], one.metric)
+                    if {one.better, one.worse} <= tables.keys()
+                    else None,
+                )
+                for one in experiment.hypotheses
+            ],
+            papers=experiment.papers,
+            judges=[one.model_copy(update={"people": comparison.with_people(one.judge)}) for one in judges.tested],
+            agreement=comparison.of_judges(),
+            index=_index_cost(self._workspace, self._opened),
+            warnings=[*_unknown_documents(questions, self._opened), *_unused_labels(comparison.unused)],
+        )
+
+    def _outcomes(self, one: Prepared) -> Iterator[tuple[Gold, Outcome]]:
+        wanted = [
+            (gold, self._name(one, gold, repetition))
+            for repetition in range(self._repetitions(one))
+            for gold in self._golds
+        ]
+        rows = self._cache.read([name for _, name in wanted]).to_pylist()
+        found = {row["id"]: Outcome.model_validate_json(row["outcome"]) for row in rows} | self._failed
+        yield from ((gold, found[name].model_copy(update={"question_id": gold.question.id})) for gold, name in wanted)
+
+    def _repetitions(self, one: Prepared) -> int:
+        return self._experiment.repetitions if one.answer is not None and one.answer.model is not None else 1
+
+    def _name(self, one: Prepared, gold: Gold, repetition: int) -> str:
+        wanted, preset = gold.question, one.answer
+        given = [page.model_dump() for page in wanted.pages] if preset is not None and preset.context == "given" else None
+        return key(
+            retrieval=one.retrieval.model_dump(mode="json"),
+            answer=None if preset is None else preset.model_dump(mode="json"),
+            prompt=None if one.prompt is None else [one.prompt.system, one.prompt.user],
+            k=self._experiment.k if preset is None else None,
+            question=wanted.question,
+            documents=wanted.documents if self._experiment.scope == "document" else None,
+            given=given,
+            repetition=repetition,
+        )
+
+
+_OUTCOMES = pa.schema(
+    [pa.field(name, pa.string()) for name in ("system", "question_id", "outcome", "answer")]
+    + [pa.field("contexts", pa.list_(pa.string()))]
+)
+"""``answer`` and ``contexts`` are the words that ``outcome`` holds as JSON, for other tools."""
+_SCORES = pa.schema(
+    [pa.field(name, pa.string()) for name in ("system", "question_id")] + [pa.field(name, pa.float64()) for name in METRICS]
+)
+
+_GRADES = pa.schema(
+    [pa.field(name, pa.string()) for name in ("system", "question_id", "metric", "judge")]
+    + [pa.field("grade", pa.float64()), pa.field("reason", pa.string())]
+)
+
+
+def _outcome_table(system: System, outcomes: Sequence[Outcome]) -> pa.Table:
+    rows = [
+        {
+            "system": system.id,
+            "question_id": one.question_id,
+            "outcome": one.model_dump_json(),
+            "answer": one.answer_text or None,
+            "contexts": [hit.text for hit in one.context],
+        }
+        for one in outcomes
+    ]
+    return pa.Table.from_pylist(rows, schema=_OUTCOMES)
+
+
+def _score_table(system: System, ids: Sequence[str], scores: Mapping[str, Sequence[float | None]]) -> pa.Table:
+    undefined = [None] * len(ids)
+    return pa.table([[system.id] * len(ids), ids, *(scores.get(name, undefined) for name in METRICS)], schema=_SCORES)
+
+
+def _grade_table(system: System, ids: Sequence[str], grades: Grades) -> pa.Table:
+    rows = [
+        {
+            "system": system.id,
+            "question_id": question_id,
+            "metric": metric,
+            "judge": judge,
+            "grade": grade.value,
+            "reason": grade.reason,
+        }
+        for judge, by_metric in grades.items()
+        for metric, given in by_metric.items()
+        for question_id, grade in zip(ids, given, strict=True)
+    ]
+    return pa.Table.from_pylist(rows, schema=_GRADES)
+
+
+def _index_cost(workspace: Workspace, opened: OpenVersion) -> dict[str, float]:
+    """Return what a document's descriptions cost, on average, in the version's refresh."""
+    manifest = read_manifest(workspace.store, opened.version)
+    if manifest is None or not manifest.counts.documents:
+        return {}
+    spent = sum(manifest.spent.values(), Spent())
+    return {name: value / manifest.counts.documents for name, value in spent}
+
+
+def _unknown_documents(questions: Iterable[Question], opened: OpenVersion) -> list[str]:
+    known = {source.rpartition("/")[2] for sources in opened.sources.values() for source in sources}
+    lacking = sorted({name for question in questions for name in question.documents} - known)
+    return [f"the version has no document {name}, which questions ask for" for name in lacking]
+
+
+def _unused_labels(unused: int) -> list[str]:
+    return [f"{unused} labels are of no outcome here: another system or question, or another answer"] if unused else []
+
+
+def _code_digest() -> str:
+    """Digest the code that outcomes depend on, so that another release asks again."""
+    digest = hashlib.sha256()
+    for package in _CODE:
+        root = Path(str(files(package)))
+        for file in sorted(root.rglob("*")):
+            if file.suffix in {".py", ".md", ".yaml"} and "__pycache__" not in file.parts:
+                digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,194 @@
+"""Find stored objects that can't be read or aren't what was written, and delete them: the stages make them again.
+
+Originals, the pointer and the audit log are the truth; everything else is derived. A damaged live version is built afresh.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from backends.stores.temporary_tables import TemporaryTables
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.cache import CACHES, RecordCache
+from pipeline.records.caption_targets import drawn_cache
+from pipeline.records.descriptions import SPENT
+from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
+from pipeline.records.inventory import changed, missing_or_cut
+from pipeline.records.lease import LEASE
+from pipeline.records.needs import KINDS, NeededRecords, objects_of
+from pipeline.records.publication import (
+    LIVE,
+    drop_previous,
+    manifest_name,
+    read_manifest,
+    read_pointer,
+    readable_manifest,
+    readable_pointer,
+)
+from pipeline.records.vectors import open_vectors, passages
+from schemas.documents import Kind, Segmented
+from schemas.errors import DamagedError, MissingError
+from schemas.parquet import schema_of
+from schemas.ports import ObjectStore
+from schemas.progress import Report, silent
+
+_MADE = tuple(kind for kind in KINDS if kind != "documents")
+
+
+def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = silent) -> dict[str, DamagedError]:
+    """Return an error for each damaged object of finished versions, and of what they share, by name.
+
+    By listings; with ``deep`` every object is read.
+
+    Raises:
+        UserError: A folder of the store can't be read.
+        TransientError: The store doesn't answer.
+    """
+    store = workspace.store
+    pointer = readable_pointer(store)
+    finished = [version for version in store.folders("versions") if store.exists(manifest_name(version))]
+    finished += [gone for gone in _lost_versions(store) if gone not in finished]
+    errors = [*_unreadable(store, (LIVE, LEASE, SPENT), optional=True)]
+    if deep:
+        errors += _unreadable(store, (name for kind in CACHES for name in store.names(kind)))
+        errors += _missing_vectors(workspace, pointer.version if pointer else None)
+    stored = {name for kind in KINDS for name, _ in store.listing(kind)}
+    read: set[str] = set()
+    for done, version in enumerate(finished):
+        report("read versions", done, len(finished))
+        errors += _unreadable(store, [manifest_name(version)])
+        errors += missing_or_cut(store, version)
+        errors += changed(store, version) if deep else ()
+        shared = set(_shared(workspace, version)) - read
+        errors += _unreadable(store, sorted(shared if deep else shared - stored))
+        read |= shared
+    report("read versions", len(finished), len(finished))
+    return {error.name: error for error in errors}
+
+
+def is_live_damaged(workspace: Workspace) -> bool:
+    """Return whether files of the live version are missing or cut, so that a new one has to be built.
+
+    A held corpus gets no new version.
+    """
+    pointer = read_pointer(workspace.store)
+    if pointer is None or pointer.held:
+        return False
+    manifest = readable_manifest(workspace.store, pointer.version)
+    return manifest is None or any(missing_or_cut(workspace.store, pointer.version))
+
+
+def discard(workspace: Workspace, names: Iterable[str]) -> None:
+    """Delete damaged derived objects, and what would keep their stages from making them again. Call it under the lease.
+
+    A version that isn't live goes as a whole, unless it is pinned.
+    """
+    store, pointer = workspace.store, readable_pointer(workspace.store)
+    live = pointer.version if pointer else None
+    documents: set[str] = set()
+    for name in names:
+        kind, _, rest = name.partition("/")
+        version = rest.partition("/")[0]
+        if kind == "versions" and version != live:
+            if version not in workspace.corpus.retention.pinned:
+                store.delete(manifest_name(version))
+                if pointer is not None:
+                    drop_previous(store, {version})
+            continue
+        if kind in ("documents", "parsed", "structured"):
+            documents.add(version.removesuffix(".pdf"))
+        elif kind == "figures" and live:
+            documents |= _documents_with(store, live, rest.removesuffix(".png"))
+        # Originals stay, since a parse writes one again if it can read the source.
+        if kind in (*_MADE, "versions", SPENT) or (kind in CACHES and name.endswith(".parquet")):
+            store.delete(name)
+    if documents and live:
+        _forget_segments(workspace, live, documents)
+        if (cache := drawn_cache(workspace)) is not None:
+            cache.remove({name for name in cache.ids() if name.rpartition("/")[0] in documents})
+    for document in sorted(documents):
+        for name in [*store.names(f"structured/{document}"), *store.names(f"parsed/{document}")]:
+            store.delete(name)
+
+
+def discard_lost_versions(workspace: Workspace) -> None:
+    """Discard versions that can't be gone back to: their files are missing or cut. Call it under the lease."""
+    store, pointer = workspace.store, readable_pointer(workspace.store)
+    for version in [*store.folders("versions"), *_lost_versions(store)]:
+        name = manifest_name(version)
+        if (pointer is None or version != pointer.version) and store.exists(name):
+            discard(workspace, [error.name for error in (*_unreadable(store, [name]), *missing_or_cut(store, version))])
+    if pointer is not None and (lost := _lost_versions(store)):
+        drop_previous(store, lost)
+
+
+def _lost_versions(store: ObjectStore) -> list[str]:
+    """Return the pointer's previous version where its manifest is missing."""
+    pointer = readable_pointer(store)
+    previous = pointer.previous if pointer else None
+    return [previous] if previous and not store.exists(manifest_name(previous)) else []
+
+
+def _shared(workspace: Workspace, version: str) -> Iterator[str]:
+    """Yield the shared objects that a version needs, as far as its rows can be read."""
+    try:
+        manifest = read_manifest(workspace.store, version)
+        if manifest is not None:
+            yield from objects_of(workspace, manifest)
+    except DamagedError:
+        return
+
+
+def _unreadable(store: ObjectStore, names: Iterable[str], *, optional: bool = False) -> Iterator[DamagedError]:
+    for name in names:
+        try:
+            store.get(name)
+        except MissingError as error:
+            if not optional:
+                yield error
+        except DamagedError as error:
+            if isinstance(error.__cause__, PermissionError):
+                raise  # unreadable for this user, which is no damage
+            yield error
+
+
+def _missing_vectors(workspace: Workspace, version: str | None) -> Iterator[DamagedError]:
+    """Yield an error for the vector cache of each space that lacks vectors of a version."""
+    try:
+        manifest = read_manifest(workspace.store, version) if version else None
+        if version is None or manifest is None:
+            return
+        for vectors in open_vectors(workspace.store, manifest.spaces):
+            with TemporaryTables() as tables:
+                needed = NeededRecords(vectors.cache, tables)
+                for part in evidence_parts(workspace.store, version):
+                    needed.add(vectors.contents(passages(part)))
+                missing = needed.missing()
+            if missing:
+                yield vectors.cache.missing_records(missing)
+    except DamagedError:
+        return
+
+
+def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
+    """Return the documents that contain a figure, or of which it is a page; all where that can't be read."""
+    try:
+        pages = (row for part in evidence_parts(store, version) for row in page_rows(part))
+        whole = {doc_id for doc_id, _, picture in pages if picture == figure}
+        return whole | {str(row["doc_id"]) for row in _placement_rows(store, version) if row["figure_id"] == figure}
+    except DamagedError:
+        return set(store.folders("parsed"))
+
+
+def _forget_segments(workspace: Workspace, version: str, documents: set[str]) -> None:
+    """Forget the segments of documents' scanned pages, so that their figures are cut and stored again."""
+    cache = RecordCache(workspace.store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
+    try:
+        rows = _placement_rows(workspace.store, version)
+        scans = {str(row["figure_id"]) for row in rows if row["doc_id"] in documents and row["kind"] == Kind.SCAN}
+    except DamagedError:
+        scans = cache.ids()
+    cache.remove(scans)
+
+
+def _placement_rows(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:
+    for part in placement_parts(store, version):
+        yield from part.select(["doc_id", "figure_id", "kind"]).to_pylist()

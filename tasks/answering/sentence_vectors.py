@@ -1,0 +1,44 @@
+"""Vectors of sentences that answers and highlights compare with questions."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from schemas.ports import Vector
+
+SENTENCES_KEPT = 10_000
+"""Sentences whose vectors are kept, some 10 MB for vectors of 384 numbers."""
+
+
+class SentenceVectors:
+    """Vectors of sentences; those used last are kept, in 16 bits. Thread-safe.
+
+    Args:
+        embed: Returns one unit vector a text, shape ``(texts, dimension)``.
+        most: Maximum number of sentences kept.
+    """
+
+    def __init__(self, embed: Callable[[Sequence[str]], Vector], most: int = SENTENCES_KEPT) -> None:
+        self._embed, self._most = embed, most
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, Vector] = OrderedDict()
+
+    def __call__(self, texts: Sequence[str]) -> Vector:
+        """Return one vector a text, shape ``(texts, dimension)``; distinct new texts are embedded in one call.
+
+        A vector is the same whether it was kept or not.
+        """
+        with self._lock:
+            known = {text: self._kept[text] for text in texts if text in self._kept}
+        absent = [text for text in dict.fromkeys(texts) if text not in known]
+        if absent:
+            known |= zip(absent, self._embed(absent).astype(np.float16), strict=True)
+        with self._lock:
+            self._kept |= known
+            for text in known:
+                self._kept.move_to_end(text)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return np.stack([known[text] for text in texts]).astype(np.float32)

@@ -1,0 +1,346 @@
+"""Experiments with judges, over a published version: a scripted model writes, others judge."""
+
+import html
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from cli import main
+from lab.experiment_files import find_experiment
+from lab.results import Results, SystemResult
+from lab.run import run_experiment
+from pipeline.corpus.workspace import Workspace, open_workspace
+from schemas.errors import UserError
+from schemas.progress import Report, silent
+from tests import endpoint_server
+from tests.endpoint_server import Call, EndpointServer, Reaction, status
+from tests.lab.judging.scripted_judge import grade, is_known, known, right
+from tests.pipeline.conftest import write_corpus
+
+ILT, EXTRACTIVE = "answer ilt", "answer extractive"
+QUESTIONS = [
+    {
+        "id": f"{subject} {page}",
+        "question": f"How many bar does the {subject} of part {page} take?",
+        "answer": f"{n}{page} bar.",
+    }
+    for n, subject in enumerate(("water pump", "steel winch"), 1)
+    for page in (1, 2)
+]
+PAIRS = len(known())
+
+
+@pytest.fixture
+def model() -> Iterator[EndpointServer]:
+    with endpoint_server.running() as server:
+        server.replies = scripted
+        yield server
+
+
+@pytest.fixture
+def folder(published: Workspace, model: EndpointServer) -> Path:
+    """A folder with a published corpus, and models at the scripted endpoint: one writes, four judge."""
+    options = {"kind": "llm", "revision": "1", "endpoint": {"url": model.url, "retries": 0}, "price": {"call": 1}}
+    names = ("llm", "careful", "second", "lenient")
+    models = {name: {**options, "model": name} for name in names} | {"seer": {**options, "kind": "vlm", "model": "seer"}}
+    folder = published.file.parent.parent
+    write_corpus(folder, f"retrieval: {json.dumps({'models': models})}\nanswer: {{model: llm}}\n")
+    return folder
+
+
+def scripted(call: Call) -> str | Reaction:
+    """Write one sentence; judge known pairs rightly, and of the others call good what is about the winch."""
+    asked = call.json["model"]
+    if asked == "llm":
+        return "It takes 21 bar [P1]."
+    if asked == "lenient":
+        return grade(True)
+    if is_known(call.prompt):
+        return right(call.prompt, call.pictures)
+    good = "steel winch" in (question_of(call) or "")
+    if asked == "second" and "of part 2" in call.prompt:
+        good = not good
+    return grade(good, f"{asked} says so")
+
+
+def question_of(call: Call) -> str | None:
+    found = re.search(r"(?m)^Question: (.*)", call.prompt)
+    return found and found[1]
+
+
+def written(folder: Path, **keys: object) -> Path:
+    """Write an experiment file with further keys."""
+    (folder / "questions.jsonl").write_text("\n".join(json.dumps(one) for one in QUESTIONS))
+    holds: dict[str, object] = {
+        "label": "Judged",
+        "corpus": str(folder / "corpora" / "manuals.yaml"),
+        "questions": "questions.jsonl",
+        "answers": [{"presets": ["ilt", "extractive"]}],
+        "judged": ["answer_correctness", "answer_relevancy"],
+    }
+    file = folder / "experiment.yaml"
+    file.write_text(json.dumps(holds | keys))
+    return file
+
+
+def run(folder: Path, *, workers: int = 2, report: Report = silent, **keys: object) -> Results:
+    named, corpus = find_experiment(str(written(folder, **keys)))
+    return run_experiment(open_workspace(corpus), named, folder / "out", workers=workers, report=report)
+
+
+def system(results: Results, name: str = ILT) -> SystemResult:
+    return next(one for one in results.systems if one.system.id == name)
+
+
+def rows(folder: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(folder / "out" / f"{name}.parquet").to_pylist()
+    return found
+
+
+def page(folder: Path) -> str:
+    """The words of the report."""
+    text = (folder / "out" / "report.html").read_text(encoding="utf-8")
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+def calls(model: EndpointServer, name: str) -> int:
+    return sum(call.json["model"] == name for call in model.calls)
+
+
+def test_grades_of_an_admitted_judge_are_scores(folder: Path, model: EndpointServer) -> None:
+    results = run(folder, judges=["careful"])
+    for metric in ("answer_correctness", "answer_relevancy"):
+        found = system(results).means[metric]
+        assert (found.mean, found.n) == (0.5, 4), "of four questions two are about the winch"
+    (judge,) = results.judges
+    assert [(one.admitted, one.auc, one.pairs) for one in judge.admissions] == [(True, 1.0, PAIRS)] * 2
+    assert system(results, EXTRACTIVE).against["answer_correctness"].n == 4, "judged metrics are compared as others are"
+    assert {row["answer_correctness"] for row in rows(folder, "scores") if row["system"] == ILT} == {0.0, 1.0}
+    graded = rows(folder, "grades")
+    assert Counter(row["reason"] for row in graded) == {"careful says so": 16}
+    assert "answer correctness admitted 1.00 12 pairs" in page(folder)
+    prompts = [call.prompt for call in model.calls if call.json["model"] == "careful" and not is_known(call.prompt)]
+    assert any(
+        "Reference answer: 21 bar." in prompt and "Given answer: It takes 21 bar. [P1]" in prompt for prompt in prompts
+    )
+
+
+def test_a_judge_that_fails_the_test_gives_no_score_and_is_not_asked_further(folder: Path, model: EndpointServer) -> None:
+    results = run(folder, judges=["lenient"])
+    assert results.not_admitted == ["answer_correctness", "answer_relevancy"]
+    assert not {"answer_correctness", "answer_relevancy"} & system(results).means.keys()
+    assert rows(folder, "grades") == []
+    assert {row["answer_correctness"] for row in rows(folder, "scores")} == {None}
+    assert all(is_known(call.prompt) for call in model.calls if call.json["model"] == "lenient")
+    shown = page(folder)
+    assert "lenient answer correctness not admitted 0.50 12 pairs AUC 0.50 on 12 known pairs; 0.8 admits" in shown
+    assert "Judged system answer correctness answer relevancy answer ilt not admitted not admitted" in shown
+
+
+def test_of_two_judges_only_those_that_are_admitted_count(folder: Path) -> None:
+    alone = run(folder, judges=["careful"])
+    results = run(folder, judges=["careful", "lenient"])
+    assert system(results).means == system(alone).means
+    assert [(one.metric, one.judge) for one in system(results).judged] == [
+        ("answer_correctness", "careful"),
+        ("answer_relevancy", "careful"),
+    ]
+    assert (results.not_admitted, results.agreement) == ([], {})
+
+
+def test_grades_of_a_judge_that_is_not_admitted_are_shown_with_a_mark_and_count_nowhere(folder: Path) -> None:
+    alone = run(folder, judges=["careful"])
+    results = run(folder, judges=["careful", "lenient"], show_unadmitted=True)
+    assert system(results).means == system(alone).means
+    assert {(one.judge, one.admitted) for one in system(results).judged} == {("careful", True), ("lenient", False)}
+    assert results.agreement == {}
+    assert "lenient not admitted" in page(folder)
+
+
+def test_parameters_of_a_paper_are_those_of_the_models_that_write(folder: Path, model: EndpointServer) -> None:
+    paper = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 250}
+    run(folder, judges=["careful"], parameters={"paper": paper}, use_parameters="paper")
+    sent = {call.json["model"]: [call.json.get(name) for name in paper] for call in model.calls}
+    assert sent["llm"] == [*paper.values()]
+    assert sent["careful"][0] != paper["temperature"], "a judge keeps its own"
+
+
+def test_two_judges_are_averaged_and_compared(folder: Path) -> None:
+    """They differ on half of the questions, each says YES to half: chance alone."""
+    results = run(folder, judges=["careful", "second"], judged=["answer_relevancy"])
+    found = system(results)
+    assert [(one.judge, one.mean.mean, one.mean.n) for one in found.judged] == [("careful", 0.5, 4), ("second", 0.5, 4)]
+    assert sorted(row["answer_relevancy"] for row in rows(folder, "scores") if row["system"] == ILT) == [0.0, 0.5, 0.5, 1.0]
+    agreed = results.agreement["answer_relevancy"]
+    assert (agreed.share, agreed.kappa, agreed.n) == (0.5, 0.0, 8)
+    assert "answer relevancy 0.50 kappa 0.00, n 8" in page(folder)
+
+
+def test_judges_are_compared_with_people(folder: Path) -> None:
+    """People agree with the judge on three of four; a label of another answer, and one of no system, count for nothing."""
+    said = [("water pump 1", "no"), ("water pump 2", "yes"), ("steel winch 1", "yes"), ("steel winch 2", "yes")]
+    lines = [f"{ILT},{question},answer_relevancy,{label},It takes 21 bar." for question, label in said]
+    lines += [f"{EXTRACTIVE},water pump 1,answer_relevancy,yes,I read another answer.", "answer b,q,answer_relevancy,yes,"]
+    (folder / "labels.csv").write_text("\n".join(["system,question_id,metric,label,answer", *lines]))
+    results = run(folder, judges=["careful", "lenient"], labels="labels.csv")
+    careful, lenient = results.judges
+    found = careful.people["answer_relevancy"]
+    assert (found.share, found.kappa, found.n) == (0.75, 0.5, 4)
+    assert (list(careful.people), lenient.people) == (["answer_relevancy"], {})
+    assert results.warnings == ["2 labels are of no outcome here: another system or question, or another answer"]
+    assert "careful and people answer relevancy 0.75 kappa 0.50, n 4" in page(folder)
+
+
+def test_bad_replies_are_repaired_once_and_then_null_with_the_reason(folder: Path, model: EndpointServer) -> None:
+    def babbling(call: Call) -> str | Reaction:
+        if call.json["model"] != "careful" or is_known(call.prompt):
+            return scripted(call)
+        repaired = len(call.json["messages"]) == 3
+        if "water pump of part 1" in call.prompt:
+            return "It is hard to say."
+        return grade(True) if repaired else "{grade: perhaps"
+
+    model.replies = babbling
+    results = run(folder, judges=["careful"], answers=[{"presets": ["ilt"]}], judged=["answer_relevancy"])
+    (found,) = system(results).judged
+    assert (found.mean.mean, found.mean.n, found.nulls) == (1.0, 3, 1)
+    assert found.reason == "the judge's reply has no grade: It is hard to say."
+    asked = [
+        call for call in model.calls if call.json["model"] == "careful" and question_of(call) == QUESTIONS[0]["question"]
+    ]
+    assert [len(call.json["messages"]) for call in asked] == [1, 3]
+    assert "1 the judge's reply has no grade: It is hard to say." in page(folder)
+    assert "1.000 1.000 to 1.000, n 3" in page(folder)
+
+
+def test_a_judge_that_fails_midway_is_null_and_asked_again_by_the_next_run(folder: Path, model: EndpointServer) -> None:
+    whole = run(folder, judges=["careful"])
+    model.calls.clear()
+    store = open_workspace(str(folder / "corpora" / "manuals.yaml")).store
+    for cache in store.folders("replies"):
+        for name in list(store.names(f"replies/{cache}")):
+            store.delete(name)
+
+    def failing(call: Call) -> str | Reaction:
+        return status(503) if "water pump of part 2" in call.prompt else scripted(call)
+
+    model.replies = failing
+    broken = run(folder, judges=["careful"])
+    (found, _) = system(broken).judged
+    assert (found.mean.n, found.nulls) == (3, 1)
+    assert "503" in found.reason
+    model.replies = scripted
+    model.calls.clear()
+    assert run(folder, judges=["careful"]) == whole
+    assert {question_of(call) for call in model.calls} == {QUESTIONS[1]["question"]}
+
+
+def test_a_second_run_calls_no_model_and_other_workers_change_nothing(folder: Path, model: EndpointServer) -> None:
+    keys: dict[str, Any] = {"judges": ["careful", "lenient"], "judged": [], "repetitions": 2}
+    first = run(folder, **keys)
+    report = (folder / "out" / "report.html").read_text()
+    assert calls(model, "careful") > 0
+    model.calls.clear()
+    assert run(folder, workers=5, **keys) == first
+    assert model.calls == []
+    assert (folder / "out" / "report.html").read_text() == report
+
+
+def test_a_run_that_was_killed_while_judging_goes_on(folder: Path, model: EndpointServer) -> None:
+    def killed(step: str, done: int, _total: int, _spent: str = "") -> None:
+        if (step, done) == ("judge", 3):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, judges=["careful"], report=killed, workers=1)
+    asked = len(model.calls)
+    results = run(folder, judges=["careful"], workers=1)
+    assert system(results).means["answer_relevancy"].n == 4
+    requests = [json.dumps(call.json["messages"]) + call.json["model"] for call in model.calls]
+    assert len(requests) > asked
+    assert len(requests) == len(set(requests)), "no reply is paid for twice"
+
+
+def test_judges_spend_from_the_budget_of_the_experiment(folder: Path, model: EndpointServer) -> None:
+    generation = len(QUESTIONS)
+    tests = 2 * PAIRS
+    within: dict[str, Any] = {
+        "answers": [{"presets": ["ilt"]}],
+        "judges": ["careful"],
+        "judged": ["answer_relevancy"],
+        "workers": 1,
+    }
+    results = run(folder, **within, budget={"calls": generation + tests + 1})
+    (found,) = system(results).judged
+    assert (found.mean.n, found.nulls) == (1, 3)
+    assert found.reason.startswith("the budget of the experiment")
+    assert len(model.calls) == generation + tests + 1
+    results = run(folder, **within, budget={"money": 3})
+    assert (system(results).judged[0].mean.n, len(model.calls)) == (4, generation + tests + 4)
+    assert (results.judges[0].spent.calls, results.judges[0].spent.money) == (tests + 4, tests + 4)
+    assert f"Cost, tests included: careful {tests + 4} calls" in page(folder)
+
+
+def test_a_judge_without_budget_for_its_test_is_not_admitted(folder: Path) -> None:
+    results = run(folder, judges=["careful"], judged=["answer_relevancy"], budget={"calls": len(QUESTIONS)})
+    (test,) = results.judges[0].admissions
+    assert not test.admitted
+    assert "24 of 24 not graded: the budget of the experiment" in test.reason
+
+
+def test_a_judge_that_sees_judges_pictures_and_one_that_reads_does_not(folder: Path, model: EndpointServer) -> None:
+    results = run(folder, judges=["careful", "seer"], judged=["image_context_relevancy", "evidence_relevancy"])
+    careful, seer = ({one.metric: one for one in judge.admissions} for judge in results.judges)
+    assert [careful[name].admitted for name in careful] == [False, True]
+    assert "the judge sees no pictures" in careful["image_context_relevancy"].reason
+    assert [seer[name].admitted for name in seer] == [True, True]
+    by_judge = {(one.metric, one.judge): one for one in system(results).judged}
+    nothing_shown = by_judge["image_context_relevancy", "seer"]
+    assert (nothing_shown.mean.n, nothing_shown.nulls, nothing_shown.reason) == (0, 4, "no picture was provided")
+    assert not any(call.pictures for call in model.calls if call.json["model"] == "careful")
+
+
+def test_a_judge_that_the_corpus_file_lacks_is_named_and_the_run_goes_on(folder: Path) -> None:
+    results = run(folder, judges=["nobody"])
+    assert results.judges[0].note == "needs a model nobody (set retrieval.models.nobody)"
+    assert system(results).means["calls"].n == 4
+    assert "nobody not asked needs a model nobody" in page(folder)
+
+
+def test_the_command_says_who_is_not_admitted_and_who_agrees(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "labels.csv").write_text(f"system,question_id,metric,label\n{ILT},steel winch 1,answer_relevancy,yes\n")
+    file = written(folder, judges=["careful", "lenient"], judged=["answer_relevancy"], labels="labels.csv")
+    monkeypatch.setattr(sys, "argv", ["inset", "evaluate", str(file), "--out", str(folder / "out")])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    said = capsys.readouterr().err
+    assert not ended.value.code
+    assert "judge lenient is not admitted to answer_relevancy: AUC 0.50 on 12 known pairs; 0.8 admits" in said
+    assert "judge careful and people on answer_relevancy: 100% of 1 alike, kappa undefined" in said
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"judges": ["careful"], "judged": ["beauty"]}, "judged: there is no metric 'beauty'; use answer_correctness, "),
+        ({"judges": ["a", "b", "c"]}, "judges: List should have at most 2 items"),
+        ({"judges": ["careful", "careful"]}, "judges: careful stands there twice"),
+        ({"labels": "labels.csv"}, "labels: there are no judges to compare with them"),
+        ({"judges": ["careful"], "labels": "missing.csv"}, r"can't read .*missing\.csv: No such file"),
+    ],
+)
+def test_a_mistake_is_one_line_before_any_call(
+    folder: Path, model: EndpointServer, keys: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        run(folder, **keys)
+    assert model.calls == []

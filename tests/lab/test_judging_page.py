@@ -1,0 +1,124 @@
+"""Pool what an experiment retrieved, judge it on the page, and make the judgements gold evidence."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from cli import main
+from evaluation.questions import load_questions
+from lab.judging_page.app import create_judging_app
+from pipeline.corpus.workspace import Workspace
+from pipeline.published.corpus import PublishedCorpus
+from tests.browser import CHROMIUM, Browser
+from tests.pipeline.conftest import published, refreshed_once
+from tests.query_service.live import serving
+from tests.query_service.test_accessibility import FOUND, axe
+
+__all__ = ["axe", "published", "refreshed_once"]
+
+QUESTION = {
+    "id": "1",
+    "question": "How many bar does the steel winch take?",
+    "doc": "winch.pdf",
+    "pages": [1],
+    "answer": "21",
+}
+
+
+def inset(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
+    monkeypatch.setattr(sys, "argv", ["inset", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def pooled(published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The pool of two systems for one question, three rows each."""
+    questions, run = tmp_path / "questions.jsonl", tmp_path / "run"
+    questions.write_text(json.dumps(QUESTION))
+    (tmp_path / "two.yaml").write_text("label: Two\nquestions: questions.jsonl\nsearches: [bm25, dense]\n")
+    assert inset(monkeypatch, "evaluate", tmp_path / "two.yaml", "--corpus", published.file, "--out", run) == 0
+    pool = tmp_path / "pool.jsonl"
+    assert inset(monkeypatch, "questions", "pool", run, "--questions", questions, "--depth", "3", "--out", pool) == 0
+    return pool
+
+
+@pytest.fixture
+def corpus(published: Workspace) -> Iterator[PublishedCorpus]:
+    with closing(PublishedCorpus(published)) as opened:
+        yield opened
+
+
+def client(corpus: PublishedCorpus, pooled: Path, person: str) -> TestClient:
+    return TestClient(create_judging_app(corpus, pooled, person), base_url="http://localhost")
+
+
+def test_judgements_are_kept_and_become_gold_evidence(
+    corpus: PublishedCorpus, pooled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions, out = pooled.with_name("questions.jsonl"), pooled.with_name("judged.jsonl")
+    assert inset(monkeypatch, "questions", "qrels", pooled, "--questions", questions) == 2
+    assert "nobody has judged" in capsys.readouterr().err
+    anna = client(corpus, pooled, "anna")
+    first = anna.get("/rows/-1").json()
+    assert first["grade"] is None
+    assert "ranks" not in first, "who found it would sway the judgement"
+    for place in range(first["rows"]):
+        winch = anna.get(f"/rows/{place}").json()["source"] == "winch.pdf"
+        assert anna.post("/grades", json={"place": place, "grade": int(winch)}).status_code == 200
+    again = client(corpus, pooled, "anna").get("/rows/0").json()
+    assert again["judged"] == again["rows"] == first["rows"]
+    client(corpus, pooled, "ben").post("/grades", json={"place": 0, "grade": 1 - again["grade"]})
+    assert inset(monkeypatch, "questions", "qrels", pooled, "--questions", questions, "--out", out) == 0
+    printed = "".join(capsys.readouterr())
+    assert "anna and ben: 0% of 1 alike" in printed
+    assert "1 rows are judged differently" in printed
+    (judged,) = load_questions(str(out))
+    assert len(judged.evidence) == first["rows"] - 1
+    assert 1 in judged.evidence.values()
+
+
+def test_wrong_requests_get_a_message(corpus: PublishedCorpus, pooled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = client(corpus, pooled, "anna")
+    assert page.post("/grades", json={"place": 99, "grade": 1}).status_code == 404
+    assert page.post("/grades", json={"place": 0, "grade": 2}).status_code == 422
+    assert page.post("/corrections", json={"place": 0, "question": " ", "answer": ""}).status_code == 422
+    assert page.get("/rows/99/pages/1.png").status_code == 404
+    assert page.get("/rows/0", headers={"host": "evil.example"}).status_code == 400
+    assert not pooled.with_name("pool.anna.jsonl").exists()
+    arguments = ["questions", "judge", str(pooled), "--corpus", "manuals", "--by", "../anna"]
+    assert inset(monkeypatch, *arguments) == 2
+
+
+@pytest.mark.live
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome on PATH")
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm on PATH, which fetches axe-core")
+def test_a_person_judges_with_the_keyboard(
+    corpus: PublishedCorpus, pooled: Path, browser: Browser, axe: str, tmp_path: Path
+) -> None:
+    with serving(create_judging_app(corpus, pooled, "anna")) as place:
+        browser.open(place)
+        rows = browser.until("row && row.rows")
+        browser.until("[...document.images].length && [...document.images].every((image) => image.naturalWidth > 0)")
+        browser.run(axe)
+        assert browser.run(FOUND) == []
+        browser.run("document.getElementById('correct').open = true")
+        browser.run("document.getElementById('new-question').value = 'What does the winch take?'")
+        assert browser.run(FOUND) == []
+        browser.shoot(tmp_path / "judge.png")
+        browser.click("#correct button")
+        browser.until("document.getElementById('question').textContent === 'What does the winch take?'")
+        for judged in range(1, rows + 1):
+            browser.press("y", text="y")
+            browser.until(f"row.judged === {judged}")
+        assert browser.run("document.getElementById('said').textContent") == "All rows are judged. You may close this page."
+    assert len(pooled.with_name("pool.anna.jsonl").read_text().splitlines()) == rows
+    (corrected,) = pooled.with_name("pool-corrections.anna.jsonl").read_text().splitlines()
+    assert json.loads(corrected)["question"] == "What does the winch take?"

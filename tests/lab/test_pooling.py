@@ -1,0 +1,113 @@
+"""Pools of what systems retrieve, and the judgements that people give."""
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.json_lines import read_records, write_records
+from evaluation.questions import Question
+from lab.outcomes import Outcome
+from lab.pooling import Candidate, Correction, Judgement, judged_questions, pool
+from schemas.errors import UserError
+from schemas.evidence import CitedRegion, Hit, Modality
+
+QUESTIONS = [Question(id="1", question="Which seal?", answer="Rubber."), Question(id="2", question="Which bolt?")]
+
+
+def hit(name: str) -> Hit:
+    box = (0.0, 0.0, 9.0, 9.0)
+    return Hit(
+        evidence_id=name,
+        score=1.0,
+        modality=Modality.TEXT,
+        doc_id="d",
+        source="a/pump.pdf",
+        page=1,
+        bbox=box,
+        regions=[CitedRegion(page=1, bbox=box)],
+        section_path=["Service"],
+        text=name,
+        tagged_text=name,
+        figure_refs=[],
+        caption="",
+    )
+
+
+def outcomes(**rankings: str) -> list[Outcome]:
+    return [Outcome(question_id=name[1:], hits=[hit(each) for each in found]) for name, found in rankings.items()]
+
+
+SYSTEMS = {"bm25": outcomes(q1="abc", q2="d"), "dense": outcomes(q1="ba", q2="e"), "other": outcomes(q1="ab", q2="f")}
+"""``bm25`` alone retrieves c and d."""
+
+
+def judged(by: str, **grades: int) -> list[Judgement]:
+    places = {"a": "1", "b": "1", "c": "1", "d": "2", "e": "2", "f": "2"}
+    return [Judgement(question_id=places[name], evidence_id=name, by=by, grade=grade) for name, grade in grades.items()]
+
+
+def test_a_pool_has_each_row_once_with_its_rank_in_each_system() -> None:
+    pooled = pool(QUESTIONS, SYSTEMS, "v", 2)
+    assert [(one.question_id, one.evidence_id) for one in pooled] == [
+        ("1", "a"), ("1", "b"), ("2", "d"), ("2", "e"), ("2", "f"),
+    ]  # fmt: skip
+    assert pooled[0].ranks == {"bm25": 1, "dense": 2, "other": 1}
+    assert (pooled[0].answer, pooled[0].section, pooled[0].pages) == ("Rubber.", "Service", [1])
+
+
+def test_a_pool_is_as_deep_as_the_longest_ranking() -> None:
+    deep = {"s": outcomes(q1="".join(map(chr, range(97, 123))))}
+    assert len(pool(QUESTIONS, deep, "v")) == 26
+
+
+def test_repetitions_of_a_system_count_by_their_best_rank() -> None:
+    (one,) = (
+        one for one in pool(QUESTIONS, {"s": outcomes(q1="ab") + outcomes(q1="ba")}, "v", 9) if one.evidence_id == "a"
+    )
+    assert one.ranks == {"s": 1}
+
+
+def test_judged_rows_become_evidence_and_what_people_dispute_or_leave_is_named() -> None:
+    pooled = pool(QUESTIONS, SYSTEMS, "v", 10)
+    anna = judged("anna", a=0, b=0, c=1, d=1) + judged("anna", a=1)  # she corrects her first
+    found = judged_questions(QUESTIONS, pooled, anna + judged("ben", a=1, b=1, c=1, d=1))
+    assert [question.evidence for question in found.questions] == [{"a": 1, "c": 1}, {"d": 1}]
+    assert [question.evidence_documents for question in found.questions] == [[pooled[0].source.rpartition("/")[2]]] * 2
+    assert (found.disputed, found.unjudged) == (["1 b"], 2)
+    assert (found.people["anna and ben"].share, found.people["anna and ben"].kappa) == (0.75, 0.0)
+
+
+def test_corrections_count_where_people_agree() -> None:
+    def correction(question_id: str, question: str, by: str) -> Correction:
+        return Correction(question_id=question_id, question=question, answer="Steel.", by=by)
+
+    made = [correction("1", "Whose seal?", "anna"), correction("1", "Which rubber seal?", "anna")]
+    made += [correction("2", "Which bolt fits?", "anna"), correction("2", "What bolt?", "ben")]
+    found = judged_questions(QUESTIONS, pool(QUESTIONS, SYSTEMS, "v", 2), [], made)
+    assert [(one.question, one.answer) for one in found.questions] == [
+        ("Which rubber seal?", "Steel."),
+        ("Which bolt?", None),
+    ]
+    assert found.corrected == 1
+
+
+def test_a_system_is_scored_with_and_without_the_rows_that_it_alone_found() -> None:
+    found = judged_questions(QUESTIONS, pool(QUESTIONS, SYSTEMS, "v", 10), judged("anna", a=1, b=0, c=0, d=1, e=0, f=0))
+    bias = {one.system: one for one in found.bias}
+    assert (bias["bm25"].score, bias["bm25"].left_out, bias["bm25"].own) == (1.0, 1.0, 1)
+    assert bias["other"].score == pytest.approx(0.5)  # it misses d
+    assert bias["other"].own == 0
+    assert (bias["bm25"].recall, bias["other"].recall) == (1.0, 0.5)
+    alone = judged_questions(QUESTIONS, pool(QUESTIONS, SYSTEMS, "v", 10), judged("anna", a=0, c=1, d=1, e=0))
+    bm25 = alone.bias[0]
+    assert (bm25.own, bm25.left_out) == (2, 0.0)
+    assert bm25.score == pytest.approx((1 + 0.5) / 2)
+
+
+def test_a_file_that_is_no_pool_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "pool.jsonl"
+    write_records(pool(QUESTIONS, SYSTEMS, "v", 2), file)
+    assert len(read_records(file, Candidate, "rows")) == 5
+    file.write_text(file.read_text() + "{}\n")
+    with pytest.raises(UserError, match=r"pool\.jsonl: line 6: question_id: "):
+        read_records(file, Candidate, "rows")

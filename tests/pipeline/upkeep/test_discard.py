@@ -1,0 +1,295 @@
+"""What is damaged is named, and one refresh later all is well again."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.cache import RecordCache
+from pipeline.records.evidence import evidence_writer
+from pipeline.records.ledger import read_ledger
+from pipeline.records.notes import read_notes
+from pipeline.records.publication import LIVE, list_versions, publish_version, read_pointer, roll_back
+from pipeline.records.vectors import open_vectors
+from pipeline.run import RefreshRun, refresh
+from pipeline.stages.plan import plan
+from pipeline.upkeep.discard import find_damage
+from pipeline.upkeep.doctor import diagnose
+from schemas.errors import DamagedError, FailureCode, UserError
+from schemas.evidence import EVIDENCE
+from schemas.retrieval import Query
+from schemas.stages import Stage
+from schemas.versions import Status
+from tests.manuals import write_manual, write_scan
+from tests.pipeline.conftest import write_corpus
+from tests.versions import read_evidence
+
+QUESTION = "How many screws has the steel winch?"
+
+
+def _live(workspace: Workspace) -> str:
+    pointer = read_pointer(workspace.store)
+    assert pointer is not None
+    return pointer.version
+
+
+def _object(workspace: Workspace, kind: str) -> Path:
+    """Return the file of an object of the live version."""
+    own = f"versions/{_live(workspace)}/"
+    names = [name for name in workspace.store.names("") if not name.startswith("versions/") or name.startswith(own)]
+    return Path(workspace.store.root) / next(name for name in names if kind in name)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _turn_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 8
+    path.write_bytes(bytes(data))
+
+
+def _is_well(workspace: Workspace) -> bool:
+    found = find_damage(workspace, deep=True)
+    assert found == {}
+    published = PublishedCorpus(workspace)
+    hits = published.search(Query(QUESTION, preset="hybrid", k=50)).hits
+    figures = [published.files.figure(figure)[0] for hit in hits for figure in hit.figure_refs]
+    published.close()
+    return {hit.source for hit in hits} == {"pump.pdf", "winch.pdf"} and bool(figures)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["LIVE", "manifest.json", "ledger.parquet", "evidence/", "index.json", "figures/", "documents/", "parsed/"],
+)
+def test_a_refresh_makes_again_what_was_cut(published: Workspace, kind: str) -> None:
+    _cut(_object(published, kind))
+    assert find_damage(published, deep=True)
+    if kind in ("figures/", "documents/", "parsed/"):
+        diagnose([str(published.file)], deep=True)  # a refresh reads only what it needs
+    refresh(published)
+    assert _is_well(published)
+    assert not refresh(published).published, "there is nothing left to do"
+
+
+@pytest.mark.parametrize("folder", ["data", "_indices", "_versions"])
+def test_a_damaged_index_is_told_and_built_again(published: Workspace, folder: str) -> None:
+    before = _live(published)
+    path = _object(published, f"/{folder}/")
+    path.unlink()
+    (finding,) = [found for found in diagnose([str(published.file)]).findings if found.subject.endswith(" index")]
+    assert not finding.ok
+    opened = PublishedCorpus(published)
+    with pytest.raises(
+        DamagedError, match=rf"{before} is damaged: .*{path.name} isn't what was built; .* inset refresh manuals"
+    ):
+        opened.search(Query(QUESTION))
+    opened.close()
+    assert refresh(published).published
+    assert _is_well(published)
+
+
+def test_a_turned_bit_of_the_index_is_not_answered_from(published: Workspace) -> None:
+    _turn_a_bit(_object(published, "/data/"))
+    opened = PublishedCorpus(published)
+    with pytest.raises(DamagedError, match="isn't what was built"):
+        opened.search(Query(QUESTION))
+    opened.close()
+
+
+def test_doctor_reads_all_says_what_a_refresh_does_and_deletes_for_it(published: Workspace, tmp_path: Path) -> None:
+    first = _live(published)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    second = refresh(published).version
+    (earlier,) = published.store.names(f"versions/{first}/evidence")
+    _turn_a_bit(Path(published.store.root) / earlier)
+    _turn_a_bit(_object(published, "figures/"))
+    findings = {
+        found.message: found.remedy for found in diagnose([str(published.file)], deep=True).findings if not found.ok
+    }
+    assert len(findings) == 2
+    assert any(earlier in message and f"removes {first}" in remedy for message, remedy in findings.items())
+    assert any("/figures/" in message and "makes it again" in remedy for message, remedy in findings.items())
+    refresh(published)
+    assert first not in published.store.folders("versions")
+    pointer = read_pointer(published.store)
+    assert pointer is not None
+    assert pointer.previous == second, "its figure is back, so it can be gone back to"
+    assert find_damage(published, deep=True) == {}
+
+
+@pytest.mark.parametrize("file", ["ledger.parquet", "manifest.json"])
+def test_what_can_not_be_gone_back_to_is_not_offered(published: Workspace, tmp_path: Path, file: str) -> None:
+    first = _live(published)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    refresh(published)
+    (Path(published.store.root) / f"versions/{first}/{file}").unlink()
+    assert [*find_damage(published)] == [f"versions/{first}/{file}"]
+    assert not refresh(published).published
+    with pytest.raises(UserError, match="there is none before it to roll back to"):
+        roll_back(published.store, "manuals")
+    assert find_damage(published, deep=True) == {}
+
+
+def test_a_lost_inventory_is_damage_and_is_made_again(published: Workspace) -> None:
+    name = f"versions/{_live(published)}/files.parquet"
+    published.store.delete(name)
+    assert [*find_damage(published)] == [name]
+    assert refresh(published).published
+    assert _is_well(published)
+    assert published.store.exists(f"versions/{_live(published)}/files.parquet")
+
+
+def test_without_pointer_and_audit_log_somebody_has_to_say_what_is_live(published: Workspace) -> None:
+    live = _live(published)
+    (Path(published.store.root) / "LIVE").write_bytes(b"{")
+    shutil.rmtree(Path(published.store.root) / "audit")
+    with pytest.raises(
+        UserError, match=rf"LIVE is cut short, and the audit log names no version .* inset publish manuals VERSION .*{live}"
+    ):
+        refresh(published)
+    assert publish_version(published.store, "manuals", live).version == live
+    assert not refresh(published).published
+    assert _is_well(published)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b'{"version":'])
+def test_a_damaged_pointer_is_written_again_by_the_audit_log_with_its_hold(
+    published: Workspace, tmp_path: Path, damage: bytes | None
+) -> None:
+    first = _live(published)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    second = refresh(published).version
+    roll_back(published.store, "manuals")
+    path = Path(published.store.root) / LIVE
+    path.unlink() if damage is None else path.write_bytes(damage)
+    with pytest.raises(DamagedError, match=r"LIVE is (missing|empty|cut short); to restore it: inset refresh"):
+        read_pointer(published.store)
+    refresh(published)
+    pointer = read_pointer(published.store)
+    assert pointer is not None
+    assert (pointer.version, pointer.previous, pointer.held) == (first, second, True)
+
+
+def test_a_version_whose_manifest_is_damaged_is_listed_as_such(published: Workspace) -> None:
+    _cut(_object(published, "manifest.json"))
+    (row,) = list_versions(published.store, "manuals").versions
+    assert row.state == "damaged"
+    assert "manifest.json is cut short; to make it again: inset refresh manuals" in row.refusals[0]
+
+
+def test_a_part_of_the_rows_that_is_missing_is_not_left_out(published: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", 5)
+    rows = read_evidence(published.store, _live(published))
+    writer = evidence_writer(published.store, "v2")
+    writer.add(rows.slice(0, 7))
+    writer.add(rows.slice(7))
+    writer.close()
+    assert read_evidence(published.store, "v2").num_rows == rows.num_rows > 5
+    first, *_, last = published.store.names("versions/v2/evidence")
+    for name in (first, last):
+        data = published.store.get(name)
+        published.store.delete(name)
+        with pytest.raises(DamagedError, match=r"versions/v2/evidence has \d+ of (\d+|more) parts"):
+            read_evidence(published.store, "v2")
+        published.store.replace(name, data)
+    assert rows.schema == EVIDENCE
+
+
+@pytest.mark.parametrize(
+    ("rows", "step"), [("evidence", "structure"), ("placements", "structure"), ("evidence", "assemble")]
+)
+def test_rows_that_are_damaged_while_a_refresh_takes_them_over_are_made_anew(
+    published: Workspace, tmp_path: Path, rows: str, step: str
+) -> None:
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    (part,) = (Path(published.store.root) / "versions" / _live(published) / rows).iterdir()
+    whole = [part]
+
+    def report(at: str, _done: int, _total: int, _spent: str = "") -> None:
+        if at == step and whole:
+            _turn_a_bit(whole.pop())
+
+    result = refresh(published, report=report)
+    assert result.published
+    assert not whole
+    assert {row.status for row in read_ledger(published.store, _live(published))} == {Status.INDEXED}
+    assert result.counts.documents == 3
+    assert find_damage(published, deep=True) == {}
+
+
+def test_a_stage_that_is_tried_again_takes_over_no_damaged_rows(published: Workspace, tmp_path: Path) -> None:
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    before, run = _live(published), RefreshRun(published, "run")
+    planned = run.plan()
+    run.parse(planned.version, [0])
+    run.work(Stage.ENRICH, planned.version)
+    (part,) = (Path(published.store.root) / "versions" / before / "placements").iterdir()
+    _turn_a_bit(part)
+    with pytest.raises(DamagedError, match="placements"):
+        run.work(Stage.ASSEMBLE, planned.version)
+    assert run.work(Stage.ASSEMBLE, planned.version).counts["documents"] == 3
+
+
+def _vectors(workspace: Workspace) -> RecordCache:
+    (space,) = open_vectors(workspace.store, workspace.spaces)
+    return space.cache
+
+
+def test_a_damaged_shard_holds_nothing_and_goes(published: Workspace) -> None:
+    (shard,) = (Path(published.store.root) / "vectors").rglob("*.parquet")
+    _turn_a_bit(shard)
+    assert _vectors(published).ids() == set()
+    assert find_damage(published, deep=True)
+    published.index(_live(published)).drop()
+    assert refresh(published).published
+    assert not shard.exists()
+    assert _is_well(published)
+
+
+def test_versions_follow_each_other_though_the_clock_was_set_back(published: Workspace) -> None:
+    published.store.replace("versions/20990101T000000Z-00000000/plan.json", b"{}")
+    assert plan(published, "r").version == _live(published)
+    assert plan(published, "r", rebuild=True).version.startswith("20990101T000001Z-")
+
+
+@pytest.mark.parametrize(("budget_then", "at_once"), [(1, 1), (None, 10_000)])
+def test_what_a_budget_left_unread_is_read_by_the_next_refresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_then: int | None, at_once: int
+) -> None:
+    monkeypatch.setattr("pipeline.stages.enrich.stage.DOCUMENTS_AT_ONCE", at_once)
+    workspace = _scans(tmp_path, 1)
+    first = refresh(workspace)
+    assert first.published
+    (left,) = first.failures
+    assert (left.code, left.page, left.step) == (FailureCode.OVER_BUDGET, 1, "recognise")
+    assert "the next refresh continues" in left.message
+    workspace = _scans(tmp_path, budget_then)
+    second = refresh(workspace)
+    assert (second.published, second.failures) == (True, [])
+    assert second.counts.rows > first.counts.rows
+    assert all(row.status is Status.INDEXED for row in read_ledger(workspace.store, _live(workspace)))
+    assert not refresh(workspace).published, "all is read now"
+    assert find_damage(workspace, deep=True) == {}
+
+
+def test_without_a_budget_all_is_read_and_nothing_is_called_left(tmp_path: Path) -> None:
+    workspace = _scans(tmp_path, None)
+    made = refresh(workspace)
+    assert (made.published, made.failures) == (True, [])
+    assert read_notes(workspace.store, _live(workspace), (Stage.ENRICH,))[Stage.ENRICH].counts["over_budget"] == 0
+    assert not refresh(workspace).published, "all was read at once"
+
+
+def _scans(folder: Path, budget: int | None) -> Workspace:
+    for name, subject in (("pump", "water pump"), ("winch", "steel winch")):
+        if not (file := folder / "pdfs" / f"{name}.pdf").exists():
+            write_scan(file, subject)
+    file = write_corpus(folder)
+    more = f"budget: {{ocr_items: {budget}}}\n" if budget is not None else ""
+    file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + more)
+    return open_workspace(str(file))

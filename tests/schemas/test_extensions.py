@@ -1,0 +1,18 @@
+"""What installed packages add."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from schemas import extensions
+from schemas.extensions import extensions as added
+
+
+def test_the_lab_adds_its_commands() -> None:
+    assert [entry.name for entry in added("inset.commands")] == ["evaluate", "questions"]
+
+
+def test_a_package_that_is_not_here_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [EntryPoint(name, f"{name}.gates:x", "inset.dags") for name in ("no_such_lab", "lab")]
+    monkeypatch.setattr(extensions, "entry_points", lambda *, group: [one for one in entries if one.group == group])
+    assert [entry.name for entry in added("inset.dags")] == ["lab"]

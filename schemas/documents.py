@@ -329,7 +329,8 @@ class Block:
     """A run of text, a table or a figure, in reading order.
 
     ``text`` has a placeholder for each figure; a table's is Markdown, under its caption. ``placement`` is the order of a
-    figure block's placement, and for a caption that of its figure. ``mentions`` are the figure ids that the text refers to.
+    figure block's placement, and for a caption that of its figure. ``level`` is a heading's, or the depth of a list item.
+    ``mentions`` are the figure ids that the text refers to.
     ``rows``, ``parts`` and ``spans`` are a table's; a table over several pages is one block, on its first page. ``furniture`` is
     the role of a margin; None for a notice or caption that a continued table repeats.
     """

@@ -1,8 +1,10 @@
 """Group the lines of a page into paragraphs, headings and captions."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from types import MappingProxyType
 
 from schemas.documents import BlockKind, Furniture, Line
@@ -17,6 +19,7 @@ from tasks.reading.outline import Headings
 
 NEAR_EM = 1.0
 """Maximum gap between two lines of one paragraph, in ems, as with wide line spacing."""
+_DIGITS, _LETTERS = re.compile(r"\d+"), re.compile(r"[A-Za-z]+")
 _BESIDE_TEXT = frozenset({Furniture.STAMP, Furniture.WATERMARK, Furniture.LINE_NUMBER})
 
 
@@ -103,6 +106,47 @@ def join_columns(blocks: Sequence[DraftBlock], hyphenated: frozenset[str]) -> li
         else:
             joined.append(block)
     return joined
+
+
+def with_item_depths(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
+    """Return blocks, each list item with its depth as its level, from 1.
+
+    An item whose marker is further right than the one before is deeper. In another column or on another page, it is as deep as
+    the items of the list whose markers have its form.
+    """
+    leveled: list[DraftBlock] = []
+    lefts: list[float] = []  # where the markers of the items around begin, outermost first
+    depths: dict[str, int] = {}  # by the form of the marker
+    above: DraftBlock | None = None
+    for block in blocks:
+        marker = MARKER.match(block.lines[0].text) if block.kind is BlockKind.TEXT and block.lines else None
+        if marker is None:
+            if block.kind is BlockKind.HEADING or (above is not None and _is_level_with(block, lefts, above)):
+                lefts, depths, above = [], {}, None
+            leveled.append(block)
+            continue
+        form = _LETTERS.sub("a", _DIGITS.sub("1", marker[0].strip()))
+        left, tolerance = block.lines[0].bbox.x0, block.lines[0].size / 2
+        if above is not None and not _is_below(block, above):
+            lefts = [-inf] * (depths.get(form, 1) - 1)
+        while lefts and left < lefts[-1] - tolerance:
+            lefts.pop()
+        if not lefts or left > lefts[-1] + tolerance:
+            lefts.append(left)
+        depths[form] = len(lefts)
+        above = replace(block, level=len(lefts))
+        leveled.append(above)
+    return leveled
+
+
+def _is_level_with(block: DraftBlock, lefts: Sequence[float], item: DraftBlock) -> bool:
+    """Return whether a paragraph below an item begins where its list's markers do, so that the list is over."""
+    is_text = block.kind is BlockKind.TEXT and bool(block.lines)
+    return is_text and _is_below(block, item) and block.lines[0].bbox.x0 <= lefts[0] + block.lines[0].size / 2
+
+
+def _is_below(block: DraftBlock, item: DraftBlock) -> bool:
+    return block.page == item.page and block.bbox.y0 >= item.bbox.y0
 
 
 def _goes_on(before: DraftBlock, block: DraftBlock) -> bool:

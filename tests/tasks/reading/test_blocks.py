@@ -180,3 +180,16 @@ def test_bullets_at_the_head_of_pages_are_items() -> None:
             page.insert_text((72, 60 + 24 * row), "\u2022", fontname="symb", fontsize=10)
             page.insert_text((90, 60 + 24 * row), f"Valve {number} {row} is closed before the pump stops.", fontsize=10)
     assert of(structured(document), BlockKind.MARGIN) == []
+
+
+def test_items_have_their_depth_and_the_text_after_the_list_has_none() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    rows = [(72, "1. Stop the pump."), (90, "a. Press the switch."), (90, "b. Wait."), (72, "2. Open the valve.")]
+    for row, (left, text) in enumerate([*rows, (72, "The pump is empty after a minute.")]):
+        page.insert_text((left, 200 + 24 * row), text, fontsize=10)
+    blocks = of(structured(document), BlockKind.TEXT)
+    assert [(block.text, block.level) for block in blocks] == [
+        *zip([text for _, text in rows], [1, 2, 2, 1], strict=True),
+        ("The pump is empty after a minute.", None),
+    ]

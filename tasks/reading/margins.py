@@ -12,6 +12,7 @@ from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
 from schemas.numerals import ROMAN, roman_value
 from schemas.titles import title_letters
+from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.furniture import find_furniture
 from tasks.reading.outline import LARGER, letters_by_size
 
@@ -55,6 +56,7 @@ _PAGE_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(rf"\d+|\b{ROMAN}\b")
+_NUMBER_AT_END = re.compile(r"^#\W+|\W+#$")
 
 
 def find_margins(
@@ -107,7 +109,10 @@ def find_margins(
             (side, line)
             for (_, side, inside), repeated in alike.items()
             for line in repeated
-            if not inside and _is_labelled(line) and line.bbox.width > line.bbox.height
+            if not inside
+            and _is_labelled(line)
+            and line.bbox.width > line.bbox.height
+            and not (side == _HEAD and ENDS_SENTENCE.search(line.text))
         ]
         margins.update({line: _ROLES[side] for side, line in alone if caption_label(line.text) is None})
     for line in _titles(lines, outline):
@@ -233,7 +238,9 @@ def _stays(pages: Sequence[int], page: int) -> bool:
 
 
 def _pattern(text: str) -> str:
-    return _NUMBER.sub("#", " ".join(text.casefold().split()))
+    """Return the words of a line with numbers replaced, those at its ends left out: they are at the outer side of the page."""
+    words = _NUMBER.sub("#", " ".join(text.casefold().split()))
+    return _NUMBER_AT_END.sub("", words) or words
 
 
 class _Edge(NamedTuple):

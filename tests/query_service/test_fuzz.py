@@ -37,12 +37,17 @@ WELL_FORMED = {
     "evidence_id": re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
 }
 DOCUMENT = json.loads((GOLDEN / "openapi.json").read_text(encoding="utf-8"))
+FREE_TEXT = {"type", "examples", "title"}
+"""Keywords of a parameter that any text fits, such as the name of a corpus: what names none is 404."""
 ASKS = {
-    f"{method} {path}": bool(operation.get("parameters") or operation.get("requestBody"))
+    f"{method} {path}": bool(
+        operation.get("requestBody")
+        or any(parameter["schema"].keys() - FREE_TEXT for parameter in operation.get("parameters", []))
+    )
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 }
-"""The operations, and whether they take anything."""
+"""The operations, and whether a request can be wrong about what they take."""
 
 NO_LIMIT_S = 3600
 

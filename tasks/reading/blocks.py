@@ -103,11 +103,14 @@ def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation
 
 def _by_number(blocks: Sequence[_Block]) -> Iterator[_Block]:
     """Yield blocks, each run of numbered items in the order of their numbers: a PDF may write their columns row by row."""
-    for has_number, run in groupby(blocks, key=lambda block: _item_number(block) is not None):
+    numbered = [(_item_number(block), block) for block in blocks]
+    for has_number, run in groupby(numbered, key=lambda pair: pair[0] is not None):
         items = list(run)
-        numbers = sorted(number for block in items if (number := _item_number(block)) is not None)
-        is_run = has_number and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        yield from sorted(items, key=lambda block: _item_number(block) or 0) if is_run else items
+        if has_number:
+            in_order = sorted(items, key=lambda pair: pair[0] or 0)
+            numbers = [number for number, _ in in_order]
+            items = in_order if numbers == list(range(numbers[0] or 0, (numbers[0] or 0) + len(numbers))) else items
+        yield from (block for _, block in items)
 
 
 def _item_number(block: _Block) -> int | None:

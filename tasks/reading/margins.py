@@ -14,7 +14,7 @@ from schemas.numerals import ROMAN, roman_value
 from schemas.titles import title_letters
 from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.furniture import find_furniture
-from tasks.reading.outline import LARGER, letters_by_size
+from tasks.reading.outline import LARGER, body_size
 
 FEWEST_PAGES = 3
 """Minimum pages with the same running head, with lines at one height, or with a number that doesn't change. Of 1,014 pages 30
@@ -47,8 +47,8 @@ they are at 0.13.
 _HEAD, _FOOT = 0, 1
 _ROLES = (Furniture.HEAD, Furniture.FOOT)
 _SIDES = {Label.HEAD: _HEAD, Label.FOOT: _FOOT}
-_CONTENT = frozenset({Label.ITEM, Label.PICTURE})
-_CELLS = frozenset({Label.ITEM, Label.TABLE})
+_NO_PAGE_NUMBER = frozenset({Label.ITEM, Label.PICTURE})
+_NO_RUNNING_HEAD = frozenset({Label.ITEM, Label.TABLE})
 _WORD = re.compile(r"\w")
 _PAGE_NUMBER = re.compile(
     r"\W*(?P<word>(?:page|seite|p\.)\s*)?(?:(?P<part>[A-Z]{1,2}|\d{1,2})-)?"
@@ -78,13 +78,12 @@ def find_margins(
     alike: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
     heights: dict[tuple[int, int, float], list[Line]] = defaultdict(list)
     numbers: list[_Number] = []
-    sizes = letters_by_size(lines)
-    body = sizes.most_common(1)[0][0] if sizes else 0.0
+    body = body_size(lines)
     for line in lines:
         edge = _edge_of(line, by_number[line.page])
         if edge is None:
             continue
-        may_be_number = (edge.is_outer or _is_labelled(line)) and line.label not in _CONTENT
+        may_be_number = (edge.is_outer or _is_labelled(line)) and line.label not in _NO_PAGE_NUMBER
         if may_be_number and (number := _number(line, edge.side)) is not None:
             numbers.append(number)
         elif _is_labelled(line) or (line.size <= LARGER * body + LARGER_PT and _WORD.search(line.text)):
@@ -97,7 +96,7 @@ def find_margins(
     for (_, side, inside), repeated in alike.items():
         count = len({line.page for line in repeated})
         is_everywhere = not inside and count >= EVERYWHERE_SHARE * len(pages)
-        is_everywhere &= not any(line.label in _CELLS for line in repeated)
+        is_everywhere &= not any(line.label in _NO_RUNNING_HEAD for line in repeated)
         if count >= fewest and (is_everywhere or _labelled_share(repeated) >= LABELLED_SHARE):
             margins.update(dict.fromkeys(repeated, _ROLES[side]))
     for (side, *_), level in heights.items():

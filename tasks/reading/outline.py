@@ -57,12 +57,12 @@ _NUMBER_ALONE = re.compile(
 _NUMBERED = re.compile(r"\s*(?P<first>\d{1,2}|[A-Z]|[IVX]{2,5}(?=\.))(?P<parts>(?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
 
 
-def letters_by_size(lines: Sequence[Line]) -> Counter[float]:
-    """Count the letters of each type size; the most frequent is that of the text."""
+def body_size(lines: Sequence[Line]) -> float:
+    """Return the type size of most letters, in points, which is that of the text; 0 without lines."""
     sizes: Counter[float] = Counter()
     for line in lines:
         sizes[line.size] += len(line.text)
-    return sizes
+    return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
 class Headings:
@@ -71,8 +71,7 @@ class Headings:
     def __init__(self, lines: Sequence[Line], outline: Sequence[OutlineEntry], margins: Set[Line] = frozenset()) -> None:
         self._margins = margins
         self._outline = sorted(outline, key=lambda entry: entry.page)  # on one page its own order is that of the text
-        sizes = letters_by_size(lines)
-        self._body = sizes.most_common(1)[0][0] if sizes else 0.0
+        self._body = body_size(lines)
         self._found: set[OutlineEntry] = set()
         self._wholes: dict[Line, Sequence[Line]] = {}
         self._level: dict[Line, int] = self._by_outline(lines)

@@ -8,7 +8,7 @@ from schemas.geometry import BBox, is_level, union
 from tasks.reading.block_order import LayoutBlock, may_be_out_of_order, reordered
 from tasks.reading.draft_blocks import DraftBlock, text_block
 from tasks.reading.join import wraps
-from tasks.reading.outline import letters_by_size
+from tasks.reading.outline import body_size
 from tasks.reading.picture_places import ends_sentence, place_pictures
 from tasks.tables.rows import upright
 
@@ -100,4 +100,4 @@ def _prose(block: DraftBlock) -> float:
     if block.kind is not BlockKind.TEXT:
         return 0.0
     rows = 1 + sum(not is_level(line.bbox, following.bbox) for line, following in pairwise(block.lines))
-    return letters_by_size(block.lines).most_common(1)[0][0] if rows >= FEWEST_PROSE_ROWS else 0.0
+    return body_size(block.lines) if rows >= FEWEST_PROSE_ROWS else 0.0

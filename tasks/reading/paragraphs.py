@@ -30,9 +30,9 @@ def paragraphs(
     hyphenated: frozenset[str],
     code: Mapping[Line, int] = MappingProxyType({}),
 ) -> list[DraftBlock]:
-    """Group lines by MuPDF's blocks; captions, headings, margins and code are blocks of their own.
+    """Group lines by their blocks; captions, headings, margins and code are blocks of their own.
 
-    ``code`` is the number of each line's run of code, which may be several of MuPDF's blocks.
+    ``code`` is the number of each line's run of code, which may be several blocks.
 
     Stamps, watermarks and line numbers are taken out of the text first, since its lines may be written between them.
     """

@@ -34,7 +34,7 @@ from tasks.reading.icons import with_icons
 from tasks.reading.inside import with_words_of_segments
 from tasks.reading.join import hyphenated_words
 from tasks.reading.margins import find_margins
-from tasks.reading.outline import Headings, letters_by_size
+from tasks.reading.outline import Headings, body_size
 from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import join_columns, paragraphs, with_item_depths
 from tasks.reading.printed_labels import printed_labels
@@ -90,9 +90,7 @@ def structure(
             _blocks(content, margins, headings, hyphenated, typewritten=typewritten), pictured
         )
     ]
-    blocks = with_footnotes(
-        join_continued(with_item_depths(blocks)), letters_by_size(lines).most_common(1)[0][0] if lines else 0.0
-    )
+    blocks = with_footnotes(join_continued(with_item_depths(blocks)), body_size(lines))
     read_pages = {line.page for line in lines}
     failures = [
         failure

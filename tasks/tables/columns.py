@@ -81,9 +81,7 @@ def _pieces(span: _Span, lines: Sequence[Line], letters_of: LettersOf, rotation:
             pieces.append(whole)
             continue
         text, letters = letters_of(line)
-        boxes = [
-            upright(union(BBox(*box) for box in letters[slice(*word.span())]), rotation) for word in _WORD.finditer(text)
-        ]
+        boxes = [upright(box, rotation) for _, box in words_with_boxes(text, letters)]
         columns = [_column_of(box, span.sides) for box in boxes]
         apart = all(
             before == after or other.x0 - one.x1 >= WORD_GAP_EM * line.size
@@ -93,6 +91,12 @@ def _pieces(span: _Span, lines: Sequence[Line], letters_of: LettersOf, rotation:
             return []
         pieces += [union(box for box, at in zip(boxes, columns, strict=True) if at == column) for column in {*columns}]
     return pieces
+
+
+def words_with_boxes(text: str, letters: Sequence[Sequence[float]]) -> Iterator[tuple[str, BBox]]:
+    """Yield the words of a line, each with the box around its letters."""
+    for word in _WORD.finditer(text):
+        yield word[0], union(BBox(*letter) for letter in letters[slice(*word.span())])
 
 
 def _column_of(box: BBox, sides: Sequence[float]) -> int | None:

@@ -1,14 +1,14 @@
 """Read the grids of the tables that a layout model sees on a page."""
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
 from schemas.documents import FoundBy, Label, Line, PageRegion
 from schemas.drawings import LettersOf, Mark, Ruling
-from schemas.geometry import BBox, union
+from schemas.geometry import BBox
 from tasks.tables.align import CELL_GAP_EM, gutters_of, levels_of
+from tasks.tables.columns import words_with_boxes
 from tasks.tables.contents_entries import contents_entries
 from tasks.tables.row_rules import ruling_between
 
@@ -26,7 +26,6 @@ CROSSED_SHARE = 0.2
 """Maximum share of the rows with a line across an edge between two columns."""
 NEAR_EM = 3.0
 """How far a crossed edge may be moved to a gutter between words, in ems."""
-_WORD = re.compile(r"\S+")
 
 
 def promised_tables(
@@ -66,14 +65,12 @@ def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf) -> list[L
     """Return a line that crosses an edge cut where its words stand apart: "256.5" and the next cell's "$"."""
     if not any(line.bbox.x0 < edge < line.bbox.x1 for edge in edges):
         return [line]
-    text, letters = letters_of(line)
     pieces: list[Line] = []
-    for word in _WORD.finditer(text):
-        box = union(BBox(*letter) for letter in letters[slice(*word.span())])
+    for word, box in words_with_boxes(*letters_of(line)):
         if pieces and box.x0 - pieces[-1].bbox.x1 < CELL_GAP_EM * line.size:
-            pieces[-1] = pieces[-1]._replace(text=f"{pieces[-1].text} {word[0]}", bbox=pieces[-1].bbox | box)
+            pieces[-1] = pieces[-1]._replace(text=f"{pieces[-1].text} {word}", bbox=pieces[-1].bbox | box)
         else:
-            pieces.append(line._replace(text=word[0], bbox=box))
+            pieces.append(line._replace(text=word, bbox=box))
     return pieces
 
 

@@ -1,6 +1,7 @@
 """The service by several processes."""
 
 import contextlib
+import json
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tests import redis_server
 from tests.free_port import free_port
 from tests.waiting import wait_for
 
-KEY = "inset_" + "aB3-_" * 8
+KEY, MONITOR = "inset_" + "aB3-_" * 8, "inset_" + "zY4-_" * 8
 WITHIN_S = 300
 ENDS_WITHIN_S = 60
 UNREAD = 50
@@ -29,7 +30,9 @@ STILL = 20
 def serving(folder: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]:
     """Run two workers over a corpus without a version; yield address and supervisor."""
     (folder / "pumps.yaml").write_text("name: pumps\nsource: pdfs\nstore: store\n")
-    (folder / "keys").write_text(f'{{"name": "team", "sha256": "{digest(KEY)}", "corpora": ["*"], "per_minute": 10}}\n')
+    keys = [{"name": "team", "sha256": digest(KEY), "corpora": ["*"], "per_minute": 10}]
+    keys.append({"name": "monitor", "sha256": digest(MONITOR), "metrics": True})
+    (folder / "keys").write_text("\n".join(map(json.dumps, keys)))
     port = free_port()
     command = [sys.executable, "-m", "cli.main", "serve", str(folder / "pumps.yaml"), "--port", str(port)]
     command += ["--workers", "2", "--keys", str(folder / "keys"), *options]
@@ -62,7 +65,8 @@ def _statuses(address: str, count: int) -> list[int]:
 
 
 def _counted(address: str) -> dict[str, float]:
-    lines = [line.rpartition(" ") for line in httpx.get(f"{address}/metrics").text.splitlines() if not line.startswith("#")]
+    reply = httpx.get(f"{address}/metrics", headers={"authorization": f"Bearer {MONITOR}"}).raise_for_status()
+    lines = [line.rpartition(" ") for line in reply.text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
 
 

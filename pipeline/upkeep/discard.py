@@ -23,6 +23,7 @@ from pipeline.records.publication import (
     readable_manifest,
     readable_pointer,
 )
+from pipeline.records.quarantine import quarantine_file
 from pipeline.records.vectors import open_vectors, passages
 from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, MissingError
@@ -47,6 +48,8 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     finished = [version for version in store.folders("versions") if store.exists(manifest_name(version))]
     finished += [gone for gone in _lost_versions(store) if gone not in finished]
     errors = [*_unreadable(store, (LIVE, LEASE, SPENT), optional=True)]
+    live = readable_manifest(store, pointer.version) if pointer else None
+    errors += _unreadable(store, [quarantine_file(live.run_id)]) if live else ()
     if deep:
         errors += _unreadable(store, (name for kind in CACHES for name in store.names(kind)))
         errors += _missing_vectors(workspace, pointer.version if pointer else None)
@@ -65,7 +68,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
 
 
 def is_live_damaged(workspace: Workspace) -> bool:
-    """Return whether files of the live version are missing or cut, so that a new one has to be built.
+    """Return whether files or failures of the live version are missing, or files cut, so that a new one has to be built.
 
     A held corpus gets no new version.
     """
@@ -73,7 +76,9 @@ def is_live_damaged(workspace: Workspace) -> bool:
     if pointer is None or pointer.held:
         return False
     manifest = readable_manifest(workspace.store, pointer.version)
-    return manifest is None or any(missing_or_cut(workspace.store, pointer.version))
+    if manifest is None or not workspace.store.exists(quarantine_file(manifest.run_id)):
+        return True
+    return any(missing_or_cut(workspace.store, pointer.version))
 
 
 def discard(workspace: Workspace, names: Iterable[str]) -> None:

@@ -149,12 +149,6 @@ class Rewrite(_Step):
     model: Name = Field("llm", description="One of retrieval.models.")
 
 
-class Expand(_Part):
-    """Add the parts of the question's terms: documents may hold the parts of a measure and not its name."""
-
-    glossary: Literal["finance"] = Field(description="Which terms: finance has the measures of annual reports.")
-
-
 class ChangedDocumentStep(_Part):
     """An overridden step of documents; keys that are omitted keep their values."""
 
@@ -270,7 +264,6 @@ class Steps(_Part):
 
     describe: Describe | None = Field(None, description="Add a description of the picture to the words.")
     rewrite: Rewrite | None = Field(None, description="Put the question into other words.")
-    expand: Expand | None = Field(None, description="Add words to the question.")
     documents: DocumentStep | None = Field(None, description="Search in the best documents only.")
     retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="The retrievers.")
     fuse: Fuse = Fuse()
@@ -317,7 +310,6 @@ class ChangedSteps(_Part):
 
     describe: Describe | None = None
     rewrite: Rewrite | None = None
-    expand: Expand | None = None
     documents: ChangedDocumentStep | None = None
     retrieve: list[Retriever] | None = Field(None, min_length=1, max_length=10)
     fuse: Fuse | None = None

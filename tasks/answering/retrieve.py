@@ -16,7 +16,6 @@ from tasks.answering.describe import described
 from tasks.answering.diversify import diversify
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares, in_turn, summed
-from tasks.answering.glossaries import expanded
 from tasks.answering.rerank import judged, reranked
 from tasks.answering.retrievers import above, ask_index
 from tasks.answering.rewrite import rewritten
@@ -65,13 +64,8 @@ def retrieve(
     if plan.rewrite is not None and not query.has_no_words:
         with search.trace.step("rewrite", query.words) as record:
             query = query.reworded(rewritten(query.words, search.writer(plan.rewrite.model), record))
-    wanted = query
-    if plan.expand is not None and not query.has_no_words:
-        with search.trace.step(f"expand: {plan.expand.glossary}", query.words) as record:
-            wanted = query.reworded(expanded(query.words, plan.expand.glossary))
-            record.note = wanted.words.removeprefix(query.words).strip()
     if plan.documents is not None:
-        filters = _in_documents(search, plan.documents, wanted, filters)
+        filters = _in_documents(search, plan.documents, query, filters)
     diversity = ranking.diversity if plan.select.diversity is None else plan.select.diversity
     is_chosen = bool(plan.rerank or plan.select.quota or diversity)
     is_fused = len(plan.retrieve) > 1
@@ -79,7 +73,7 @@ def retrieve(
     depth = max(POOL, k) if is_fused or is_chosen else k
     if by_ranks and k <= FUSED:
         depth = FUSED
-    rankings = _rankings(search, plan.retrieve, wanted, depth, filters)
+    rankings = _rankings(search, plan.retrieve, query, depth, filters)
     ranked = _fused(search, plan, rankings, depth)
     if by_ranks and depth > FUSED:
         ranked = _behind(_by_ranks(search, plan, [one[:FUSED] for one in rankings])[:FUSED], ranked)

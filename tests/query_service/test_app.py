@@ -69,7 +69,7 @@ class TestQuestions:
         ]
 
     def test_null_takes_a_step_away_and_what_is_left_out_stays(self, client: TestClient, corpus: FakeCorpus) -> None:
-        steps = {"describe": None, "rewrite": None, "expand": None, "documents": None}
+        steps = {"describe": None, "rewrite": None, "documents": None}
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": steps}).status_code == 200
         assert (
             client.post(

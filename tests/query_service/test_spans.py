@@ -69,7 +69,6 @@ def test_each_step_of_a_search_is_a_span_below_the_request(corpus: PublishedCorp
     request = "POST /v1/corpora/{corpus}/search"
     steps_of_request = [
         "rewrite",
-        "expand: finance",
         "retrieve: bm25",
         "retrieve: dense text",
         "fuse: rrf",

@@ -172,17 +172,6 @@ class DocumentSummary(TypedDict):
     """
 
 
-class Expand(TypedDict):
-    """
-    Add the parts of the question's terms: documents may hold the parts of a measure and not its name.
-    """
-
-    glossary: Literal["finance"]
-    """
-    Which terms: finance has the measures of annual reports.
-    """
-
-
 class FigurePart(TypedDict):
     """
     A figure in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}?version={version}``.
@@ -1768,7 +1757,6 @@ class ChangedSteps(TypedDict):
 
     describe: NotRequired[Describe | None]
     rewrite: NotRequired[Rewrite | None]
-    expand: NotRequired[Expand | None]
     documents: NotRequired[ChangedDocumentStep | None]
     retrieve: NotRequired[list[Words | Vectors | Sections | Places] | None]
     fuse: NotRequired[Fuse | None]
@@ -1891,10 +1879,6 @@ class Steps(TypedDict):
     rewrite: NotRequired[Rewrite | None]
     """
     Put the question into other words.
-    """
-    expand: NotRequired[Expand | None]
-    """
-    Add words to the question.
     """
     documents: NotRequired[DocumentStep | None]
     """

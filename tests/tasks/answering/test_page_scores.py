@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.answering.glossaries import expanded
 from tasks.answering.locators import label_of, labels_named, pages_named
 from tasks.answering.page_scores import PageRow, judge_pages
 
@@ -68,12 +67,3 @@ def test_figures_and_tables_that_a_question_names() -> None:
     assert label_of("FIG 7") == ("figure", "7")
     assert label_of("The pump of Figure 3") is None
     assert label_of("Figures of merit") is None
-
-
-def test_terms_are_found_as_words_in_plural_and_over_line_breaks() -> None:
-    assert expanded("What are its gross\nmargins?", "finance").startswith(
-        "What are its gross\nmargins? gross profit net sales"
-    )
-    assert expanded("The heroes of 2015", "finance") == "The heroes of 2015", "no ROE"
-    twice = expanded("ROA and return on assets", "finance").split()
-    assert twice.count("total") == 1

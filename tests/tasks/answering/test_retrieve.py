@@ -215,16 +215,6 @@ def test_stop_words_of_a_retriever_win(index: MemoryIndex) -> None:
     assert len(search(index, "the firmware", steps(retrieve=[{**BM25, "stop_words": []}]), 60, stop_words="english")) == 60
 
 
-def test_what_a_measure_is_made_of_is_looked_for_and_its_name_too(index: MemoryIndex) -> None:
-    trace = Trace()
-    plan = steps(expand={"glossary": "finance"}, retrieve=[BM25, DENSE], rerank=[{"by": "pages"}])
-    retrieve(index, EmbeddedQuery(EMBEDDERS, "What is its quick ratio?"), plan, k=3, trace=trace)
-    added, *asked, _fused, judged = [step.asked for step in trace.steps]
-    assert added == judged == "What is its quick ratio?"
-    assert all(words.startswith("What is its quick ratio? cash and") for words in asked)
-    assert trace.steps[0].note.endswith("balance sheets")
-
-
 def test_pages_come_one_after_another(index: MemoryIndex) -> None:
     found = search(index, "register of document 1", steps(retrieve=[BM25, DENSE], rerank=[{"by": "pages"}]), 60)
     assert sorted(ids(found)) == sorted(ids(search(index, "register of document 1", "hybrid", 60)))
@@ -390,7 +380,7 @@ def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
     assert changed(packaged()["pages"], {"retrieve": [BM25]}).fuse.weights is None, "they are those of other retrievers"
     with pytest.raises(
         UserError,
-        match=r"no step 'rank'; its steps are describe, rewrite, expand, documents, retrieve, fuse, rerank, select",
+        match=r"no step 'rank'; its steps are describe, rewrite, documents, retrieve, fuse, rerank, select",
     ):
         changed(hybrid, {"rank": 3})
     with pytest.raises(UserError, match=r"steps: select.k: Input should be"):

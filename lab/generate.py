@@ -64,11 +64,7 @@ def generate_questions(
     Raises:
         UserError: There is no such model.
     """
-    options = workspace.corpus.retrieval.models.get(model)
-    if not isinstance(options, ModelConfig):
-        named = [name for name, one in workspace.corpus.retrieval.models.items() if isinstance(one, ModelConfig)]
-        known = f"use {', '.join(named)}, or add it" if named else "add it"
-        raise UserError(f"{workspace.file}: there is no generative model {model}; {known} under retrieval.models")
+    options = generative_model(workspace, model)
     replies = Replies(workspace, Spend())
     opened = replace(open_version(workspace, version), record=replies.record)
     made, asked = Generated(), set[str]()
@@ -94,6 +90,20 @@ def generate_questions(
     finally:
         replies.flush()
     return made
+
+
+def generative_model(workspace: Workspace, model: str) -> ModelConfig:
+    """Return the options of a generative model of ``retrieval.models``.
+
+    Raises:
+        UserError: There is no such model.
+    """
+    options = workspace.corpus.retrieval.models.get(model)
+    if not isinstance(options, ModelConfig):
+        named = [name for name, one in workspace.corpus.retrieval.models.items() if isinstance(one, ModelConfig)]
+        known = f"use {', '.join(named)}, or add it" if named else "add it"
+        raise UserError(f"{workspace.file}: there is no generative model {model}; {known} under retrieval.models")
+    return options
 
 
 def _materials(opened: OpenVersion, kind: Kind, seed: int) -> Iterator[Material]:

@@ -6,7 +6,7 @@ Source:
 
 import glob
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -14,9 +14,11 @@ from pydantic import Field
 from evaluation.golden import relevance
 from evaluation.questions import Question
 from lab.judging.agreement import Agreement, agreement
+from lab.judging.verdicts import verdict
 from lab.outcomes import Outcome
 from schemas.evidence import CitedRegion, Hit, Modality
 from schemas.frozen import Frozen
+from schemas.ports import Writer
 
 MEASURE = "nDCG@10"
 """What the bias of a pool is measured by."""
@@ -55,10 +57,16 @@ class Candidate(_OfRow):
 
 
 class Judgement(_OfRow):
-    """What one person says of one candidate: 1 for evidence that helps to answer, 0 for other rows."""
+    """What one person, or a model, says of one candidate: 1 for evidence that helps to answer, 0 for other rows."""
 
     by: str
+    is_model: bool = False
     grade: int = Field(ge=0, le=1)
+
+    @property
+    def judge(self) -> str:
+        """Name of the judge; that of a model is marked."""
+        return f"{self.by} (model)" if self.is_model else self.by
 
 
 class Correction(Frozen):
@@ -86,8 +94,9 @@ class Judged(Frozen):
     questions: list[Question]
     unjudged: int
     disputed: list[str] = Field([], description="Rows that people grade differently; they count as not judged.")
+    by_models: int = Field(0, description="Rows that models alone judged.")
     corrected: int = Field(0, description="Questions that people corrected, those that they disagree on left out.")
-    people: dict[str, Agreement] = Field({}, description="Agreement of two people, by their names.")
+    people: dict[str, Agreement] = Field({}, description="Agreement of two judges, by their names.")
     bias: list[Bias] = Field([])
 
 
@@ -133,13 +142,23 @@ def judged_questions(
 ) -> Judged:
     """Return the questions with the grades of their rows as evidence, and corrected.
 
-    A person's last judgement of a row, and last correction of a question, counts. Rows that people grade differently count as
-    not judged; questions that they correct differently stay as they are.
+    A judge's last judgement of a row, and last correction of a question, counts. Rows that judges grade differently count as
+    not judged; questions that people correct differently stay as they are. Models count where no person judged.
     """
-    by_person: dict[str, dict[tuple[str, str], int]] = {}
-    for one in judgements:
-        by_person.setdefault(one.by, {})[one.row] = one.grade
-    said = {one.row: {grades[one.row] for grades in by_person.values() if one.row in grades} for one in candidates}
+    by_judge: dict[str, dict[tuple[str, str], int]] = {}
+    people = set[tuple[str, str]]()
+    for one in (judgements := list(judgements)):
+        by_judge.setdefault(one.judge, {})[one.row] = one.grade
+        people |= set() if one.is_model else {one.row}
+    models = {one.judge for one in judgements if one.is_model}
+    said = {
+        one.row: {
+            grades[one.row]
+            for judge, grades in by_judge.items()
+            if one.row in grades and not (judge in models and one.row in people)
+        }
+        for one in candidates
+    }
     qrels: dict[str, dict[str, int]] = {}
     for (question_id, evidence_id), grades in said.items():
         if len(grades) == 1:
@@ -160,7 +179,8 @@ def judged_questions(
         corrected=sum(question.id in texts for question in questions),
         unjudged=sum(not grades for grades in said.values()),
         disputed=[f"{question} {evidence}" for (question, evidence), grades in said.items() if len(grades) > 1],
-        people=_agreements(by_person),
+        by_models=sum(bool(grades) and row not in people for row, grades in said.items()),
+        people=_agreements(by_judge),
         bias=_biases(candidates, qrels),
     )
 
@@ -176,9 +196,21 @@ def _agreed(corrections: Iterable[Correction]) -> dict[str, dict[str, str | None
     }
 
 
-def _agreements(by_person: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, Agreement]:
+def judge_rows(candidates: Sequence[Candidate], judge: Writer, name: str) -> Iterator[Judgement]:
+    """Yield a model's judgement of each row, by its words; rows of which its reply has no grade are left out."""
+    for one in candidates:
+        title = " > ".join([one.source, *filter(None, [one.section])])
+        grade = verdict(judge, "evidence_relevancy", question=one.question, title=title, texts=one.text, answer="")
+        if grade.value is not None:
+            question_id, evidence_id = one.row
+            yield Judgement(
+                question_id=question_id, evidence_id=evidence_id, by=name, is_model=True, grade=int(grade.value)
+            )
+
+
+def _agreements(by_judge: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, Agreement]:
     found = {}
-    for (one, ours), (other, theirs) in itertools.combinations(sorted(by_person.items()), 2):
+    for (one, ours), (other, theirs) in itertools.combinations(sorted(by_judge.items()), 2):
         if both := sorted(ours.keys() & theirs.keys()):
             found[f"{one} and {other}"] = agreement([ours[name] for name in both], [theirs[name] for name in both])
     return found

@@ -1,6 +1,7 @@
 """The commands ``inset questions``: import, generate, rank, judge and describe question sets."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -148,21 +149,50 @@ def pool(
 def judge(
     pool_file: Annotated[Path, typer.Argument(metavar="POOL", help="The file that inset questions pool wrote.")],
     corpus: Annotated[str, typer.Option(help="The corpus, which draws the pages.")],
-    by: Annotated[str, typer.Option(metavar="NAME", help="Your name: letters, digits, - and _.")],
+    by: Annotated[str | None, typer.Option(metavar="NAME", help="Your name: letters, digits, - and _.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Have a model of retrieval.models judge instead; its judgements are marked."),
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8751,
 ) -> None:
-    """Open a page on which you judge the rows of a pool; judgements are kept beside it, and you may stop at any time."""
+    """Judge the rows of a pool on a page, or have a model judge them; judgements are kept beside the pool."""
     from contextlib import closing
 
+    from evaluation.json_lines import read_records, write_records
+    from lab.generate import generative_model
     from lab.judging_page.app import create_judging_app
+    from lab.pooling import Candidate, judge_rows, judgements_file
+    from lab.replies import Replies
     from pipeline.corpus.workspace import open_workspace
     from pipeline.published.corpus import PublishedCorpus
+    from pipeline.published.version import open_version
     from query_service.serve import serve
+    from schemas.corpus.budget import Spend
 
-    if not re.fullmatch(r"[\w-]{1,40}", by):
-        raise UserError(f"--by {by}: use letters, digits, - and _, at most 40")
+    if (by is None) == (model is None):
+        raise UserError("give --by with your name, or --model with the name of a model that judges")
+    name = by or model or ""
+    if not re.fullmatch(r"[\w-]{1,40}", name):
+        raise UserError(f"{name}: as a judge's name use letters, digits, - and _, at most 40")
+    if model is not None:
+        candidates: list[Candidate] = read_records(pool_file, Candidate, "rows")
+        if not candidates:
+            raise UserError(f"{pool_file}: it has no rows")
+        workspace = open_workspace(corpus)
+        generative_model(workspace, model)
+        replies = Replies(workspace, Spend())
+        replies.begin(0)
+        opened = replace(open_version(workspace, candidates[0].version), record=replies.record)
+        try:
+            judgements = [*judge_rows(candidates, opened.models()[model], name)]
+        finally:
+            replies.flush()
+        write_records(judgements, judgements_file(pool_file, name))
+        say(f"{model}, a model, judged {len(judgements)} of {len(candidates)} rows; people's judgements take precedence")
+        return
     with closing(PublishedCorpus(open_workspace(corpus))) as published:
-        serve(create_judging_app(published, pool_file, by), port=port)
+        serve(create_judging_app(published, pool_file, name), port=port)
 
 
 @questions.command()
@@ -206,6 +236,8 @@ def qrels(
         say(f"{people}: {alike}")
     if found.disputed:
         say(f"{len(found.disputed)} rows are judged differently and count as not judged, such as {found.disputed[0]}")
+    if found.by_models:
+        say(f"{found.by_models} rows are judged by models alone")
     say(f"wrote {out}; rows not judged: {found.unjudged}; questions corrected: {found.corrected}")
 
 

@@ -15,8 +15,9 @@ from evaluation.questions import load_questions
 from lab.judging_page.app import create_judging_app
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.corpus import PublishedCorpus
+from tests import endpoint_server
 from tests.browser import CHROMIUM, Browser
-from tests.pipeline.conftest import published, refreshed_once
+from tests.pipeline.conftest import published, refreshed_once, write_corpus
 from tests.query_service.live import serving
 from tests.query_service.test_accessibility import FOUND, axe
 
@@ -83,6 +84,22 @@ def test_judgements_are_kept_and_become_gold_evidence(
     (judged,) = load_questions(str(out))
     assert len(judged.evidence) == first["rows"] - 1
     assert 1 in judged.evidence.values()
+
+
+def test_a_model_judges_a_pool_and_is_named_as_a_model(
+    published: Workspace, pooled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions, judge = pooled.with_name("questions.jsonl"), ("questions", "judge", pooled, "--corpus", published.file)
+    assert inset(monkeypatch, *judge, "--model", "llm") == 2
+    assert "there is no generative model llm" in capsys.readouterr().err
+    with endpoint_server.running() as server:
+        server.replies = lambda call: json.dumps({"grade": "YES" if "winch.pdf" in call.prompt else "NO"})
+        options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": server.url, "retries": 0}}
+        write_corpus(published.file.parent.parent, f"retrieval: {json.dumps({'models': {'llm': options}})}\n")
+        assert inset(monkeypatch, *judge, "--model", "llm") == 0
+    assert all(row["is_model"] for row in map(json.loads, pooled.with_name("pool.llm.jsonl").read_text().splitlines()))
+    assert inset(monkeypatch, "questions", "qrels", pooled, "--questions", questions, "--out", pooled.with_name("out")) == 0
+    assert "rows are judged by models alone" in "".join(capsys.readouterr())
 
 
 def test_wrong_requests_get_a_message(corpus: PublishedCorpus, pooled: Path, monkeypatch: pytest.MonkeyPatch) -> None:

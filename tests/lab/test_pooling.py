@@ -1,5 +1,6 @@
 """Pools of what systems retrieve, and the judgements that people give."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,25 @@ def test_a_system_is_scored_with_and_without_the_rows_that_it_alone_found() -> N
     bm25 = alone.bias[0]
     assert (bm25.own, bm25.left_out) == (2, 0.0)
     assert bm25.score == pytest.approx((1 + 0.5) / 2)
+
+
+def test_scores_of_a_pool_read_ten_rows() -> None:
+    """The only relevant row is the seventh."""
+    found = judged_questions(
+        QUESTIONS,
+        pool(QUESTIONS, {"bm25": outcomes(q1="abcdefghij")}, "v"),
+        [Judgement(question_id="1", evidence_id="g", by="anna", grade=1)],
+    )
+    assert found.bias[0].score == pytest.approx(1 / math.log2(8))
+
+
+def test_a_model_counts_where_no_person_judged_and_is_named_as_a_model() -> None:
+    candidates = pool(QUESTIONS, SYSTEMS, "v", 10)
+    by_model = [Judgement(question_id="1", evidence_id=name, by="grader", is_model=True, grade=1) for name in "ab"]
+    found = judged_questions(QUESTIONS, candidates, [*judged("anna", a=0), *by_model])
+    assert found.questions[0].evidence == {"a": 0, "b": 1}
+    assert (found.disputed, found.by_models) == ([], 1)
+    assert list(found.people) == ["anna and grader (model)"]
 
 
 def test_a_file_that_is_no_pool_is_refused_with_its_line(tmp_path: Path) -> None:

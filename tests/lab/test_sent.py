@@ -23,6 +23,7 @@ from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from schemas.corpus.budget import Spend
 from schemas.evidence import Hit, Modality
+from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.presets import packaged, steps_of
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer
@@ -248,5 +249,8 @@ def test_presets_differ_from_every_other() -> None:
     searches = [json.dumps(steps_of(preset), sort_keys=True) for preset in {**packaged(), **PAPERS.retrieval}.values()]
     assert len(set(searches)) == len(searches)
     named = {"name", "label", "sentence", "source"}
-    answers = [preset.model_dump_json(exclude=named) for preset in PAPERS.answers.values()]
+    answers = [
+        preset.model_dump_json(exclude=named, exclude_none=True)
+        for preset in {**packaged_answers(), **PAPERS.answers}.values()
+    ]
     assert len(set(answers)) == len(answers)

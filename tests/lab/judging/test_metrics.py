@@ -174,3 +174,16 @@ def test_a_judge_that_sees_no_pictures_is_not_asked_about_them() -> None:
         assert not found.admitted
         assert "the judge sees no pictures" in found.reason
     assert judge.requests == []
+
+
+def test_a_missing_grade_is_half_right_and_not_no() -> None:
+    """It finds what is wrong with bad outcomes, and says nothing of good ones."""
+
+    def silent(prompt: str, pictures: Sequence[bytes]) -> str:
+        said = right(prompt, pictures)
+        return "" if said == grade(True, "") else said
+
+    (metric,) = judged_metrics(["answer_relevancy"], ScriptedJudge(silent), picture)
+    found = metric.admission()
+    assert found.auc == 1.0
+    assert found.reason.startswith("12 of 24 not graded")

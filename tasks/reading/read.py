@@ -20,6 +20,7 @@ from tasks.reading.blocks import in_blocks
 from tasks.reading.logical_order import LineLetters, in_logical_order
 from tasks.reading.marks_in_text import drawn_bullets, without_underlines
 from tasks.reading.spell import has_words_as_images, spelled_lines
+from tasks.tables.under_titles import tables_under_titles
 
 SHIFT_EM = 0.25
 """Maximum distance between the sides of a line and of the same line drawn again, in ems."""
@@ -64,6 +65,8 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> C
         asks_model = layout == "every_page" or (layout == "doubtful" and _is_doubtful(drawn))
         is_drawn = max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT
         regions = drawn.regions() if asks_model and is_drawn else None
+        if regions and not drawn.rotation:
+            regions = tables_under_titles(regions, [line for line, is_visible in lines if is_visible])
         marks, bullets = drawn_bullets(without_underlines(drawn.marks, lines), lines)
         lines = in_blocks([*lines, *bullets], regions or (), drawn.rotation)
     characters = sum([len(line.text.strip()) for line, _ in lines])

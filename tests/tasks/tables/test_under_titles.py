@@ -1,0 +1,72 @@
+"""Regions in which a layout model joins several tables."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from schemas.documents import Label, Line, PageRegion
+from schemas.geometry import BBox, union
+from tasks.tables.under_titles import tables_under_titles
+
+WIDTH, SIZE, TITLE_SIZE = 4.0, 8.0, 11.0
+LEFT, RIGHT = 50.0, 300.0
+
+
+def _line(x: float, y: float, text: str, size: float = SIZE) -> Line:
+    return Line(1, 0, BBox(x, y, x + WIDTH * len(text), y + size), text, size, bold=size > SIZE)
+
+
+def _rows(x: float, y: float, rows: Sequence[tuple[str, str]]) -> list[Line]:
+    return [
+        _line(x + 80 * column, y + 12 * row, text) for row, texts in enumerate(rows) for column, text in enumerate(texts)
+    ]
+
+
+def _page(titles: Sequence[Line], rows: Sequence[Line]) -> list[PageRegion]:
+    headings = [PageRegion(title.bbox, Label.HEADING, (title.bbox,)) for title in titles]
+    table = union(line.bbox for line in rows)
+    joined = PageRegion(table, Label.TABLE, tuple(line.bbox for line in rows), (111.5, 123.5), (120.0, 290.0, 370.0))
+    return [*headings, joined]
+
+
+PUMPS = [("Pump A", "12"), ("Pump B", "31"), ("Pump C", "7")]
+LINES = [("Line 1", "256"), ("Line 2", "249"), ("Line 3", "242")]
+
+
+def test_titles_side_by_side_part_the_tables_below_them() -> None:
+    titles = [_line(LEFT, 84, "Pumps", TITLE_SIZE), _line(RIGHT, 84, "Lines", TITLE_SIZE)]
+    rows = [*_rows(LEFT, 100, PUMPS), *_rows(RIGHT, 100, LINES)]
+    *_, pumps, lines = tables_under_titles(_page(titles, rows), [*titles, *rows])
+    assert (pumps.label, pumps.bbox.x0, pumps.columns) == (Label.TABLE, LEFT, (120.0,))
+    assert (lines.label, lines.bbox.x0, lines.columns) == (Label.TABLE, RIGHT, (370.0,))
+    assert pumps.rows == lines.rows == (111.5, 123.5)
+
+
+def test_a_line_like_the_title_parts_the_tables_above_and_below_it() -> None:
+    titles = [_line(LEFT, 84, "Pumps", TITLE_SIZE)]
+    inner = _line(LEFT, 140, "Tanks", TITLE_SIZE)
+    rows = [*_rows(LEFT, 100, PUMPS), inner, *_rows(LEFT, 156, LINES)]
+    parts = tables_under_titles(_page(titles, rows), [*titles, *rows])
+    assert [part.label for part in parts] == [Label.HEADING, Label.TABLE, Label.HEADING, Label.TABLE]
+    assert parts[2].bbox == inner.bbox
+
+
+@pytest.mark.parametrize(
+    "right_rows",
+    [
+        pytest.param([("12", "256"), ("14", "249"), ("17", "242")], id="years over columns of values"),
+        pytest.param([("", "256"), ("", "249"), ("", "242")], id="no labels at the title's left edge"),
+    ],
+)
+def test_headers_over_columns_of_one_table_part_nothing(right_rows: list[tuple[str, str]]) -> None:
+    titles = [_line(LEFT, 84, "Pump", TITLE_SIZE), _line(RIGHT, 84, "In 2031", TITLE_SIZE)]
+    rows = [*_rows(LEFT, 100, PUMPS), *(line for line in _rows(RIGHT, 100, right_rows) if line.text)]
+    regions = _page(titles, rows)
+    assert tables_under_titles(regions, [*titles, *rows]) == regions
+
+
+def test_a_larger_line_in_the_middle_of_a_cell_parts_nothing() -> None:
+    titles = [_line(LEFT, 84, "Pumps", TITLE_SIZE)]
+    rows = [*_rows(LEFT, 100, PUMPS), _line(LEFT + 100, 140, "Note", TITLE_SIZE), *_rows(LEFT, 156, LINES)]
+    regions = _page(titles, rows)
+    assert tables_under_titles(regions, [*titles, *rows]) == regions

@@ -56,14 +56,19 @@ def _rows(folder: Path, documents: int) -> Iterator[Row]:
     from fastapi.testclient import TestClient
 
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.published.contents import PublishedContents
     from pipeline.published.corpus import PublishedCorpus
     from query_service.app import create_app
 
     workspace = open_workspace(str(folder / "manuals.yaml"))
     _make(workspace, documents)
-    corpus = PublishedCorpus(workspace)
-    corpus.contents = PublishedContents(workspace.store, _versions(workspace))
+    opened = _opened(workspace)
+
+    class OneVersion(PublishedCorpus):
+        @contextlib.contextmanager
+        def opened(self, wanted: Any = None) -> Iterator[Any]:
+            yield opened
+
+    corpus = OneVersion(workspace)
     client = TestClient(create_app({"manuals": corpus}), base_url="http://localhost")
 
     def get(path: str) -> tuple[float, dict[str, Any]]:
@@ -84,17 +89,16 @@ def _rows(folder: Path, documents: int) -> Iterator[Row]:
     corpus.close()
 
 
-def _versions(workspace: "Workspace") -> Any:
-    """Return open versions whose only one has no index, which no list reads."""
+def _opened(workspace: "Workspace") -> Any:
+    """Return an open version without an index, which no list reads."""
     from pipeline.published.version import OpenVersion
-    from pipeline.published.versions import OpenVersions
     from pipeline.records.ledger import read_ledger
     from schemas.tags import TagTemplate
     from schemas.versions import Counts
 
     ledger = list(read_ledger(workspace.store, VERSION))
     absent: Any = None
-    opened = OpenVersion(
+    return OpenVersion(
         workspace=workspace,
         version=VERSION,
         index=absent,
@@ -106,13 +110,6 @@ def _versions(workspace: "Workspace") -> Any:
         pages={row.doc_id: row.pages for row in ledger},
         tagged=None,
     )
-
-    class Versions(OpenVersions):
-        @contextlib.contextmanager
-        def opened(self, wanted: Any) -> Iterator[OpenVersion]:
-            yield opened
-
-    return Versions(workspace)
 
 
 def _make(workspace: "Workspace", documents: int) -> None:

@@ -298,8 +298,9 @@ class _Readers:
         documents = {row.doc_id for row in read_ledger(self._workspace.store, result.version)}
         if len(result.hits) != rows or {hit.doc_id for hit in result.hits} != documents:
             self._outcome.wrong_answers.append(f"{len(result.hits)} of {rows} rows of {result.version}")
-        for figure in {figure for hit in result.hits for figure in hit.figure_refs}:
-            self._published.files.figure(figure, version=result.version)
+        with self._published.opened(result.version) as opened:
+            for figure in {figure for hit in result.hits for figure in hit.figure_refs}:
+                opened.figure(figure)
         self._outcome.answers[result.version] += 1
 
 

@@ -503,8 +503,9 @@ def _ask(workspace: Workspace, what: str, outcome: Outcome) -> None:
         indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}
         if manifest is None or len(result.hits) != manifest.counts.rows or {hit.doc_id for hit in result.hits} != indexed:
             outcome.wrong_answers.append(f"{what}: {len(result.hits)} rows of {result.version}")
-        for figure in {figure for hit in result.hits for figure in hit.figure_refs}:
-            published.files.figure(figure)
+        with published.opened(result.version) as opened:
+            for figure in {figure for hit in result.hits for figure in hit.figure_refs}:
+                opened.figure(figure)
         outcome.answers += 1
         listed = {file.source for file in workspace.source().files()}
         outcome.lost += [f"{what}: {source} is in no ledger" for source in sorted(listed - {row.source for row in ledger})]

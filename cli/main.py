@@ -584,7 +584,10 @@ def _read(image: Path) -> bytes:
 def _show_similar(
     published: "PublishedCorpus", figure_id: str, k: int | None, version: str | None, *, as_json: bool
 ) -> None:
-    found = published.similar(figure_id, k=k, version=version)
+    from pipeline.published.version import DEFAULT_K
+
+    with published.opened(version) as opened:
+        found = opened.similar(figure_id, k=k or DEFAULT_K)
     if as_json:
         print_json(found)
         return

@@ -287,12 +287,13 @@ def answers(corpus: Corpus, version: VersionParameter = None) -> list[AnswerPres
 )
 def figure(request: Request, corpus: Corpus, figure_id: FigureId, version: VersionParameter = None) -> Response:
     """A figure. Its id is a digest of its pixels, so with a version it never changes and may be cached for good."""
-    body, media_type = corpus.files.figure(figure_id, version=version)
+    with corpus.opened(version) as opened:
+        body = opened.figure(figure_id)
     headers = {
         "cache-control": cache_control(version, f"public, max-age={_YEAR_S}, immutable"),
         "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'",
     }
-    return file_response(request, body, media_type, headers)
+    return file_response(request, body, "image/png", headers)
 
 
 @_v1.get("/{corpus}/figures/{figure_id}/similar", tags=["questions"], response_model=SimilarFigures)
@@ -305,11 +306,12 @@ async def similar(
 ) -> Response:
     """The figures most like one, best first, each once, by vectors of pictures or else of descriptions; ``space`` says which."""
     check_k(request, k)
-    found = await admission_of(request).reply(
-        request,
-        RETRIEVER + HIT * k,
-        lambda _: as_json(corpus.similar(figure_id, k=k, version=version)),
-    )
+
+    def nearest(_: Callable[[], bool]) -> str:
+        with corpus.opened(version) as opened:
+            return as_json(opened.similar(figure_id, k=k))
+
+    found = await admission_of(request).reply(request, RETRIEVER + HIT * k, nearest)
     return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
 
@@ -337,9 +339,12 @@ async def page_image(
 
     422: the page is too large or takes too long to draw. 503: too many pages are waiting.
     """
-    boxes = [parse_box(text) for text in box or []]
-    drawing = await run_in_threadpool(corpus.files.page_image, doc_id, page, highlight=boxes, dpi=dpi, version=version)
-    body = await _unless_disconnected(request, drawing, admission_of(request).deadline_s)
+
+    def draw() -> "Future[bytes]":
+        with corpus.opened(version) as opened:
+            return corpus.drawer.draw(opened.drawing(doc_id, page, [parse_box(text) for text in box or []], dpi))
+
+    body = await _unless_disconnected(request, await run_in_threadpool(draw), admission_of(request).deadline_s)
     if body is None:
         return Response(status_code=CLIENT_GONE)
     return file_response(request, body, "image/png", {"cache-control": cache_control(version)})
@@ -372,7 +377,8 @@ async def _unless_disconnected(request: Request, future: "Future[bytes]", deadli
 )
 def document(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """The original PDF; a browser opens it at page 12 with ``#page=12``."""
-    return _pdf(request, *corpus.files.document(doc_id, version=version), version)
+    with corpus.opened(version) as opened:
+        return _pdf(request, *opened.document(doc_id), version)
 
 
 @_v1.get(
@@ -386,7 +392,8 @@ def tagged_document(request: Request, corpus: Corpus, doc_id: DocumentId, versio
 
     Its pages are those of the original, so ``#page=12`` works here too.
     """
-    return _pdf(request, *corpus.files.tagged_document(doc_id, version=version), version)
+    with corpus.opened(version) as opened:
+        return _pdf(request, *opened.tagged_document(doc_id), version)
 
 
 def _pdf(request: Request, body: bytes, file_name: str, version: str | None) -> Response:

@@ -30,6 +30,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, StringConstraints
 
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.published.version import OpenVersion
 from query_service.admission import GLOB, RETRIEVER
 from query_service.conditional import file_response
 from query_service.requests import (
@@ -96,7 +97,7 @@ class _Part:
     cursor: Cursor = None
     version: VersionParameter = None
 
-    async def reply(self, read: Callable[[ListPart], Listing[Any]], asked: float = 0.0) -> Response:
+    async def reply(self, read: Callable[[OpenVersion, ListPart], Listing[Any]], asked: float = 0.0) -> Response:
         """Reply the part, read by a function; ``asked`` is the price of what is more than reading."""
         digest = _digest(self.request)
         held, offset = (self.version, 0) if self.cursor is None else _parse(self.cursor, digest)
@@ -105,8 +106,8 @@ class _Part:
                 f"the cursor is from version {held}, not {self.version};", "start again without it, or leave version out"
             )
 
-        def page() -> BaseModel:
-            found = read(ListPart(held, offset, self.limit))
+        def page(opened: OpenVersion) -> BaseModel:
+            found = read(opened, ListPart(offset, self.limit))
             after = offset + len(found.items)
             return found.model_copy(update={"next": _cursor(found.version, after, digest) if after < found.total else None})
 
@@ -127,14 +128,18 @@ Part = Annotated[_Part, Depends()]
 
 
 async def _reply(
-    request: Request, corpus: PublishedCorpus, version: str | None, read: Callable[[], BaseModel], asked: float = 0.0
+    request: Request,
+    corpus: PublishedCorpus,
+    version: str | None,
+    read: Callable[[OpenVersion], BaseModel],
+    asked: float = 0.0,
 ) -> Response:
     """Reply with links, an ETag and the caching of artifacts."""
 
     def linked() -> bytes:
-        found = read()
-        named = cast(str, getattr(found, "version", version))
-        return as_json(_with_links(found, corpus.name, named, request.path_params.get("doc_id", ""))).encode()
+        with corpus.opened(version) as opened:
+            found = read(opened)
+        return as_json(_with_links(found, corpus.name, opened.version, request.path_params.get("doc_id", ""))).encode()
 
     body = await admission_of(request).reply(request, RETRIEVER + asked, lambda _: linked())
     if body is None:
@@ -239,7 +244,7 @@ async def documents(
 ) -> Response:
     """The documents of a version; ``contains`` is part of a title or source."""
     return await part.reply(
-        lambda at: corpus.contents.documents(
+        lambda opened, at: opened.contents.documents(
             at, sources=source or (), languages=language or (), contains=contains, sort=sort
         ),
         GLOB * len(source or ()),
@@ -254,25 +259,25 @@ async def document_by_source(
     version: VersionParameter = None,
 ) -> Response:
     """The document of a source."""
-    return await _reply(request, corpus, version, lambda: corpus.contents.document_of(source, version))
+    return await _reply(request, corpus, version, lambda opened: opened.contents.document_of(source))
 
 
 @router.get("/documents/{doc_id}", response_model=DocumentInfo)
 async def document_info(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """What a version says of a document: its sources, and the number of its pages."""
-    return await _reply(request, corpus, version, lambda: corpus.contents.document(doc_id, version))
+    return await _reply(request, corpus, version, lambda opened: opened.contents.document(doc_id))
 
 
 @router.get("/documents/{doc_id}/outline", response_model=Listing[OutlineSection])
 async def outline(corpus: Corpus, doc_id: DocumentId, part: Part) -> Response:
     """The sections of a document, in reading order."""
-    return await part.reply(lambda at: corpus.contents.outline(at, doc_id))
+    return await part.reply(lambda opened, at: opened.contents.outline(at, doc_id))
 
 
 @router.get("/documents/{doc_id}/pages", response_model=Listing[DocumentPage])
 async def pages(corpus: Corpus, doc_id: DocumentId, part: Part) -> Response:
     """The pages of a document; the printed label is known where a row stands on the page."""
-    return await part.reply(lambda at: corpus.contents.pages(at, doc_id))
+    return await part.reply(lambda opened, at: opened.contents.pages(at, doc_id))
 
 
 @router.get("/documents/{doc_id}/rows", response_model=Listing[BrowsedRow])
@@ -280,26 +285,26 @@ async def document_rows(
     corpus: Corpus, doc_id: DocumentId, part: Part, modality: Kinds = None, page: OnPage = None
 ) -> Response:
     """The rows of a document, in reading order, those of whole pages last."""
-    return await part.reply(lambda at: corpus.contents.rows(at, doc_id, modalities=modality or (), page=page))
+    return await part.reply(lambda opened, at: opened.contents.rows(at, doc_id, modalities=modality or (), page=page))
 
 
 @router.get("/documents/{doc_id}/tables", response_model=Listing[TableSummary])
 async def document_tables(corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None) -> Response:
     """The tables of a document, without their cells."""
-    return await part.reply(lambda at: corpus.contents.tables(at, doc_id, page=page))
+    return await part.reply(lambda opened, at: opened.contents.tables(at, doc_id, page=page))
 
 
 @router.get("/documents/{doc_id}/figures", response_model=Listing[FigureSummary])
 async def document_figures(corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None) -> Response:
     """The figures of a document, each where it is placed."""
-    return await part.reply(lambda at: corpus.contents.figures(at, doc_id, page=page))
+    return await part.reply(lambda opened, at: opened.contents.figures(at, doc_id, page=page))
 
 
 @router.get("/rows", response_model=Listing[BrowsedRow])
 async def rows(corpus: Corpus, part: Part, modality: Kinds = None, source: Globs = None) -> Response:
     """The rows of all documents, by document id and in reading order."""
     return await part.reply(
-        lambda at: corpus.contents.rows(at, modalities=modality or (), sources=source or ()),
+        lambda opened, at: opened.contents.rows(at, modalities=modality or (), sources=source or ()),
         GLOB * len(source or ()),
     )
 
@@ -309,13 +314,13 @@ async def row(
     request: Request, corpus: Corpus, evidence_id: EvidenceIdParameter, version: VersionParameter = None
 ) -> Response:
     """A row, as hits and citations name it."""
-    return await _reply(request, corpus, version, lambda: corpus.contents.row(evidence_id, version))
+    return await _reply(request, corpus, version, lambda opened: opened.contents.row(evidence_id))
 
 
 @router.get("/tables", response_model=Listing[TableSummary])
 async def tables(corpus: Corpus, part: Part, source: Globs = None) -> Response:
     """The tables of all documents, without their cells."""
-    return await part.reply(lambda at: corpus.contents.tables(at, sources=source or ()), GLOB * len(source or ()))
+    return await part.reply(lambda opened, at: opened.contents.tables(at, sources=source or ()), GLOB * len(source or ()))
 
 
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
@@ -342,10 +347,15 @@ async def table(
     """
     wanted = format or _accepted(request.headers.get("accept", ""))
     if wanted == "json":
-        response = await _reply(request, corpus, version, lambda: corpus.contents.table(evidence_id, version))
+        response = await _reply(request, corpus, version, lambda opened: opened.contents.table(evidence_id))
         response.headers["vary"] = "accept"
         return response
-    found = await admission_of(request).reply(request, RETRIEVER, lambda _: corpus.contents.table(evidence_id, version))
+
+    def read(_: Callable[[], bool]) -> TableInfo:
+        with corpus.opened(version) as opened:
+            return opened.contents.table(evidence_id)
+
+    found = await admission_of(request).reply(request, RETRIEVER, read)
     if found is None:
         return Response(status_code=CLIENT_GONE)
     headers = {"cache-control": cache_control(version), "vary": "accept"}
@@ -373,7 +383,7 @@ def _csv(lines: Sequence[Sequence[str]]) -> str:
 async def figures(corpus: Corpus, part: Part, source: Globs = None, contains: Contains = "") -> Response:
     """The figures of all documents, each where it is placed; ``contains`` is part of a caption."""
     return await part.reply(
-        lambda at: corpus.contents.figures(at, sources=source or (), contains=contains), GLOB * len(source or ())
+        lambda opened, at: opened.contents.figures(at, sources=source or (), contains=contains), GLOB * len(source or ())
     )
 
 
@@ -385,7 +395,14 @@ async def figure_context(
     around: Annotated[int, Query(ge=1, le=5, description="Rows on each side.")] = 2,
 ) -> Response:
     """The placements of a figure, each with the rows before and after it in reading order."""
-    return await part.reply(lambda at: corpus.contents.context(at, figure_id, around=around), RETRIEVER * part.limit)
+    return await part.reply(
+        lambda opened, at: opened.contents.context(at, figure_id, around=around), RETRIEVER * part.limit
+    )
+
+
+def _changes(corpus: PublishedCorpus, opened: OpenVersion, part: ListPart, since: str) -> Changes:
+    with corpus.opened(since) as before:
+        return opened.contents.changes(part, before)
 
 
 @router.get("/changes", response_model=Changes)
@@ -395,4 +412,4 @@ async def changes(corpus: Corpus, since: VersionRequired, part: Annotated[_PartO
     Delete what is gone before storing what is added: a row whose content changed is both. The first comparison of two versions
     reads all their rows; where that takes longer than the deadline, 503 says to ask again.
     """
-    return await part.reply(lambda at: corpus.contents.changes(at, since), COMPARISON)
+    return await part.reply(lambda opened, at: _changes(corpus, opened, at, since), COMPARISON)

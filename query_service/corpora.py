@@ -1,12 +1,10 @@
 """Open the corpora to serve."""
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from fastapi import FastAPI
 
-from pipeline.corpus.schedules import corpus_schedules
-from pipeline.published.corpus import PublishedCorpus, open_published
+from pipeline.published.corpus import every_published, open_published
 from query_service.access import Access
 from query_service.access_log import LOGS, LogOptions
 from query_service.admission import DEADLINE_S, MOST_PRICE
@@ -15,8 +13,6 @@ from schemas.errors import UserError
 from workers.child_processes import prepare
 from workers.draw_pages import PageDrawer
 from workers.picture_files import PictureFiles
-
-_logger = logging.getLogger("inset.query_service")
 
 
 def open_app(
@@ -47,7 +43,7 @@ def open_app(
         UserError: A named corpus file is missing or wrong, or there is no corpus.
     """
     drawer = PageDrawer(files=pictures)  # shared, so that its processes don't multiply with the corpora
-    opened = [open_published(name, drawer) for name in names] if names else list(_healthy(drawer))
+    opened = [open_published(name, drawer) for name in names] if names else list(every_published(drawer))
     if not opened:
         raise UserError("there is no corpus to serve; make one with: inset init")
     prepare()
@@ -62,15 +58,3 @@ def open_app(
         origins=origins,
         close=drawer.close,
     )
-
-
-def _healthy(drawer: PageDrawer) -> Iterator[PublishedCorpus]:
-    for found in corpus_schedules():
-        problem = found.problem
-        if not problem:
-            try:
-                yield open_published(str(found.file), drawer)
-            except UserError as error:
-                problem = error.message
-        for line in problem.splitlines():
-            _logger.error("not served: %s", line)

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from starlette.exceptions import HTTPException
 
-from pipeline.published.files import Box
+from pipeline.published.version import Box
 from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
 from schemas.answer_presets import AnswerSettings
 from schemas.evidence import Filters

@@ -15,9 +15,8 @@ BoundingBox = tuple[float, float, float, float]
 
 
 class ListPart(NamedTuple):
-    """The part of a list to return: ``limit`` items after ``offset`` others, of the live version where ``version`` is None."""
+    """The part of a list to return: ``limit`` items after ``offset`` others."""
 
-    version: str | None = None
     offset: int = 0
     limit: int = 50
 

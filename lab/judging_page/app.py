@@ -103,7 +103,8 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
     def page_image(place: int, page: int) -> Response:
         one = _at(candidates, place)
         boxes = [region.bbox for region in one.regions if region.page == page]
-        drawn = corpus.files.page_image(one.doc_id, page, highlight=boxes, dpi=_DPI, version=one.version)
+        with corpus.opened(one.version) as opened:
+            drawn = corpus.drawer.draw(opened.drawing(one.doc_id, page, boxes, _DPI))
         return Response(drawn.result(), media_type="image/png")
 
     @app.post("/grades")

@@ -7,11 +7,10 @@ import functools
 import re
 import threading
 from bisect import bisect_left
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from fnmatch import translate
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +19,6 @@ from numpy.typing import NDArray
 
 from backends.stores.objects import read_part
 from backends.stores.temporary_tables import TemporaryTables
-from pipeline.published.version import OpenVersion
-from pipeline.published.versions import OpenVersions
 from pipeline.records.evidence import evidence_parts, row_files, rows_at
 from pipeline.records.ledger import read_ledger
 from schemas.browse import (
@@ -44,13 +41,13 @@ from schemas.overview import DocumentInfo, DocumentSummary
 from schemas.ports import ObjectStore
 from tasks.answering.sections import ContentsRow, contents_of
 
+if TYPE_CHECKING:
+    from pipeline.published.version import OpenVersion
+
 SORTS = ("source", "title", "date", "pages", "size", "rows")
 
-CATALOGUES = 4
-"""Most versions whose rows are indexed in this process: some 500 bytes a document, and a byte a row."""
-
-COMPARISONS = 8
-"""Most pairs of versions whose changes are kept."""
+COMPARISONS = 4
+"""Most versions whose changes to a version are kept."""
 
 _MODALITIES = list(Modality)
 _FACTS = ("title", "date", "language")
@@ -58,18 +55,14 @@ _DIGESTS = pa.schema([EVIDENCE.field("evidence_id"), EVIDENCE.field("doc_id"), p
 _CHANGED = pa.schema([pa.field(name, pa.string()) for name in ("change", "evidence_id", "doc_id")])
 
 
-class PublishedContents:
-    """What the versions of one corpus hold. Thread-safe.
+class Contents:
+    """What an open version holds. Thread-safe."""
 
-    ``version`` is the live one where None.
-    """
-
-    def __init__(self, store: ObjectStore, versions: OpenVersions) -> None:
-        self._store, self._versions = store, versions
-        self._lock = threading.Lock()
-        self._catalogues: OrderedDict[tuple[str, datetime | None], _Catalogue] = OrderedDict()
-        self._comparing = threading.Lock()
-        self._compared: OrderedDict[tuple[str, str, datetime | None], pa.Table] = OrderedDict()
+    def __init__(self, opened: "OpenVersion") -> None:
+        self._opened = opened
+        self._store = opened.workspace.store
+        self._reading, self._comparing = threading.Lock(), threading.Lock()
+        self._changes: dict[str, pa.Table] = {}
 
     def documents(
         self,
@@ -89,88 +82,83 @@ class PublishedContents:
             contains: Part of the title or of a source, in any case.
             sort: One of ``SORTS``, after ``-`` for descending; what has no date comes last.
         """
-        with self._versions.opened(part.version) as opened:
-            catalogue = self._catalogue(opened)
-            numbers = catalogue.ordered(sort)
-            fits = catalogue.fitting(sources)
-            if languages:
-                known = catalogue.documents.column("language")
-                fits &= pc.is_in(known, pa.array([one.lower() for one in languages])).to_numpy()
-            if contains:
-                fits &= catalogue.named(contains)
-            numbers = numbers[fits[numbers]]
-            found = [catalogue.document(number) for number in numbers[part.items]]
-            return Listing(version=opened.version, total=len(numbers), items=found)
+        catalogue = self._catalogue
+        numbers = catalogue.ordered(sort)
+        fits = catalogue.fitting(sources)
+        if languages:
+            known = catalogue.documents.column("language")
+            fits &= pc.is_in(known, pa.array([one.lower() for one in languages])).to_numpy()
+        if contains:
+            fits &= catalogue.named(contains)
+        numbers = numbers[fits[numbers]]
+        found = [catalogue.document(number) for number in numbers[part.items]]
+        return Listing(version=self._opened.version, total=len(numbers), items=found)
 
-    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
+    def document(self, doc_id: str) -> DocumentInfo:
         """Return a document.
 
         Raises:
             NotFoundError: The version doesn't hold it.
         """
-        with self._versions.opened(version) as opened:
-            opened.require(doc_id)
-            catalogue = self._catalogue(opened)
-            found = catalogue.document(catalogue.number(doc_id))
-            return DocumentInfo(version=opened.version, **found.model_dump())
+        self._opened.require(doc_id)
+        catalogue = self._catalogue
+        found = catalogue.document(catalogue.number(doc_id))
+        return DocumentInfo(version=self._opened.version, **found.model_dump())
 
-    def document_of(self, source: str, version: str | None = None) -> DocumentInfo:
+    def document_of(self, source: str) -> DocumentInfo:
         """Return the document of a source; raises as ``document`` does."""
-        with self._versions.opened(version) as opened:
-            doc_id = next((doc_id for doc_id, named in opened.sources.items() if source in named), None)
-            if doc_id is None:
-                raise NotFoundError(f"{_place(opened)} has no source {source!r}")
-            return self.document(doc_id, opened.version)
+        doc_id = next((doc_id for doc_id, named in self._opened.sources.items() if source in named), None)
+        if doc_id is None:
+            raise NotFoundError(f"{self._opened.name} has no source {source!r}")
+        return self.document(doc_id)
 
     def outline(self, part: ListPart, doc_id: str) -> Listing[OutlineSection]:
         """Return the sections of a document that have rows, in reading order; raises as ``document`` does."""
-        with self._versions.opened(part.version) as opened:
-            rows = {row["evidence_id"]: row for row in _read(opened, doc_id, _SECTIONED, but=Modality.PAGE).to_pylist()}
-            entries = contents_of(
-                ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
-                for row in rows.values()
-            )
-            sections = [entry for entry in entries if len(entry.path) > 1]
-            found = []
-            for entry in sections[part.items]:
-                first = rows[entry.rows[0]] if entry.rows else None
-                found.append(
-                    OutlineSection(
-                        path=list(entry.path[1:]),
-                        title=entry.title,
-                        level=len(entry.path) - 1,
-                        page=first and first["page"],
-                        label=first and _labels(first).get(first["page"]),
-                        rows=len(entry.rows),
-                    )
+        rows = {row["evidence_id"]: row for row in _read(self._opened, doc_id, _SECTIONED, but=Modality.PAGE).to_pylist()}
+        entries = contents_of(
+            ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
+            for row in rows.values()
+        )
+        sections = [entry for entry in entries if len(entry.path) > 1]
+        found = []
+        for entry in sections[part.items]:
+            first = rows[entry.rows[0]] if entry.rows else None
+            found.append(
+                OutlineSection(
+                    path=list(entry.path[1:]),
+                    title=entry.title,
+                    level=len(entry.path) - 1,
+                    page=first and first["page"],
+                    label=first and _labels(first).get(first["page"]),
+                    rows=len(entry.rows),
                 )
-            return Listing(version=opened.version, total=len(sections), items=found)
+            )
+        return Listing(version=self._opened.version, total=len(sections), items=found)
 
     def pages(self, part: ListPart, doc_id: str) -> Listing[DocumentPage]:
         """Return the pages of a document; raises as ``document`` does.
 
         A page's label is known where a row stands on it.
         """
-        with self._versions.opened(part.version) as opened:
-            rows, labels = Counter[int](), dict[int, str | None]()
-            by_modality = {modality: Counter[int]() for modality in Modality}
-            for row in _read(opened, doc_id, _PAGED).to_pylist():
-                on = {region["page"] for region in row["regions"]}
-                labels |= _labels(row)
-                rows.update(on)
-                by_modality[Modality(row["modality"])].update(on)
-            last = opened.pages[doc_id]
-            found = [
-                DocumentPage(
-                    page=page,
-                    label=labels.get(page),
-                    rows=rows[page],
-                    tables=by_modality[Modality.TABLE][page],
-                    figures=by_modality[Modality.FIGURE][page],
-                )
-                for page in range(1, last + 1)[part.items]
-            ]
-            return Listing(version=opened.version, total=last, items=found)
+        rows, labels = Counter[int](), dict[int, str | None]()
+        by_modality = {modality: Counter[int]() for modality in Modality}
+        for row in _read(self._opened, doc_id, _PAGED).to_pylist():
+            on = {region["page"] for region in row["regions"]}
+            labels |= _labels(row)
+            rows.update(on)
+            by_modality[Modality(row["modality"])].update(on)
+        last = self._opened.pages[doc_id]
+        found = [
+            DocumentPage(
+                page=page,
+                label=labels.get(page),
+                rows=rows[page],
+                tables=by_modality[Modality.TABLE][page],
+                figures=by_modality[Modality.FIGURE][page],
+            )
+            for page in range(1, last + 1)[part.items]
+        ]
+        return Listing(version=self._opened.version, total=last, items=found)
 
     def rows(
         self,
@@ -190,35 +178,32 @@ class PublishedContents:
             page: The page of the document that a row stands on.
             sources: Globs, one of which fits a source of the row's document.
         """
-        with self._versions.opened(part.version) as opened:
-            if doc_id is not None:
-                table = _read(opened, doc_id)
-                if modalities:
-                    table = table.filter(pc.is_in(table.column("modality"), pa.array([str(one) for one in modalities])))
-                if page is not None:
-                    on = [
-                        page in {region["page"] for region in row["regions"]}
-                        for row in table.select(["regions"]).to_pylist()
-                    ]
-                    table = table.filter(pa.array(on, pa.bool_()))
-                total, rows = table.num_rows, table.slice(part.offset, part.limit).to_pylist()
-            else:
-                catalogue = self._catalogue(opened)
-                numbers = catalogue.rows(modalities, catalogue.fitting(sources))
-                total, rows = len(numbers), catalogue.read(numbers[part.items])
-            return Listing(version=opened.version, total=total, items=_browsed(opened, rows))
+        if doc_id is not None:
+            table = _read(self._opened, doc_id)
+            if modalities:
+                table = table.filter(pc.is_in(table.column("modality"), pa.array([str(one) for one in modalities])))
+            if page is not None:
+                on = [
+                    page in {region["page"] for region in row["regions"]} for row in table.select(["regions"]).to_pylist()
+                ]
+                table = table.filter(pa.array(on, pa.bool_()))
+            total, rows = table.num_rows, table.slice(part.offset, part.limit).to_pylist()
+        else:
+            catalogue = self._catalogue
+            numbers = catalogue.rows(modalities, catalogue.fitting(sources))
+            total, rows = len(numbers), catalogue.read(numbers[part.items])
+        return Listing(version=self._opened.version, total=total, items=_browsed(self._opened, rows))
 
-    def row(self, evidence_id: str, version: str | None = None) -> RowInfo:
+    def row(self, evidence_id: str) -> RowInfo:
         """Return a row.
 
         Raises:
             NotFoundError: The version doesn't hold it.
         """
-        with self._versions.opened(version) as opened:
-            rows: list[dict[str, Any]] = opened.index.fetch([evidence_id])
-            if not rows:
-                raise NotFoundError(f"{_place(opened)} has no row {evidence_id}")
-            return RowInfo(version=opened.version, **_browsed(opened, rows)[0].model_dump())
+        rows: list[dict[str, Any]] = self._opened.index.fetch([evidence_id])
+        if not rows:
+            raise NotFoundError(f"{self._opened.name} has no row {evidence_id}")
+        return RowInfo(version=self._opened.version, **_browsed(self._opened, rows)[0].model_dump())
 
     def tables(
         self,
@@ -232,13 +217,13 @@ class PublishedContents:
         found = self.rows(part, doc_id, modalities=[Modality.TABLE], page=page, sources=sources)
         return Listing(version=found.version, total=found.total, items=[TableSummary(**_table(row)) for row in found.items])
 
-    def table(self, evidence_id: str, version: str | None = None) -> TableInfo:
+    def table(self, evidence_id: str) -> TableInfo:
         """Return a table.
 
         Raises:
             NotFoundError: The version has no such row, or it is no table.
         """
-        row = self.row(evidence_id, version)
+        row = self.row(evidence_id)
         if row.modality is not Modality.TABLE:
             raise NotFoundError(f"row {evidence_id} is no table, but a {row.modality}")
         return TableInfo(**_table(row), version=row.version, rows=row.rows, spans=row.spans)
@@ -261,24 +246,23 @@ class PublishedContents:
             sources: Globs of sources.
             contains: Part of the caption, in any case.
         """
-        with self._versions.opened(part.version) as opened:
-            table = opened.tagged_figures
-            fits = np.ones(table.num_rows, bool)
-            if doc_id is not None:
-                opened.require(doc_id)
-                fits &= pc.equal(table.column("doc_id"), pa.scalar(doc_id)).to_numpy()
-            if page is not None:
-                fits &= pc.equal(table.column("page"), pa.scalar(page, pa.int32())).to_numpy()
-            if sources:
-                catalogue = self._catalogue(opened)
-                wanted = pa.array(catalogue.doc_ids).filter(pa.array(catalogue.fitting(sources)))
-                fits &= pc.is_in(table.column("doc_id"), wanted).to_numpy()
-            if contains:
-                fits &= _holding(table.column("caption"), contains)
-            numbers = np.flatnonzero(fits)
-            rows = table.take(numbers[part.items]).to_pylist()
-            found = [FigureSummary(**_figure(opened, row)) for row in rows]
-            return Listing(version=opened.version, total=len(numbers), items=found)
+        table = self._opened.tagged_figures
+        fits = np.ones(table.num_rows, bool)
+        if doc_id is not None:
+            self._opened.require(doc_id)
+            fits &= pc.equal(table.column("doc_id"), pa.scalar(doc_id)).to_numpy()
+        if page is not None:
+            fits &= pc.equal(table.column("page"), pa.scalar(page, pa.int32())).to_numpy()
+        if sources:
+            catalogue = self._catalogue
+            wanted = pa.array(catalogue.doc_ids).filter(pa.array(catalogue.fitting(sources)))
+            fits &= pc.is_in(table.column("doc_id"), wanted).to_numpy()
+        if contains:
+            fits &= _holding(table.column("caption"), contains)
+        numbers = np.flatnonzero(fits)
+        rows = table.take(numbers[part.items]).to_pylist()
+        found = [FigureSummary(**_figure(self._opened, row)) for row in rows]
+        return Listing(version=self._opened.version, total=len(numbers), items=found)
 
     def context(self, part: ListPart, figure_id: str, *, around: int = 2) -> Listing[FigureContext]:
         """Return the placements of a figure that have a tag, each with ``around`` rows before and after in reading order.
@@ -286,65 +270,53 @@ class PublishedContents:
         Raises:
             NotFoundError: The version doesn't hold the figure.
         """
-        with self._versions.opened(part.version) as opened:
-            opened.require_figure(figure_id)
-            table = opened.tagged_figures
-            table = table.filter(pc.equal(table.column("figure_id"), pa.scalar(figure_id)))
-            found = []
-            for row in table.slice(part.offset, part.limit).to_pylist():
-                rows = _read(opened, row["doc_id"], but=Modality.PAGE)
-                place = _place_of(rows, row)
-                first = 0 if place is None else max(0, place - around)
-                near = [] if place is None else _browsed(opened, rows.slice(first, place + around + 1 - first).to_pylist())
-                own = 0 if place is None else place - first
-                found.append(
-                    FigureContext(
-                        **_figure(opened, row),
-                        row=near[own] if near else None,
-                        before=near[:own],
-                        after=near[own + 1 :],
-                    )
+        self._opened.require_figure(figure_id)
+        table = self._opened.tagged_figures
+        table = table.filter(pc.equal(table.column("figure_id"), pa.scalar(figure_id)))
+        found = []
+        for row in table.slice(part.offset, part.limit).to_pylist():
+            rows = _read(self._opened, row["doc_id"], but=Modality.PAGE)
+            place = _place_of(rows, row)
+            first = 0 if place is None else max(0, place - around)
+            near = (
+                [] if place is None else _browsed(self._opened, rows.slice(first, place + around + 1 - first).to_pylist())
+            )
+            own = 0 if place is None else place - first
+            found.append(
+                FigureContext(
+                    **_figure(self._opened, row),
+                    row=near[own] if near else None,
+                    before=near[:own],
+                    after=near[own + 1 :],
                 )
-            return Listing(version=opened.version, total=table.num_rows, items=found)
+            )
+        return Listing(version=self._opened.version, total=table.num_rows, items=found)
 
-    def changes(self, part: ListPart, since: str) -> Changes:
-        """Return the rows that differ from an earlier (or later) version.
-
-        The first call for a pair of versions reads all of their rows.
-
-        Raises:
-            NotFoundError: There is no such version.
-        """
-        with self._versions.opened(part.version) as opened, self._versions.opened(since) as before:
-            changed = self._changed(before.version, opened.version)
-            found = [RowChange(**row) for row in changed.slice(part.offset, part.limit).to_pylist()]
-            return Changes(version=opened.version, since=before.version, total=changed.num_rows, items=found)
-
-    def _changed(self, since: str, version: str) -> pa.Table:
+    def changes(self, part: ListPart, since: "OpenVersion") -> Changes:
+        """Return the rows that differ from an earlier (or later) version; the first call reads all rows of both."""
         with self._comparing:
-            pair = (since, version, self._versions.rewritten)
-            if pair not in self._compared:
-                self._compared[pair] = _compare(self._store, since, version)
-            self._compared.move_to_end(pair)
-            while len(self._compared) > COMPARISONS:
-                self._compared.popitem(last=False)
-            return self._compared[pair]
+            if since.version not in self._changes:
+                while len(self._changes) >= COMPARISONS:
+                    self._changes.pop(next(iter(self._changes)))
+                self._changes[since.version] = _compare(self._store, since.version, self._opened.version)
+            changed = self._changes[since.version]
+        rows = [RowChange(**row) for row in changed.slice(part.offset, part.limit).to_pylist()]
+        return Changes(version=self._opened.version, since=since.version, total=changed.num_rows, items=rows)
 
-    def _catalogue(self, opened: OpenVersion) -> "_Catalogue":
-        with self._lock:
-            name = (opened.version, self._versions.rewritten)
-            if name not in self._catalogues:
-                self._catalogues[name] = _Catalogue(self._store, opened)
-            self._catalogues.move_to_end(name)
-            while len(self._catalogues) > CATALOGUES:
-                self._catalogues.popitem(last=False)
-            return self._catalogues[name]
+    @property
+    def _catalogue(self) -> "_Catalogue":
+        with self._reading:
+            return self._catalogue_once
+
+    @functools.cached_property
+    def _catalogue_once(self) -> "_Catalogue":
+        return _Catalogue(self._store, self._opened)
 
 
 class _Catalogue:
     """The documents of a version, by id, and where their rows are."""
 
-    def __init__(self, store: ObjectStore, opened: OpenVersion) -> None:
+    def __init__(self, store: ObjectStore, opened: "OpenVersion") -> None:
         self._store = store
         self._files = row_files(store, opened.version, "evidence")
         self._sources = opened.sources
@@ -451,12 +423,8 @@ def _holding(texts: "pa.ChunkedArray[Any]", contains: str) -> NDArray[np.bool_]:
     return cast(NDArray[np.bool_], found.fill_null(pa.scalar(False)).to_numpy().copy())
 
 
-def _place(opened: OpenVersion) -> str:
-    return f"corpus {opened.workspace.corpus.name}: version {opened.version}"
-
-
 def _read(
-    opened: OpenVersion, doc_id: str, columns: Sequence[str] = tuple(EVIDENCE.names), but: Modality | None = None
+    opened: "OpenVersion", doc_id: str, columns: Sequence[str] = tuple(EVIDENCE.names), but: Modality | None = None
 ) -> pa.Table:
     """Return the rows of a document, but for those of a modality.
 
@@ -477,7 +445,7 @@ def _labels(row: Mapping[str, Any]) -> dict[int, str | None]:
     return {page: label if label and label != str(page) else None for page, label in zip(pages, labels, strict=True)}
 
 
-def _browsed(opened: OpenVersion, rows: Sequence[dict[str, Any]]) -> list[BrowsedRow]:
+def _browsed(opened: "OpenVersion", rows: Sequence[dict[str, Any]]) -> list[BrowsedRow]:
     hits = opened.as_hits(rows, dict.fromkeys((row["evidence_id"] for row in rows), 0.0))
     return [_as_row(hit) for hit in hits]
 
@@ -492,7 +460,7 @@ def _table(row: BrowsedRow) -> dict[str, Any]:
     return known | size | {"label": row.regions[0].label}
 
 
-def _figure(opened: OpenVersion, row: Mapping[str, Any]) -> dict[str, Any]:
+def _figure(opened: "OpenVersion", row: Mapping[str, Any]) -> dict[str, Any]:
     known = {name: row[name] for name in FigureSummary.model_fields if name in row}
     return known | {"source": opened.sources[row["doc_id"]][0]}
 

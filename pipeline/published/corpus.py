@@ -1,35 +1,57 @@
 """Read a published corpus: search it, answer from it, show its files."""
 
+import contextlib
+import logging
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, cast
 
+import pyarrow as pa
+
 from backends.models.pictures import receive
+from backends.stores.checksums import damage
 from pipeline.corpus.answers import answer_preset_of, answers_of, lacking_for_answer
+from pipeline.corpus.corpora import QuerySettings
 from pipeline.corpus.presets import default_preset, preset_of, presets_of
 from pipeline.corpus.prompts import find_answer_prompt
+from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
-from pipeline.published.contents import PublishedContents
-from pipeline.published.files import PublishedFiles
-from pipeline.published.version import DEFAULT_K, OpenVersion
-from pipeline.published.versions import VERSIONS_OPEN, OpenVersions
-from pipeline.records.publication import list_versions
+from pipeline.published.version import OpenVersion, open_version
+from pipeline.records.publication import list_versions, manifest_name, read_pointer
+from pipeline.records.version_names import nothing_live, resolve_version
 from schemas.answer_presets import AnswerPreset, AnswerPresetInfo
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
 from schemas.corpus import Corpus
-from schemas.errors import RequestError
-from schemas.evidence import Filters, Modality, SearchResult, SimilarFigures
+from schemas.errors import (
+    BadInputError,
+    InsetError,
+    MissingError,
+    NotFoundError,
+    RequestError,
+    TransientError,
+    UnforeseenError,
+    UserError,
+)
+from schemas.evidence import Filters, Modality, SearchResult
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
-from schemas.versions import VersionList
+from schemas.versions import Pointer, VersionList
 from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.compose import answer_prompts
 from tasks.answering.presets import changed, preset_info
 from tasks.answering.retrieve import compares_pictures, takes_pictures
 from workers.draw_pages import PageDrawer
 
+_logger = logging.getLogger("inset.query_service")
+
 EMBED_BATCH = 256
+
+VERSIONS_OPEN = 4
+"""Most open versions of a corpus: some 500 bytes a document, and a byte a row."""
 
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
@@ -52,11 +74,14 @@ class PublishedCorpus:
         self, workspace: Workspace, drawer: PageDrawer | None = None, *, versions_open: int = VERSIONS_OPEN
     ) -> None:
         self._workspace = workspace
-        self._drawer = drawer or PageDrawer()
-        self._versions = OpenVersions(workspace, versions_open, self._drawer.remove_older)
+        self.drawer = drawer or PageDrawer()
         self._owns_drawer = drawer is None
-        self.files = PublishedFiles(workspace, self._versions, self._drawer)
-        self.contents = PublishedContents(workspace.store, self._versions)
+        self._versions_open = versions_open
+        self._settings = QuerySettings(workspace.file, workspace.corpus)
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, OpenVersion] = OrderedDict()
+        self._was_live = False
+        self._rewritten: datetime | None = None
 
     @property
     def name(self) -> str:
@@ -66,12 +91,103 @@ class PublishedCorpus:
     @property
     def versions_open(self) -> int:
         """Versions that are open now."""
-        return len(self._versions)
+        return len(self._open)
+
+    def live(self) -> Pointer | None:
+        """Return the live version; None where this process has seen none.
+
+        Raises:
+            TransientError: A version was live before: the store is unavailable, or lost its pointer.
+        """
+        pointer = read_pointer(self._workspace.store)
+        if pointer is None and self._was_live:
+            raise TransientError(
+                f"corpus {self.name}: {self._workspace.store.root} has no live version any more; is the store away?"
+            )
+        self._was_live = pointer is not None
+        return pointer
+
+    @contextlib.contextmanager
+    def reading(self, version: str | None = None) -> Iterator[None]:
+        """Translate errors of a damaged or unavailable store or index.
+
+        Raises:
+            NotFoundError: The version was removed meanwhile.
+            TransientError: It can't be read now.
+        """
+        try:
+            yield
+        except (BadInputError, UserError):
+            raise
+        except (InsetError, OSError, RuntimeError, ValueError, pa.ArrowException) as error:
+            if version is not None:
+                with self._lock:
+                    self._open.pop(version, None)  # opened again, it may be whole
+                if self._is_gone(version):
+                    raise NotFoundError(f"corpus {self.name}: there is no version {version} any more") from error
+            if isinstance(error, TransientError):
+                raise
+            reason = error.message if isinstance(error, InsetError) else _reason(error)
+            raise UnforeseenError(
+                f"corpus {self.name} can't be read now: {reason}; to see what is wrong: inset doctor {self.name}"
+            ) from error
+
+    @contextlib.contextmanager
+    def opened(self, wanted: str | Pointer | None = None) -> Iterator[OpenVersion]:
+        """Open a version, the live one where None, by ``resolve_version``; errors are translated as by ``reading``."""
+        with self.reading():
+            pointer = wanted if isinstance(wanted, Pointer) else self.live()
+            self._close_rewritten(pointer)
+            if wanted is None:
+                wanted = pointer
+                if wanted is None:
+                    raise NotFoundError(nothing_live(self._workspace.store, self.name))
+            elif isinstance(wanted, str):
+                wanted = resolve_version(self._workspace.store, self.name, wanted)
+        version = wanted.version if isinstance(wanted, Pointer) else wanted
+        with self.reading(version):
+            # A named version may have been removed while it was open here; the live one is never removed.
+            if isinstance(wanted, str) and ("/" in wanted or self._is_gone(version)):
+                raise NotFoundError(f"corpus {self.name}: there is no version {version}")
+            yield self._open_once(version)
+
+    def _is_gone(self, version: str) -> bool:
+        with self.reading():
+            if self._workspace.store.exists(manifest_name(version)):
+                return False
+            live = self.live()  # raises where the whole store is away
+            if live is not None and live.version == version:
+                raise self._no_manifest(version)
+            return True
+
+    def _close_rewritten(self, pointer: Pointer | None) -> None:
+        """Close all versions where documents were deleted from them since they were opened."""
+        rewritten = pointer.rewritten if pointer is not None else None
+        with self._lock:
+            if rewritten != self._rewritten:
+                self._open.clear()
+                if rewritten is not None:
+                    self.drawer.remove_older(rewritten)
+                self._rewritten = rewritten
+
+    def _open_once(self, version: str) -> OpenVersion:
+        with self._lock:
+            if version not in self._open:
+                if not self._workspace.store.exists(manifest_name(version)):
+                    raise self._no_manifest(version)
+                self._open[version] = open_version(self._workspace, version, self._settings)
+            self._open.move_to_end(version)
+            while len(self._open) > self._versions_open:
+                self._open.popitem(last=False)
+            return self._open[version]
+
+    def _no_manifest(self, version: str) -> MissingError:
+        return damage(MissingError, self._workspace.store.root, manifest_name(version), "is missing")
 
     def versions(self) -> VersionList:
         """Return its versions, newest first."""
-        with self._versions.reading():
-            self._versions.live()
+        with self.reading():
+            self.live()
             return list_versions(self._workspace.store, self.name)
 
     def plan(self, query: Query | AnswerQuery) -> Preset:
@@ -82,12 +198,12 @@ class PublishedCorpus:
         """
         preset = query.preset
         if preset is None and isinstance(query, AnswerQuery):
-            preset = query.settings.get("retrieval", answer_preset_of(self._versions.settings(), query.answer).retrieval)
+            preset = query.settings.get("retrieval", answer_preset_of(self._settings(), query.answer).retrieval)
         return self._plan(preset, query.steps)
 
     def is_written(self, query: AnswerQuery) -> bool:
         """Return whether a generative model writes the answer."""
-        return answer_preset_of(self._versions.settings(), query.answer).model is not None
+        return answer_preset_of(self._settings(), query.answer).model is not None
 
     def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
         """Return the best rows.
@@ -101,7 +217,7 @@ class PublishedCorpus:
         plan = self._plan(query.preset, query.steps)
         if query.picture is not None:
             query = replace(query, picture=receive(query.picture))
-        with self._versions.opened(query.version) as opened:
+        with self.opened(query.version) as opened:
             if query.picture is not None and query.preset is None and not takes_pictures(plan):
                 plan = self._plan(self._for_pictures(opened), query.steps)
             return opened.search(query, plan, stopped=stopped)
@@ -116,16 +232,11 @@ class PublishedCorpus:
         plan, version = self._plan(shared.preset, shared.steps), shared.version
         for start in range(0, len(questions), EMBED_BATCH):
             batch = questions[start : start + EMBED_BATCH]
-            with self._versions.opened(version) as opened:
+            with self.opened(version) as opened:
                 version = opened.version  # even if another is published meanwhile
                 embedded = opened.questions([text for text, _ in batch], plan)
                 for (text, filters), question in zip(batch, embedded, strict=True):
                     yield opened.search(replace(shared, text=text, filters=filters), plan, question)
-
-    def similar(self, figure_id: str, *, k: int | None = None, version: str | None = None) -> SimilarFigures:
-        """Return the ``k`` figures most like one."""
-        with self._versions.opened(version) as opened:
-            return opened.similar(figure_id, k=k or DEFAULT_K)
 
     def answer(self, query: AnswerQuery) -> AnswerResult:
         """Return the result that ``answer_events`` ends with."""
@@ -139,7 +250,7 @@ class PublishedCorpus:
             query: The question.
             stopped: Returns true when nobody waits for the answer any more; steps and calls of models then end.
         """
-        corpus = self._versions.settings()
+        corpus = self._settings()
         preset = answer_preset_of(corpus, query.answer)
         # A request never names a file of this machine.
         if query.settings.get("prompt", preset.prompt) not in (preset.prompt, *answer_prompts()):
@@ -158,7 +269,7 @@ class PublishedCorpus:
             setting = f"{self._workspace.file}: answer.prompt"
             prompt = find_answer_prompt(preset.prompt, self._workspace.file.parent, setting)
         picture = None if query.picture is None else receive(query.picture)
-        with self._versions.opened(query.version) as opened:
+        with self.opened(query.version) as opened:
             plan = AnswerPlan(
                 question=opened.question(query.text, picture, stopped),
                 preset=preset,
@@ -171,9 +282,9 @@ class PublishedCorpus:
 
     def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
         """Return all answer presets, the default first, with what the corpus file or the version lacks for each."""
-        corpus = self._versions.settings()
+        corpus = self._settings()
         default = answer_preset_of(corpus, None)
-        with self._versions.opened(version) as opened:
+        with self.opened(version) as opened:
             known = [default, *(one for name, one in answers_of(corpus).items() if name != default.name)]
             return [self._answer_info(one, corpus, opened) for one in known]
 
@@ -191,16 +302,16 @@ class PublishedCorpus:
 
     def presets(self, version: str | None = None) -> list[PresetInfo]:
         """Return all retrieval presets, the default first, with what the version lacks for each."""
-        with self._versions.opened(version) as opened:
+        with self.opened(version) as opened:
             return [preset_info(preset, opened.lacks(preset)) for preset in self._presets()]
 
     def _presets(self) -> list[Preset]:
-        options = self._versions.settings().retrieval
+        options = self._settings().retrieval
         default = default_preset(options)
         return [default, *(preset for preset in presets_of(options).values() if preset.name != default.name)]
 
     def _plan(self, preset: str | None, steps: Mapping[str, Any]) -> Preset:
-        options = self._versions.settings().retrieval
+        options = self._settings().retrieval
         named = preset_of(options, preset) if preset else default_preset(options)
         return changed(named, steps) if steps else named
 
@@ -216,11 +327,11 @@ class PublishedCorpus:
 
     def overview(self) -> CorpusOverview:
         """Return a summary of the live version."""
-        with self._versions.reading():
-            pointer = self._versions.live()
+        with self.reading():
+            pointer = self.live()
             if pointer is None:
-                return CorpusOverview(name=self.name, problem=self._versions.nothing_live())
-        with self._versions.opened(pointer) as opened:
+                return CorpusOverview(name=self.name, problem=nothing_live(self._workspace.store, self.name))
+        with self.opened(pointer) as opened:
             counts = opened.counts
             sources = sorted(source for named in opened.sources.values() for source in named)
             presets = [preset for preset in self._presets() if not opened.lacks(preset)]
@@ -248,7 +359,7 @@ class PublishedCorpus:
     def close(self) -> None:
         """End the processes that draw pages, unless they are shared."""
         if self._owns_drawer:
-            self._drawer.close()
+            self.drawer.close()
 
     def _suggestions(self) -> list[str]:
         from evaluation.questions import load_questions
@@ -270,8 +381,27 @@ def _shown(preset: Preset) -> SearchPreset:
     )
 
 
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+
+
 def open_published(
     name_or_path: str, drawer: PageDrawer | None = None, *, versions_open: int = VERSIONS_OPEN
 ) -> PublishedCorpus:
     """Open a published corpus by name or file; a ``drawer`` is shared with others."""
     return PublishedCorpus(open_workspace(name_or_path), drawer, versions_open=versions_open)
+
+
+def every_published(drawer: PageDrawer) -> Iterator[PublishedCorpus]:
+    """Open the corpora of the corpora folder; those with a wrong file are left out and logged."""
+    for scheduled in corpus_schedules():
+        problem = scheduled.problem
+        if not problem:
+            try:
+                yield open_published(str(scheduled.file), drawer)
+            except UserError as error:
+                problem = error.message
+        for line in problem.splitlines():
+            _logger.error("not served: %s", line)

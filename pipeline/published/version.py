@@ -13,6 +13,7 @@ from backends.engines.analyser import query_terms, spans
 from backends.engines.index_rows import LABELS, PAGES, filtered
 from pipeline.corpus.models import Embedders, QueryModels, Record
 from pipeline.corpus.workspace import Workspace
+from pipeline.published.contents import Contents
 from pipeline.records.evidence import DocumentRows, pictured_rows, read_placements
 from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
@@ -21,9 +22,9 @@ from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.parse import TagOptions
-from schemas.errors import NotFoundError, RequestError
+from schemas.errors import NotFoundError, RequestError, TransientError, UserError
 from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
-from schemas.ids import figure_file
+from schemas.ids import document_file, figure_file
 from schemas.models import Embeds
 from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import GroupBy, Preset, Query
@@ -45,6 +46,10 @@ from tasks.answering.sections import ContentsRow
 from tasks.answering.sentence_vectors import SentenceVectors
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
+from workers.draw_pages import Drawing
+
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1 in PDF points from the top left."""
 
 DEFAULT_K = 10
 """Hits where neither query nor preset gives a number."""
@@ -172,6 +177,55 @@ class OpenVersion:
         """Return the encoded picture of a figure."""
         return self.workspace.store.get(figure_file(figure_id))
 
+    @functools.cached_property
+    def contents(self) -> Contents:
+        """Its documents, pages, rows, tables and figures, as lists."""
+        return Contents(self)
+
+    def figure(self, figure_id: str) -> bytes:
+        """Return the PNG of a figure, only where this version holds it, even if the store has more."""
+        self.require_figure(figure_id)
+        return self._stored(figure_file(figure_id))
+
+    def document(self, doc_id: str) -> tuple[bytes, str]:
+        """Return the original PDF and its file name."""
+        source = self.require(doc_id)[0]
+        return self._stored(document_file(doc_id)), source.rpartition("/")[2]
+
+    def tagged_document(self, doc_id: str) -> tuple[bytes, str]:
+        """Return the copy of a PDF with a tag at each figure, and its file name.
+
+        Raises:
+            NotFoundError: There is none, with the reason.
+        """
+        sources, corpus = self.require(doc_id), self.workspace.corpus.name
+        if self.tagged is None:
+            todo = f"to have them in the next, set 'tags: {{pdf: true}}' in the corpus file and run: inset refresh {corpus}"
+            raise NotFoundError(f"{self.name} was made without tagged copies; {todo}")
+        if doc_id not in self.tagged:
+            raise NotFoundError(f"{self.name} has no tagged copy of {sources[0]}; to see why: inset quarantine {corpus}")
+        stem = sources[0].rpartition("/")[2].removesuffix(".pdf")
+        return self._stored(self.tagged[doc_id]), f"{stem}.tagged.pdf"
+
+    def drawing(self, doc_id: str, page: int, highlight: Sequence[Box] = (), dpi: int = 110) -> Drawing:
+        """Return what draws a page with highlighted boxes."""
+        self.require(doc_id)
+        try:
+            passwords = tuple(self.workspace.passwords())
+        except UserError:  # not set here: pages of encrypted documents then report it
+            passwords = ()
+        store = self.workspace.store.root
+        return Drawing(store, document_file(doc_id), page, dpi, tuple(highlight), passwords=passwords)
+
+    def _stored(self, name: str) -> bytes:
+        try:
+            return self.workspace.store.get(name)
+        except FileNotFoundError as error:
+            corpus = self.workspace.corpus.name
+            remedy = f"inset doctor {corpus} --deep, then inset refresh {corpus}"
+            message = f"corpus {corpus}: the store has lost {name}; to have it made again: {remedy}"
+            raise TransientError(message) from error
+
     def models(self, stopped: Callable[[], bool] = lambda: False) -> QueryModels:
         """Return the models that one request uses."""
         return QueryModels(self.settings().retrieval, self.embedders, stopped, self.record)
@@ -282,31 +336,17 @@ class OpenVersion:
             NotFoundError: The version doesn't hold it, even if the store does.
         """
         if doc_id not in self.sources:
-            raise NotFoundError(f"{self._place} has no document {doc_id}")
+            raise NotFoundError(f"{self.name} has no document {doc_id}")
         return self.sources[doc_id]
 
     def require_figure(self, figure_id: str) -> None:
         """Raise ``NotFoundError`` where the version has no such figure or page picture, even if the store does."""
         if not _has_figure(self._figures, figure_id) and not (self.has_pages and _has_figure(self._page_rows, figure_id)):
-            raise NotFoundError(f"{self._place} has no figure {figure_id}")
-
-    def tagged_name(self, doc_id: str) -> str:
-        """Return the store name of a document's tagged copy.
-
-        Raises:
-            NotFoundError: There is none, with the reason.
-        """
-        sources = self.require(doc_id)
-        name = self.workspace.corpus.name
-        if self.tagged is None:
-            todo = f"to have them in the next, set 'tags: {{pdf: true}}' in the corpus file and run: inset refresh {name}"
-            raise NotFoundError(f"{self._place} was made without tagged copies; {todo}")
-        if doc_id not in self.tagged:
-            raise NotFoundError(f"{self._place} has no tagged copy of {sources[0]}; to see why: inset quarantine {name}")
-        return self.tagged[doc_id]
+            raise NotFoundError(f"{self.name} has no figure {figure_id}")
 
     @property
-    def _place(self) -> str:
+    def name(self) -> str:
+        """Corpus and version, as messages name them."""
         return f"corpus {self.workspace.corpus.name}: version {self.version}"
 
     @functools.cached_property
@@ -369,7 +409,7 @@ class OpenVersion:
         self.require_figure(figure_id)
         place = pc.index(self._first_rows.column("figure_id"), pa.scalar(figure_id)).as_py()
         if place < 0:
-            raise NotFoundError(f"{self._place} has no row of figure {figure_id}, so there is nothing to compare it by")
+            raise NotFoundError(f"{self.name} has no row of figure {figure_id}, so there is nothing to compare it by")
         return str(self._first_rows.column("evidence_id")[place].as_py())
 
     def _figures_of(self, rows: Sequence[str]) -> list[str | None]:

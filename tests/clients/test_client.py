@@ -100,7 +100,7 @@ def test_a_round_trip(inset: Client, corpus: FakeCorpus) -> None:
     assert inset.figure("pumps", FIGURE_ID, version=LIVE) == b"pixels"
     assert inset.page_image("pumps", DOC_ID, 3, box=["1,2,3,4", "5,6,7,8"], dpi=72) == b"page"
     drawn = {"doc_id": DOC_ID, "page": 3, "highlight": [(1, 2, 3, 4), (5, 6, 7, 8)], "dpi": 72, "version": None}
-    assert corpus.files.calls[-1] == drawn
+    assert corpus.calls[-1] == drawn
     assert inset.document("pumps", DOC_ID).startswith(b"%PDF")
     assert inset.tagged_document("pumps", DOC_ID).endswith(b"tagged")
     assert inset.similar("pumps", FIGURE_ID, k=1)["space"] == "image"

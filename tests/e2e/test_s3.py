@@ -17,6 +17,7 @@ from pipeline.upkeep.prune import prune
 from schemas.errors import TransientError
 from schemas.retrieval import AnswerQuery, Query
 from tests.manuals import write_manual
+from tests.published_files import figure_of, page_of, tagged_document_of
 from tests.versions import ALWAYS
 
 pytestmark = pytest.mark.slow
@@ -44,10 +45,10 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
         hits = published.search(Query("screws of the steel winch", preset=mode, k=3)).hits
         assert {hit.source for hit in hits} == {"winch.pdf"}
     answer = published.answer(AnswerQuery("How many bar does the steel winch take?"))
-    assert all(published.files.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure")
+    assert all(figure_of(published, part.figure_id) for part in answer.parts if part.type == "figure")
     doc_id = answer.citations[0].doc_id
-    assert published.files.page_image(doc_id, 1, dpi=36).result()
-    assert published.files.tagged_document(doc_id)[0].startswith(b"%PDF")
+    assert page_of(published, doc_id, 1, dpi=36).result()
+    assert tagged_document_of(published, doc_id)[0].startswith(b"%PDF")
 
     _upload(tmp_path, s3_bucket, "winch.pdf", "tower crane", 3)
     second = refresh(workspace)

@@ -29,6 +29,7 @@ from schemas.tags import TagTemplate
 from schemas.versions import RefreshResult, RunOptions
 from tests.manuals import write_layered_scan, write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
+from tests.published_files import document_of, figure_of, page_of, tagged_document_of
 from tests.versions import read_evidence
 from workers.child_processes import Refused
 
@@ -125,9 +126,7 @@ def _answers_with_figures(published: PublishedCorpus, version: str | None) -> No
     figures = [part for part in answer.parts if part.type == "figure"]
     assert any("steel winch seen from side 2" in part.caption for part in figures)
     assert {n for part in answer.parts for n in part.citations} == {citation.n for citation in answer.citations}
-    data, media_type = published.files.figure(figures[0].figure_id)
-    assert data.startswith(b"\x89PNG")
-    assert media_type == "image/png"
+    assert figure_of(published, figures[0].figure_id).startswith(b"\x89PNG")
 
 
 def _filters_hold(published: PublishedCorpus) -> None:
@@ -141,8 +140,8 @@ def _filters_hold(published: PublishedCorpus) -> None:
 
 def _pages_and_documents_are_served(published: PublishedCorpus, file: Path) -> None:
     (hit, *_) = published.search(Query("steel winch screws", k=1)).hits
-    assert published.files.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).result().startswith(b"\x89PNG")
-    data, name = published.files.document(hit.doc_id)
+    assert page_of(published, hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).result().startswith(b"\x89PNG")
+    data, name = document_of(published, hit.doc_id)
     assert (data, name) == (file.read_bytes(), "winch.pdf")
 
 
@@ -154,7 +153,7 @@ def _tagged(workspace: Workspace) -> dict[str, list[str]]:
         hits = published.search(Query("screws", k=50)).hits
         citations = published.answer(AnswerQuery("How many screws has the water pump?")).citations
         assert all([*(hit.tagged_pdf for hit in hits), *(citation.tagged_pdf for citation in citations)])
-        copies = [published.files.tagged_document(hit.doc_id) for hit in hits]
+        copies = [tagged_document_of(published, hit.doc_id) for hit in hits]
     finally:
         published.close()
     return {
@@ -243,7 +242,7 @@ def test_a_copy_that_can_not_be_made_stops_nothing(corpus_file: Path, monkeypatc
     hits = published.search(Query("steel winch", k=1)).hits
     assert not hits[0].tagged_pdf
     with pytest.raises(NotFoundError, match=r"has no tagged copy of winch\.pdf; to see why: inset quarantine"):
-        published.files.tagged_document(hits[0].doc_id)
+        tagged_document_of(published, hits[0].doc_id)
     published.close()
 
 
@@ -258,11 +257,11 @@ def test_a_version_without_tagged_copies_says_so_and_how_the_next_gets_them(corp
         published.answer(AnswerQuery(question, version=version)).citations for version in (None, first)
     )
     assert (live.tagged_pdf, pinned.tagged_pdf) == (True, False)
-    assert published.files.tagged_document(live.doc_id)[1] == "pump.tagged.pdf"
+    assert tagged_document_of(published, live.doc_id)[1] == "pump.tagged.pdf"
     with pytest.raises(NotFoundError, match=r"made without tagged copies; .*'tags: {pdf: true}'.* run: inset refresh"):
-        published.files.tagged_document(pinned.doc_id, version=first)
+        tagged_document_of(published, pinned.doc_id, version=first)
     with pytest.raises(NotFoundError, match="has no document 0000"):
-        published.files.tagged_document("0" * 64)
+        tagged_document_of(published, "0" * 64)
     published.close()
 
 

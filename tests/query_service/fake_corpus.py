@@ -1,5 +1,6 @@
 """A published corpus without an index: it records calls and returns fixed replies."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -8,9 +9,9 @@ from datetime import UTC, datetime
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from pipeline.published.contents import PublishedContents
+from pipeline.published.contents import Contents
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.published.files import Box, PublishedFiles
+from pipeline.published.version import Box, OpenVersion
 from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import (
     AnswerEvent,
@@ -45,9 +46,10 @@ from schemas.evidence import (
 )
 from schemas.overview import CorpusOverview, DocumentInfo, SearchPreset
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
-from schemas.versions import VersionList, VersionRow
+from schemas.versions import Pointer, VersionList, VersionRow
 from tasks.answering.answer_presets import answer_preset_info, packaged_answers
 from tasks.answering.presets import changed, packaged, preset_info
+from workers.draw_pages import Drawing, PageDrawer
 
 LIVE = "20260301T061502Z-1a2b3c4d"
 DOC_ID = "d0" * 32
@@ -123,59 +125,41 @@ class Released:
             yield event
 
 
-class FakeFiles(PublishedFiles):
+class FakeDrawer(PageDrawer):
+    """Draws every page alike, but 7 (it fails), 8 (too many wait) and 9 (never drawn)."""
+
     def __init__(self) -> None:
-        self.calls: list[dict[str, object]] = []
         self.drawing: Future[bytes] | None = None
-        self.pixels = b"pixels"
 
-    def figure(self, figure_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        self.calls.append({"figure": figure_id, "version": version})
-        if figure_id not in (FIGURE_ID, OTHER_ID):
-            raise NotFoundError(f"there is no figure {figure_id}")
-        return self.pixels, "image/png"
-
-    def page_image(
-        self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110, version: str | None = None
-    ) -> "Future[bytes]":
-        self.calls.append({"doc_id": doc_id, "page": page, "highlight": list(highlight), "dpi": dpi, "version": version})
+    def draw(self, drawing: Drawing) -> "Future[bytes]":
         picture: Future[bytes] = Future()
-        if page == 7:
-            picture.set_exception(BadInputError("page 7 can't be drawn", FailureCode.PAGE_UNREADABLE, 7))
-        elif page == 8:
-            raise TransientError("too many pages are waiting")
-        elif page == 9:  # never drawn
-            self.drawing = picture
-        else:
-            picture.set_result(b"page")
+        match drawing.page:
+            case 7:
+                picture.set_exception(BadInputError("page 7 can't be drawn", FailureCode.PAGE_UNREADABLE, 7))
+            case 8:
+                raise TransientError("too many pages are waiting")
+            case 9:
+                self.drawing = picture
+            case _:
+                picture.set_result(b"page")
         return picture
 
-    def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        self.calls.append({"doc_id": doc_id, "version": version})
-        return b"%PDF-1.7", FILE_NAME
 
-    def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        self.calls.append({"tagged": doc_id, "version": version})
-        if doc_id != DOC_ID:
-            raise NotFoundError("the corpus keeps no tagged copies")
-        return b"%PDF-1.7 tagged", "pump.tagged.pdf"
+class FakeContents(Contents):
+    def __init__(self, version: str) -> None:
+        self.version = version
 
-
-class FakeContents(PublishedContents):
-    def __init__(self) -> None:
-        pass
-
-    def document(self, doc_id: str, version: str | None = None) -> DocumentInfo:
+    def document(self, doc_id: str) -> DocumentInfo:
         if doc_id != DOC_ID:
             raise NotFoundError(f"there is no document {doc_id}")
-        return DocumentInfo(version=version or LIVE, doc_id=doc_id, sources=[HIT.source], pages=4)
+        return DocumentInfo(version=self.version, doc_id=doc_id, sources=[HIT.source], pages=4)
 
     def outline(self, part: ListPart, doc_id: str) -> Listing[OutlineSection]:
         section = OutlineSection(path=["Service"], title="Service", level=1, page=3, rows=1)
-        return Listing(version=part.version or LIVE, total=1, items=[section])
+        return Listing(version=self.version, total=1, items=[section])
 
     def context(self, part: ListPart, figure_id: str, *, around: int = 2) -> Listing[FigureContext]:
-        place = FigureContext(
+        placement = FigureContext(
             **HIT.figures[0].model_dump(),
             doc_id=DOC_ID,
             source=HIT.source,
@@ -185,7 +169,42 @@ class FakeContents(PublishedContents):
             before=[],
             after=[],
         )
-        return Listing(version=part.version or LIVE, total=1, items=[place])
+        return Listing(version=self.version, total=1, items=[placement])
+
+
+class FakeVersion(OpenVersion):
+    """The live version, or the one that is named."""
+
+    def __init__(self, corpus: "FakeCorpus", named: str | None) -> None:
+        version = named or LIVE
+        self.__dict__ |= {"version": version, "contents": FakeContents(version), "corpus": corpus, "named": named}
+
+    def _record(self, **call: object) -> None:
+        self.__dict__["corpus"].calls.append({**call, "version": self.__dict__["named"]})
+
+    def figure(self, figure_id: str) -> bytes:
+        self._record(figure=figure_id)
+        if figure_id not in (FIGURE_ID, OTHER_ID):
+            raise NotFoundError(f"there is no figure {figure_id}")
+        return bytes(self.__dict__["corpus"].pixels)
+
+    def similar(self, figure_id: str, *, k: int) -> SimilarFigures:
+        self._record(like=figure_id, k=k)
+        return SimilarFigures(version=self.version, figure_id=figure_id, space="image", hits=[LIKE])
+
+    def drawing(self, doc_id: str, page: int, highlight: Sequence[Box] = (), dpi: int = 110) -> Drawing:
+        self._record(doc_id=doc_id, page=page, highlight=list(highlight), dpi=dpi)
+        return Drawing("store", doc_id, page)
+
+    def document(self, doc_id: str) -> tuple[bytes, str]:
+        self._record(doc_id=doc_id)
+        return b"%PDF-1.7", FILE_NAME
+
+    def tagged_document(self, doc_id: str) -> tuple[bytes, str]:
+        self._record(tagged=doc_id)
+        if doc_id != DOC_ID:
+            raise NotFoundError("the corpus keeps no tagged copies")
+        return b"%PDF-1.7 tagged", "pump.tagged.pdf"
 
 
 class FakeCorpus(PublishedCorpus):
@@ -209,12 +228,12 @@ class FakeCorpus(PublishedCorpus):
         self._text = text
         self.code = ""
         self.rows = [["Key", "Does | says"], ["7", "<i>turns</i>"]]
-        self.files: FakeFiles = FakeFiles()
-        self.contents = FakeContents()
+        self.drawer: FakeDrawer = FakeDrawer()
+        self.calls: list[dict[str, object]] = []
+        self.pixels = b"pixels"
         self.queries: list[Query] = []
         self.stops: list[Callable[[], bool]] = []
         self.answer_queries: list[AnswerQuery] = []
-        self.similar_calls: list[dict[str, object]] = []
         self.languages: dict[str, int] = {}
         self.doc_types: dict[str, int] = {}
         self.search_presets: list[SearchPreset] = []
@@ -230,6 +249,11 @@ class FakeCorpus(PublishedCorpus):
     @property
     def versions_open(self) -> int:
         return 1
+
+    @contextlib.contextmanager
+    def opened(self, wanted: str | Pointer | None = None) -> Iterator[OpenVersion]:
+        assert not isinstance(wanted, Pointer)
+        yield FakeVersion(self, wanted)
 
     def versions(self) -> VersionList:
         row = VersionRow(
@@ -285,16 +309,6 @@ class FakeCorpus(PublishedCorpus):
         if self.search_presets and not takes:
             raise RequestError("this version can't be searched by a picture: name a model of pictures as embeddings.image")
         return SearchResult(version=query.version or LIVE, preset=query.preset or next(iter(takes), "hybrid"), hits=[hit])
-
-    def similar(
-        self,
-        figure_id: str,
-        *,
-        k: int | None = None,
-        version: str | None = None,
-    ) -> SimilarFigures:
-        self.similar_calls.append({"like": figure_id, "k": k, "version": version})
-        return SimilarFigures(version=version or LIVE, figure_id=figure_id, space="image", hits=[LIKE])
 
     def answer_events(self, query: AnswerQuery, stopped: Callable[[], bool] = lambda: False) -> Iterator[AnswerEvent]:
         self.answer_queries.append(query)

@@ -74,7 +74,7 @@ def _found(browser: Browser, axe: str) -> list[object]:
 def test_axe_finds_nothing(state: str, width: int, dark: bool, axe: str, browser: Browser) -> None:
     corpus = FakeCorpus("pumps", table=state == "table")
     corpus.rows = [["", "Does", ""], ["7", "stops", "it"], ["8", "runs", "it"]]
-    corpus.files.pixels = draw(1)
+    corpus.pixels = draw(1)
     corpus.documents = 2
     corpus.search_presets = PRESETS
     corpus.older = ["20260201T061502Z-1a2b3c4d"]

@@ -126,7 +126,7 @@ class TestQuestions:
         found = SimilarFigures.model_validate(client.get(f"{BASE}/figures/{FIGURE_ID}/similar").json())
         assert (found.space, found.hits) == ("image", [LIKE])
         assert client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"k": 3, "version": LIVE}).status_code == 200
-        assert corpus.similar_calls == [
+        assert corpus.calls == [
             {"like": FIGURE_ID, "k": 10, "version": None},
             {"like": FIGURE_ID, "k": 3, "version": LIVE},
         ]
@@ -340,7 +340,7 @@ class TestArtifacts:
         assert (response.content, response.headers["content-type"]) == (b"pixels", "image/png")
         assert "immutable" in response.headers["cache-control"]
         assert "sandbox" in response.headers["content-security-policy"]
-        assert corpus.files.calls == [{"figure": FIGURE_ID, "version": LIVE}]
+        assert corpus.calls == [{"figure": FIGURE_ID, "version": LIVE}]
 
     def test_what_is_live_is_asked_for_again_and_comes_back_unless_it_is_there_already(self, client: TestClient) -> None:
         response = client.get(f"{BASE}/figures/{FIGURE_ID}")
@@ -367,7 +367,7 @@ class TestArtifacts:
         response = client.get(PAGE, params={"box": ["1,2,3.5,4", "-1,0,1e2,5"], "dpi": 36})
         assert (response.content, response.headers["content-type"]) == (b"page", "image/png")
         boxes = [(1.0, 2.0, 3.5, 4.0), (-1.0, 0.0, 100.0, 5.0)]
-        assert corpus.files.calls == [{"doc_id": DOC_ID, "page": 3, "highlight": boxes, "dpi": 36, "version": None}]
+        assert corpus.calls == [{"doc_id": DOC_ID, "page": 3, "highlight": boxes, "dpi": 36, "version": None}]
 
     @pytest.mark.parametrize(
         ("query", "line"),
@@ -404,8 +404,8 @@ class TestArtifacts:
     def test_a_page_whose_reader_left_is_no_longer_drawn(self, corpus: FakeCorpus) -> None:
         body: Message = {"type": "http.request", "body": b"", "more_body": False}
         serve(corpus, "GET", f"{BASE}/documents/{DOC_ID}/pages/9.png", [body, {"type": "http.disconnect"}])
-        assert corpus.files.drawing is not None
-        assert corpus.files.drawing.cancelled()
+        assert corpus.drawer.drawing is not None
+        assert corpus.drawer.drawing.cancelled()
 
     def test_the_original_opens_in_the_browser_whatever_its_name(self, client: TestClient, corpus: FakeCorpus) -> None:
         response = client.get(f"{BASE}/documents/{DOC_ID}.pdf", params={"version": LIVE})
@@ -414,13 +414,13 @@ class TestArtifacts:
         assert name.startswith('inline; filename="p_mp _7___X-Evil: 1.pdf"; ')
         assert name.endswith("filename*=UTF-8''p%C3%BCmp%20%227%22%0D%0AX-Evil%3A%201.pdf")
         assert "x-evil" not in response.headers
-        assert corpus.files.calls == [{"doc_id": DOC_ID, "version": LIVE}]
+        assert corpus.calls == [{"doc_id": DOC_ID, "version": LIVE}]
 
     def test_the_tagged_copy_opens_in_the_browser_where_there_is_one(self, client: TestClient, corpus: FakeCorpus) -> None:
         response = client.get(f"{BASE}/documents/{DOC_ID}/tagged.pdf", params={"version": LIVE})
         assert (response.content, response.headers["content-type"]) == (b"%PDF-1.7 tagged", "application/pdf")
         assert 'filename="pump.tagged.pdf"' in response.headers["content-disposition"]
-        assert corpus.files.calls == [{"tagged": DOC_ID, "version": LIVE}]
+        assert corpus.calls == [{"tagged": DOC_ID, "version": LIVE}]
         assert error_of(client.get(f"{BASE}/documents/{'ab' * 32}/tagged.pdf"))[:2] == (404, "not_found")
 
     @pytest.mark.parametrize(
@@ -492,7 +492,7 @@ class TestReplies:
         plain = client.post(f"{BASE}/search", json={"query": "x"}, headers={"accept-encoding": "identity"})
         assert "content-encoding" not in plain.headers
         assert plain.json() == response.json()
-        corpus.files.pixels = bytes(5_000)
+        corpus.pixels = bytes(5_000)
         assert "content-encoding" not in client.get(f"{BASE}/figures/{FIGURE_ID}").headers
 
     def test_no_nul_goes_out_and_offsets_stay(self) -> None:

@@ -13,6 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from pipeline.corpus.workspace import open_workspace
+from pipeline.published.contents import Contents
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
 from query_service.access import Access, Key, KeyFile, digest, key_line
@@ -178,9 +179,12 @@ class TestLists:
 
 def test_a_table_is_json_csv_or_html(client: TestClient, monkeypatch: pytest.MonkeyPatch, corpus: PublishedCorpus) -> None:
     cells = [["Key", "Does, or"], ["7", '<b>turns</b>\n"on"']]
-    row = corpus.contents.rows(ListPart(limit=1)).items[0].model_copy(update={"modality": Modality.TABLE, "rows": cells})
-    info = corpus.contents.row(row.evidence_id).model_copy(update={"modality": Modality.TABLE, "rows": cells})
-    monkeypatch.setattr(corpus.contents, "row", lambda *_: info)
+    with corpus.opened() as opened:
+        row = (
+            opened.contents.rows(ListPart(limit=1)).items[0].model_copy(update={"modality": Modality.TABLE, "rows": cells})
+        )
+        info = opened.contents.row(row.evidence_id).model_copy(update={"modality": Modality.TABLE, "rows": cells})
+    monkeypatch.setattr(Contents, "row", lambda *_: info)
     path = f"{BASE}/tables/{row.evidence_id}"
     assert client.get(path).json()["rows"] == cells
     for sent in (client.get(path, params={"format": "csv"}), client.get(path, headers={"accept": "text/csv"})):

@@ -19,7 +19,7 @@ STATUS = "document.querySelector('#status-answer').textContent"
 @pytest.fixture
 def corpus() -> FakeCorpus:
     corpus = FakeCorpus("pumps")
-    corpus.files.pixels = draw(1)
+    corpus.pixels = draw(1)
     return corpus
 
 
@@ -90,7 +90,7 @@ def test_figures_are_a_contact_sheet_and_each_leads_to_its_page(doc: str, corpus
         browser.click("#lightbox-places button")
         browser.settled()
         assert browser.run("document.querySelector('#viewer-pdf').hash") == "#page=4"
-    (call,) = (call for call in corpus.files.calls if call.get("page") == 4)
+    (call,) = (call for call in corpus.calls if call.get("page") == 4)
     assert call["highlight"] == [(5.0, 6.0, 7.0, 8.0)]
 
 

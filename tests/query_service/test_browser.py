@@ -70,7 +70,7 @@ def test_both_follow_the_reader_to_the_next_page(browser: Browser) -> None:
 def test_no_page_beyond_the_last_is_asked_for(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
     html = page_after(browser, corpus, [".source", "#viewer[open] #next"])
-    assert {call["page"] for call in corpus.files.calls if "page" in call} == {3, 4}
+    assert {call["page"] for call in corpus.calls if "page" in call} == {3, 4}
     assert re.search(r'<button[^>]* id="next"[^>]* disabled', html)
 
 
@@ -108,13 +108,13 @@ def test_words_of_a_document_never_become_markup(browser: Browser) -> None:
 
 def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    corpus.files.pixels = draw(1)
+    corpus.pixels = draw(1)
     clicks = ["figure .picture", "#lightbox[open] #similar-ask"]
     html = page_after(browser, corpus, clicks)
     assert "Figures with similar pictures" in html
     assert re.search(r'aria-label="Show Figure (<|&lt;)2(>|&gt;), pump.pdf, page 5"', html)
     assert f"figures/{OTHER_ID}?version={LIVE}" in html
-    assert len(corpus.similar_calls) == 1
+    assert sum("like" in call for call in corpus.calls) == 1
     html = page_after(browser, corpus, [*clicks, "#similar-figures .picture"])
     assert re.search(r'<h2 id="lightbox-caption">Figure (<|&lt;)2(>|&gt;)</h2>', html)
     assert "See it on its page (page 5)" in html
@@ -135,7 +135,7 @@ def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(browser: Bro
 )
 def test_no_script_of_the_page_fails(clicks: list[str], browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    corpus.files.pixels = draw(1)  # a figure that can't be shown can't be clicked on
+    corpus.pixels = draw(1)  # a figure that can't be shown can't be clicked on
     corpus.documents = 2
     corpus.search_presets = [BY_WORDS, *BY_PICTURES]
     page_after(browser, corpus, clicks)
@@ -261,7 +261,7 @@ BY_PICTURES = [
 
 def _with_pictures() -> FakeCorpus:
     corpus = FakeCorpus("pumps")
-    corpus.files.pixels = draw(1)
+    corpus.pixels = draw(1)
     corpus.search_presets = [BY_WORDS, *BY_PICTURES]
     return corpus
 
@@ -274,7 +274,7 @@ def _searches(corpus: FakeCorpus) -> list[tuple[object, object, object]]:
 def test_a_picture_is_searched_by_alone_and_its_preview_shown(way: str, browser: Browser) -> None:
     corpus = _with_pictures()
     html = _given(browser, corpus, way)
-    assert _searches(corpus) == [("", None, corpus.files.pixels)]
+    assert _searches(corpus) == [("", None, corpus.pixels)]
     assert not corpus.answer_queries, "answers are of words"
     assert re.search(r'<div id="picture" class="given">', html), "not hidden"
     assert "photo.png" in html
@@ -288,8 +288,8 @@ def test_a_picture_goes_with_the_words_until_it_is_removed(browser: Browser) -> 
     html = _given(browser, corpus, "choose", clicks, "q=valve")
     assert _searches(corpus) == [
         ("valve", None, None),
-        ("valve", None, corpus.files.pixels),
-        ("valve", "unified", corpus.files.pixels),
+        ("valve", None, corpus.pixels),
+        ("valve", "unified", corpus.pixels),
         ("valve", "unified", None),
     ]
     assert re.search(r'<div id="picture" class="given" hidden="">', html)
@@ -433,7 +433,7 @@ def _answer(parts: Sequence[Part], **rest: Any) -> AnswerFinished:
 
 def _answering(*events: AnswerEvent) -> FakeCorpus:
     corpus = FakeCorpus("pumps")
-    corpus.files.pixels = draw(1)
+    corpus.pixels = draw(1)
     corpus.streams["valve"] = lambda _: iter(events)
     return corpus
 
@@ -675,7 +675,7 @@ def test_a_key_is_asked_for_and_sent_with_every_request(is_known: bool, browser:
     file = tmp_path / "keys.jsonl"
     file.write_text(key_line(Key(name="reader", sha256=digest(key), corpora=("pumps",))))
     corpus = FakeCorpus("pumps")
-    corpus.files.pixels = draw(1)
+    corpus.pixels = draw(1)
     with opened(browser, corpus, access=Access(KeyFile(file))):
         browser.until("!document.querySelector('#key').hidden")
         browser.run(f"document.querySelector('#key-text').value = {json.dumps(key if is_known else 'wrong')}")
@@ -749,7 +749,7 @@ def test_two_presets_are_compared_side_by_side(browser: Browser) -> None:
 
 def test_a_version_is_compared_with_another(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    corpus.files.pixels = draw(1)
+    corpus.pixels = draw(1)
     corpus.older = ["20260201T061502Z-1a2b3c4d"]
     with opened(browser, corpus, "q=valve&compare=version:20260201T061502Z-1a2b3c4d"):
         browser.settled()
@@ -849,7 +849,7 @@ CONTROLS = """
 
 def test_tab_reaches_every_control_in_the_order_of_the_page(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    corpus.files.pixels = draw(1)
+    corpus.pixels = draw(1)
     corpus.search_presets = [BY_WORDS, *BY_PICTURES]
     with opened(browser, corpus):
         browser.settled()

@@ -57,7 +57,7 @@ def test_two_versions_at_most_are_open(published: Workspace, tmp_path: Path) -> 
     for version in versions:
         assert ask(file, "How many bar does the band saw take?", [Side(version, "bm25")], 5)[0].problem == ""
     (corpus,) = comparison._open.values()
-    assert list(corpus._versions._open) == versions[1:]
+    assert list(corpus._open) == versions[1:]
     old, new = ask(file, "the band saw", [Side(versions[0], "bm25"), Side(versions[2], "bm25")], 5)
     assert new.hits[0].hit.source == "band saw.pdf"
     assert new.hits[0].other is None

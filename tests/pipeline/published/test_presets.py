@@ -27,6 +27,7 @@ from tests.endpoint_server import Call, EndpointServer, status
 from tests.manuals import write_manual
 from tests.papers import PAPERS, write_paper_presets
 from tests.pipeline.conftest import write_corpus
+from tests.published_files import figure_of
 from tests.tiny_models import write_bert, write_clip, write_colqwen2, write_multimodal_reranker
 from tests.versions import read_evidence
 
@@ -116,9 +117,7 @@ def test_one_figure_goes_with_the_texts_unless_none_is_near_enough(corpus: Publi
 def test_an_image_found_by_its_description_is_returned_as_the_image(corpus: PublishedCorpus) -> None:
     for hit in corpus.search(Query(QUESTION, preset="bt-images-summaries")).hits:
         assert hit.figure_id
-        body, media_type = corpus.files.figure(hit.figure_id)
-        assert body
-        assert media_type.startswith("image/")
+        assert figure_of(corpus, hit.figure_id).startswith(b"\x89PNG")
 
 
 def test_sections_are_picked_from_the_contents_and_read_in_the_order_of_the_choice(
@@ -171,7 +170,7 @@ def test_a_model_that_sees_orders_by_the_pictures_of_the_candidates(corpus: Publ
     found = corpus.search(Query(QUESTION, preset="bt-clip-separate", steps=steps, trace=True))
     assert [hit.evidence_id for hit in found.hits] == [plain[place].evidence_id for place in (3, 0, 1, 2)]
     (call,) = llm.calls
-    shown = [corpus.files.figure(str(hit.figure_id))[0] for hit in plain if hit.figure_id]
+    shown = [figure_of(corpus, str(hit.figure_id)) for hit in plain if hit.figure_id]
     assert len(shown) == 2, "texts have no picture"
     assert len(call.pictures) == 2
     for sent, stored in zip(call.pictures, shown, strict=True):
@@ -216,7 +215,7 @@ def test_a_multimodal_cross_encoder_scores_figures_by_their_pictures_too(corpus:
     assert {"text", "figure"} <= set(kinds(hits))
     model = CrossEncoder(ModelName(str(write_multimodal_reranker(tmp_path)), "1", option="x"))
     words = ["\n".join([" › ".join([hit.title, *hit.section_path]), hit.text]) for hit in hits]
-    pictures = [corpus.files.figure(hit.figure_id)[0] if hit.figure_id else None for hit in hits]
+    pictures = [figure_of(corpus, hit.figure_id) if hit.figure_id else None for hit in hits]
     assert [hit.score for hit in hits] == pytest.approx(model.scores(QUESTION, words, pictures), abs=1e-5)
     blind = model.scores(QUESTION, words)
     differ = [abs(hit.score - score) > 1e-5 for hit, score in zip(hits, blind, strict=True)]
@@ -355,7 +354,7 @@ def test_a_default_that_lacks_something_is_refused_before_anything_is_built(
 
 
 def test_a_version_whose_rows_show_no_picture_has_texts_alone_in_the_joint_space(corpus: PublishedCorpus) -> None:
-    with corpus._versions.opened(None) as opened:
+    with corpus.opened(None) as opened:
         rows = read_evidence(opened.workspace.store, opened.version).to_pylist()
         vectors = opened.index.vectors([str(row["evidence_id"]) for row in rows], "joint")
         pictures = opened.index.vectors([str(row["evidence_id"]) for row in rows], "image")

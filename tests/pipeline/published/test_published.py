@@ -23,6 +23,7 @@ from schemas.parquet import to_parquet
 from schemas.retrieval import AnswerQuery, GroupBy, Query
 from tests.manuals import write_long_table, write_manual
 from tests.pipeline.conftest import write_corpus
+from tests.published_files import document_of, figure_of, page_of
 from tests.versions import read_evidence
 
 Open = Callable[[Workspace], PublishedCorpus]
@@ -138,10 +139,11 @@ def test_a_result_says_whether_there_are_more_hits(published: Workspace, opened:
 def test_a_document_says_its_pages(published: Workspace, opened: Open) -> None:
     corpus = opened(published)
     doc_id = corpus.search(Query("winch", filters=Filters(documents=["winch.pdf"]))).hits[0].doc_id
-    info = corpus.contents.document(doc_id)
-    assert (info.sources, info.pages) == (["winch.pdf"], 2)
-    with pytest.raises(NotFoundError):
-        corpus.contents.document("00" * 32)
+    with corpus.opened() as version:
+        info = version.contents.document(doc_id)
+        assert (info.sources, info.pages) == (["winch.pdf"], 2)
+        with pytest.raises(NotFoundError):
+            version.contents.document("00" * 32)
 
 
 def test_a_hit_says_what_matched(published: Workspace, opened: Open) -> None:
@@ -220,9 +222,9 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
 
     figure_id = pump.figure_refs[0]
     calls: list[Callable[[str | None], Any]] = [
-        lambda version: corpus.files.document(pump.doc_id, version=version),
-        lambda version: corpus.files.page_image(pump.doc_id, 1, dpi=36, version=version).result(),
-        lambda version: corpus.files.figure(figure_id, version=version),
+        lambda version: document_of(corpus, pump.doc_id, version=version),
+        lambda version: page_of(corpus, pump.doc_id, 1, dpi=36, version=version).result(),
+        lambda version: figure_of(corpus, figure_id, version=version),
     ]
     for call in calls:
         with pytest.raises(NotFoundError, match=rf"version {_live(published)} has no (document|figure) "):
@@ -230,10 +232,10 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
         assert call(before)
 
     (found, *_) = corpus.search(Query("gate", filters=Filters(documents=["locked.pdf"]))).hits
-    assert opened(locked).files.page_image(found.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
+    assert page_of(opened(locked), found.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
     monkeypatch.delenv("PASSWORDS")
     with pytest.raises(BadInputError, match="page 2 can't be drawn: the file needs a password"):
-        opened(locked).files.page_image(found.doc_id, 2, dpi=36).result()
+        page_of(opened(locked), found.doc_id, 2, dpi=36).result()
 
     assert corpus.search(Query("pump", version=before)).hits
     shutil.rmtree(Path(published.store.root) / "versions" / before)

@@ -18,6 +18,7 @@ from schemas.evidence import Filters, Modality
 from schemas.ids import figure_id
 from schemas.retrieval import Query
 from tests.manuals import picture
+from tests.published_files import similar_to
 from tests.versions import read_evidence
 
 
@@ -43,7 +44,7 @@ def test_without_vectors_of_pictures_figures_are_alike_by_what_is_said_of_them(
         for hit in corpus.search(Query("pump seen from side 1", k=50, filters=Filters(modalities=[Modality.FIGURE]))).hits
         if "water pump seen from side 1" in hit.text
     ]
-    found = corpus.similar(str(pump.figure_id))
+    found = similar_to(corpus, str(pump.figure_id))
     assert (found.space, found.figure_id) == ("text", pump.figure_id)
     assert "water pump seen from side 2" in found.hits[0].text, "the other manual's are of a winch"
     assert sorted(str(hit.figure_id) for hit in found.hits) == [
@@ -51,7 +52,7 @@ def test_without_vectors_of_pictures_figures_are_alike_by_what_is_said_of_them(
     ]
     scores = [hit.score for hit in found.hits]
     assert scores == sorted(scores, reverse=True)
-    assert corpus.similar(str(pump.figure_id), k=1).hits == found.hits[:1]
+    assert similar_to(corpus, str(pump.figure_id), k=1).hits == found.hits[:1]
 
 
 def test_each_figure_is_returned_once_wherever_it_stands(published: Workspace) -> None:
@@ -63,15 +64,15 @@ def test_each_figure_is_returned_once_wherever_it_stands(published: Workspace) -
     assert refresh(workspace).published
     pump, winch = (_id(Image.open(io.BytesIO(picture(seed))).convert("RGB")) for seed in (101, 201))
     with closing(PublishedCorpus(workspace)) as corpus:
-        assert _id(shaded) in {hit.figure_id for hit in corpus.similar(pump).hits}
-        names = [hit.figure_id for hit in corpus.similar(winch).hits]
+        assert _id(shaded) in {hit.figure_id for hit in similar_to(corpus, pump).hits}
+        names = [hit.figure_id for hit in similar_to(corpus, winch).hits]
         assert winch not in names
         assert len(names) == len(set(names)) == len(_figures(workspace)) - 1
 
 
 def test_a_figure_that_the_version_has_not_is_not_found(corpus: PublishedCorpus) -> None:
     with pytest.raises(NotFoundError, match=f"no figure {'0' * 64}"):
-        corpus.similar("0" * 64)
+        similar_to(corpus, "0" * 64)
 
 
 def _write_beside(folder: Path, *images: Image.Image) -> None:

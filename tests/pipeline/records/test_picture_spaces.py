@@ -29,6 +29,7 @@ from schemas.versions import ModelCard, RefreshResult
 from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, RowText, Space
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
+from tests.published_files import similar_to
 from tests.tiny_models import CLIP_DIMENSION, LATE_DIMENSION, write_clip, write_colqwen2
 from tests.versions import ALWAYS, read_evidence
 
@@ -120,7 +121,7 @@ def test_a_picture_finds_itself_and_figures_are_alike_by_what_they_show(
                     hit.figure_id: hit.score for hit in published.search(Query("", picture=picture, preset=preset)).hits
                 }
                 assert scores[figure] == pytest.approx(max(scores.values()), abs=1e-3), "nothing is nearer to it"
-            found = published.similar(figure)
+            found = similar_to(published, figure)
             assert found.space == "image"
             vectors = workspace.index(str(made.version)).vectors(list(rows), "image")
             own = vectors[str(row["evidence_id"])]

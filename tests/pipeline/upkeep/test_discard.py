@@ -24,6 +24,7 @@ from schemas.stages import Stage
 from schemas.versions import Status
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
+from tests.published_files import figure_of
 from tests.versions import read_evidence
 
 QUESTION = "How many screws has the steel winch?"
@@ -57,7 +58,7 @@ def _is_well(workspace: Workspace) -> bool:
     assert found == {}
     published = PublishedCorpus(workspace)
     hits = published.search(Query(QUESTION, preset="hybrid", k=50)).hits
-    figures = [published.files.figure(figure)[0] for hit in hits for figure in hit.figure_refs]
+    figures = [figure_of(published, figure) for hit in hits for figure in hit.figure_refs]
     published.close()
     return {hit.source for hit in hits} == {"pump.pdf", "winch.pdf"} and bool(figures)
 

@@ -34,6 +34,7 @@ from schemas.parquet import table_of
 from schemas.retrieval import Query
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
+from tests.published_files import page_of
 from tests.versions import read_evidence
 from workers.draw_pages import PageDrawer
 from workers.picture_files import PictureFiles
@@ -199,21 +200,26 @@ def _said_of_forgotten(workspace: Workspace) -> list[Finding]:
     return [finding for finding in diagnose([str(workspace.file)]).findings if "forgotten" in finding.subject]
 
 
+def _listed(service: PublishedCorpus, version: str) -> list[list[str]]:
+    with service.opened(version) as opened:
+        return [document.sources for document in opened.contents.documents(ListPart()).items]
+
+
 def test_a_running_service_lets_go_of_it(published: Workspace, tmp_path: Path) -> None:
     service = PublishedCorpus(published, drawer=PageDrawer(files=PictureFiles(tmp_path / "pages")))
     query = Query(f"{SUBJECT} screws", k=50)
     version = service.search(query).version
     assert "winch.pdf" in {hit.source for hit in service.search(query).hits}
-    assert len(service.contents.documents(ListPart()).items) == 2
+    assert len(_listed(service, version)) == 2
     (hit, *_) = (hit for hit in service.search(query).hits if hit.source == "winch.pdf")
-    assert service.files.page_image(hit.doc_id, 1, dpi=36).result()
+    assert page_of(service, hit.doc_id, 1, dpi=36).result()
     assert [file for file in (tmp_path / "pages").rglob("*") if file.is_file()]
     forget(published, "winch.pdf", dry_run=False)
     assert {hit.source for hit in service.search(query).hits} == {"pump.pdf"}
-    assert [item.sources for item in service.contents.documents(ListPart(version)).items] == [["pump.pdf"]]
+    assert _listed(service, version) == [["pump.pdf"]]
     assert not [file for file in (tmp_path / "pages").rglob("*") if file.is_file()], "nor is a page of it kept"
     with pytest.raises(NotFoundError):
-        service.files.page_image(hit.doc_id, 1, dpi=36)
+        page_of(service, hit.doc_id, 1, dpi=36)
     service.close()
 
 

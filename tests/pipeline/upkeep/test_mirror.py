@@ -18,6 +18,7 @@ from schemas.errors import ContractError, UserError
 from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from tests.manuals import write_manual
+from tests.published_files import figure_of
 
 QUESTION = "What does the water pump look like from side 2?"
 
@@ -38,7 +39,7 @@ def _live(workspace: Workspace) -> str:
 def _answer(workspace: Workspace) -> tuple[object, list[tuple[str, float]], list[bytes]]:
     published = PublishedCorpus(workspace)
     answer = published.answer(AnswerQuery(QUESTION))
-    pictures = [published.files.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure"]
+    pictures = [figure_of(published, part.figure_id) for part in answer.parts if part.type == "figure"]
     hits = [(hit.evidence_id, hit.score) for hit in published.search(Query(QUESTION)).hits]
     published.close()
     assert pictures

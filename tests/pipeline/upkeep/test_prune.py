@@ -18,6 +18,7 @@ from schemas.retrieval import AnswerQuery, Query
 from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
+from tests.published_files import figure_of, page_of
 
 
 def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_file: Path) -> None:
@@ -52,7 +53,7 @@ def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_fil
     assert prune(workspace, dry_run=True).objects == prune(workspace, dry_run=True).records == {}
     published = PublishedCorpus(workspace)
     answer = published.answer(AnswerQuery("What does the oil pump look like from side 2?"))
-    assert [published.files.figure(part.figure_id)[1] for part in answer.parts if part.type == "figure"]
+    assert [figure_of(published, part.figure_id) for part in answer.parts if part.type == "figure"]
     published.close()
     assert not refresh(workspace).published, "what was pruned is missed by nobody"
     write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
@@ -73,7 +74,7 @@ def test_a_pinned_version_stays_with_all_it_needs(corpus_file: Path) -> None:
     assert done.objects["documents"] == 1
     published = PublishedCorpus(workspace)
     hits = published.search(Query("steel winch screws", version=first.version)).hits
-    assert published.files.page_image(hits[0].doc_id, 1, dpi=36, version=first.version).result()
+    assert page_of(published, hits[0].doc_id, 1, dpi=36, version=first.version).result()
     published.close()
 
 

@@ -28,6 +28,7 @@ from schemas.stages import Stage
 from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer
 from tests.manuals import picture
+from tests.published_files import figure_of
 from tests.tiny_models import write_clip, write_colqwen2
 from tests.versions import read_evidence
 
@@ -136,9 +137,9 @@ def test_a_search_in_words_leaves_them_out_unless_it_asks_for_them(corpus: Corpu
             assert found == pages.keys() | {row["evidence_id"] for row in _rows(workspace, made, "figure")}
         best = published.search(Query("what the steel winch takes", k=1, filters=PAGES)).hits[0]
         assert best.source == "winch.pdf"
-        body, media_type = published.files.figure(str(best.figure_id))
-        assert media_type == "image/png"
-        assert body == workspace.store.get(figure_file(pages[best.evidence_id]["figure_id"]))
+        assert figure_of(published, str(best.figure_id)) == workspace.store.get(
+            figure_file(pages[best.evidence_id]["figure_id"])
+        )
         answer = published.answer(AnswerQuery("What takes the steel winch?"))
         cited = {citation.evidence_id for citation in answer.citations}
         assert cited

@@ -65,7 +65,8 @@ def caption(
     if not options.kind.is_at_endpoint:
         batches = batched(((item.id, item) for item in work), options.batch * BATCHES_A_CALL)
         with connected(ray):
-            workers, gpus = actors(options.gpus, options.workers, 1)
+            wanted = options.gpus if options.tensor_parallel == 1 else float(options.tensor_parallel)
+            workers, gpus = actors(wanted, options.workers, 1)
             yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
@@ -110,19 +111,21 @@ def token_refused(by: str) -> UserError:
     return UserError(f"{by} wants a token, or another one: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN where this runs")
 
 
-def actors(gpus: float, workers: int | None, without: int) -> tuple[int, float]:
-    """Return the number of actors of a model, and the GPUs for each; 0 GPUs where the cluster has too few.
+def actors(gpus: float | Literal["auto"], workers: int | None, without: int) -> tuple[int, float]:
+    """Return the number of actors of a model, and the GPUs for each.
+
+    A number of GPUs is asked for whether or not the cluster has them, because its autoscaler starts nodes on demand alone.
 
     Args:
-        gpus: GPUs for each actor; may be a fraction.
-        workers: Number of actors in the corpus file; None for as many as the GPUs hold.
+        gpus: GPUs for each actor, perhaps a fraction; ``auto`` for one where the cluster has any, else none.
+        workers: Number of actors in the corpus file; None for as many as the GPUs of the cluster hold, at least one.
         without: Number of actors without GPUs, where the corpus file names none.
     """
     import ray
 
-    there = float(ray.cluster_resources().get("GPU", 0))
-    each = gpus if there >= gpus else 0.0
-    return workers or (max(1, int(there / each)) if each else without), each
+    available = float(ray.cluster_resources().get("GPU", 0))
+    each = gpus if gpus != "auto" else float(available >= 1)
+    return workers or (max(1, int(available / each)) if each else without), each
 
 
 _started_here: list[bool] = []

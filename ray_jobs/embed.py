@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from backends.models.devices import BatchSize
 from backends.models.pictures import open_picture
 from backends.models.registry import EMBEDDERS
 from backends.stores.object_store import open_store
@@ -36,14 +37,14 @@ FETCHES_AT_ONCE = 8
 class EmbedderActor:
     """Embeds texts and stored pictures.
 
-    A batch that runs out of memory is halved and tried again, and later ones are as small.
+    A batch that runs out of memory is halved and tried again; later ones are as small, and grow again while they fit.
     """
 
     def __init__(self, embeds: Embeds, model: ModelName, batch: int, store_address: str) -> None:
         self._embeds = embeds
         self._embedder: Any = EMBEDDERS[embeds].find(model).load(batch)
         self._store = open_store(store_address)
-        self._at_once = batch * BATCHES_A_CALL
+        self._at_once = BatchSize(batch * BATCHES_A_CALL)
 
     @property
     def usage(self) -> Usage:
@@ -59,18 +60,18 @@ class EmbedderActor:
         """
         made: list[Outcome[Vector]] = []
         while len(made) < len(batch):
-            some = batch[len(made) : len(made) + self._at_once]
+            some = batch[len(made) : len(made) + self._at_once.size]
             try:
                 vectors = self._vectors([content for _, content in some])
             except MemoryError as error:
                 # Leaving the block frees what the error holds before the next try.
                 starved = str(error)
             else:
+                self._at_once.fitted()
                 made += [Outcome(name, vector) for (name, _), vector in zip(some, vectors, strict=True)]
                 continue
-            if len(some) > 1:
-                self._at_once = len(some) // 2
-            else:
+            self._at_once.starved(len(some))
+            if len(some) == 1:
                 name, _ = some[0]
                 made.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))
         return made
@@ -136,10 +137,11 @@ _local_embedder = functools.lru_cache(maxsize=2)(EmbedderActor)
 
 
 def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions) -> bool:
-    """Return whether inputs are embedded in this process: few ones, but by no GPU model beside a cluster, or at an endpoint."""
+    """Return whether inputs are embedded in this process: few ones without a GPU, or at an endpoint."""
     if is_served(space, options):
         return True
-    if space.pool(options).gpus and ray.address:
+    gpus = space.pool(options).gpus
+    if gpus and (ray.address or gpus != "auto"):
         return False
     return count <= (FEW_PICTURES if space.sees else FEW_TEXTS)
 

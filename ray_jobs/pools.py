@@ -27,7 +27,7 @@ _PLACED_WITHIN_S = 600.0
 """Seconds without any running actor until the cluster counts as full: it may have to start a node first."""
 
 
-_ADD_OR_ASK_LESS = "add such a node, or let actors take less in the corpus file"
+_ADD_OR_ASK_LESS = "add such a node, or let actors take less in the corpus file (gpus: auto runs on CPUs)"
 _DEAD_ACTOR_S = 60.0
 """Seconds in which Ray notices that a call of a dead actor stays without an answer."""
 

@@ -35,8 +35,8 @@ class RayCluster:
     jobs: str = ""
     nodes: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
-    def add(self, *, cpus: int, head: bool = False, port: int | None = None) -> "subprocess.Popen[bytes]":
-        """Start a node, and wait until it is one; ``port`` is that of a head that is started again."""
+    def add(self, *, cpus: int, gpus: int = 0, head: bool = False, port: int | None = None) -> "subprocess.Popen[bytes]":
+        """Start a node, and wait until it is one; ``port`` is that of a head that is started again, ``gpus`` are pretended."""
         where = ["--address", self.address]
         if head:
             port, dashboard = port or free_port(), free_port()
@@ -46,7 +46,16 @@ class RayCluster:
         number = len(self.nodes)
         command = [
             *(str(self.folder / "venv" / "bin" / "python"), "-m", "ray.scripts.scripts", "start", "--block", *where),
-            *("--node-ip-address", _HOST, "--num-cpus", str(cpus), "--object-store-memory", str(_STORE_BYTES)),
+            *(
+                "--node-ip-address",
+                _HOST,
+                "--num-cpus",
+                str(cpus),
+                "--num-gpus",
+                str(gpus),
+                "--object-store-memory",
+                str(_STORE_BYTES),
+            ),
             *("--dashboard-agent-listen-port", str(free_port()), "--min-worker-port", "0", "--max-worker-port", "0"),
         ]
         log = self.folder / f"node-{number}.log"
@@ -75,11 +84,12 @@ class RayCluster:
 
 
 @contextlib.contextmanager
-def running(*cpus: int, environment: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
+def running(*cpus: int, gpus: int = 0, environment: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
     """Lend a cluster until the block ends.
 
     Args:
         cpus: CPUs of each node, the head's first.
+        gpus: Pretended GPUs of each node.
         environment: What its nodes have in their environment beside what is here.
     """
     # A socket's path has 107 bytes at most, and Ray puts folders of its own into it.
@@ -95,7 +105,7 @@ def running(*cpus: int, environment: Mapping[str, str] | None = None) -> Iterato
     cluster = RayCluster(folder, here)
     try:
         for number, count in enumerate(cpus):
-            cluster.add(cpus=count, head=number == 0)
+            cluster.add(cpus=count, gpus=gpus, head=number == 0)
         yield cluster
     finally:
         cluster.close()

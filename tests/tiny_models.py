@@ -273,3 +273,39 @@ def png(image: Image.Image) -> bytes:
     data = io.BytesIO()
     image.save(data, "png")
     return data.getvalue()
+
+
+QWEN3: Mapping[str, Any] = {**_TEXT, "head_dim": 16}
+QWEN3_QUERY = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+
+
+def write_qwen3_embedding(folder: Path, *, seed: int = 0, text: Mapping[str, Any] = QWEN3, longest: int = 64) -> Path:
+    """Write a folder of Qwen3-Embedding: a causal model whose last token, the end of the text, is the vector.
+
+    Args:
+        folder: Where to.
+        seed: What the weights are drawn by.
+        text: The sizes of the model.
+        longest: Tokens after which texts are cut.
+    """
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+    from tokenizers.processors import TemplateProcessing
+    from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
+
+    end = "<|endoftext|>"
+    vocabulary = {letter: place for place, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], pad_token=end, eos_token=end, model_max_length=longest)
+    number = tokenizer.convert_tokens_to_ids(end)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(f"$A {end}", f"$A $B {end}", [(end, number)])
+    base = folder / "base"
+    tokenizer.save_pretrained(base)
+    torch.manual_seed(seed)
+    Qwen3Model(Qwen3Config(vocab_size=len(tokenizer), **text)).save_pretrained(base)
+    read = Transformer(str(base), max_seq_length=longest)
+    pooled = Pooling(int(text["hidden_size"]), pooling_mode="lasttoken")
+    prompts = {"query": QWEN3_QUERY, "document": ""}
+    SentenceTransformer(modules=[read, pooled, Normalize()], prompts=prompts).save_pretrained(str(folder / "whole"))
+    return folder / "whole"

@@ -1,14 +1,59 @@
-"""Cores and devices of models, and errors of exhausted memory."""
+"""Cores and devices of models, batches that fit their memory, and work done ahead."""
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 STARVED = re.compile(
     r"bad[ _]?alloc|out of memory|insufficient memory|(failed|can't|unable) to allocate|alloc_failed", re.I
 )
 """Messages of exhausted memory: few engines have an error for it."""
+
+GROWS_AFTER = 16
+"""Batches that fit before a halved size is doubled: a try that fails costs as much as a batch, so 6 % at most."""
+
+Item = TypeVar("Item")
+Prepared = TypeVar("Prepared")
+
+
+class BatchSize:
+    """A batch size that is halved where memory runs out, and doubled after ``GROWS_AFTER`` batches that fitted.
+
+    Attributes:
+        size: The size now, at least 1 and at most the first one.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = self._largest = size
+        self._fitted = 0
+
+    def fitted(self) -> None:
+        """Note that a batch had enough memory."""
+        self._fitted += 1
+        if self._fitted >= GROWS_AFTER:
+            self.size, self._fitted = min(self._largest, 2 * self.size), 0
+
+    def starved(self, tried: int) -> None:
+        """Note that a batch of ``tried`` had too little memory."""
+        self.size, self._fitted = max(1, tried // 2), 0
+
+
+def ahead(items: Iterable[Item], prepare: Callable[[Item], Prepared]) -> Iterator[Prepared]:
+    """Yield what ``prepare`` makes of each item; a thread reads and prepares the next one meanwhile."""
+    waiting, end = iter(items), object()
+
+    def step() -> Prepared | object:
+        item = next(waiting, end)
+        return end if item is end else prepare(item)  # type: ignore[arg-type]
+
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(step)
+        while (prepared := coming.result()) is not end:
+            coming = thread.submit(step)
+            yield prepared  # type: ignore[misc]
 
 
 def cores() -> int:

@@ -76,3 +76,23 @@ def _absent(named: ModelName) -> UserError | TransientError:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def model_files(name: str, revision: str, where: str) -> Path:
+    """Return the folder of a generative model; nothing is downloaded.
+
+    Raises:
+        UserError: It isn't on this machine.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except (HFValidationError, LocalEntryNotFoundError) as error:
+        raise UserError(
+            f"{where}: {name!r} at revision {revision!r} is not on this machine; bring it into the hub's cache with "
+            f"'hf download {name} --revision {revision}', or name the folder that it lies in"
+        ) from error

@@ -8,10 +8,11 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from backends.models.devices import best_device, short_of_memory
+from backends.models.devices import ahead, best_device, short_of_memory
 from backends.models.files import model_folder, model_json
 from backends.models.pictures import open_picture
 from backends.models.tokens import of_unit_length
+from schemas.batches import batched
 from schemas.errors import UserError
 from schemas.models import BFLOAT16, PRECISION, Model, ModelName
 from schemas.ports import LateEmbedder, Vector
@@ -96,11 +97,12 @@ class LateInteraction:
             BadInputError: A picture can't be decoded.
             MemoryError: The batch is too large.
         """
-        made: list[Vector] = []
-        for start in range(0, len(pictures), self._batch):
-            images = [open_picture(picture, LARGEST_SIDE_PX) for picture in pictures[start : start + self._batch]]
-            made += self._embed(self._processor.process_images(images=images))
-        return made
+        # The next batch is decoded and cut into patches while the model runs.
+        prepared = ahead(batched(pictures, self._batch), self._patches)
+        return [vectors for patches in prepared for vectors in self._embed(patches)]
+
+    def _patches(self, pictures: Sequence[bytes]) -> Any:
+        return self._processor.process_images(images=[open_picture(picture, LARGEST_SIDE_PX) for picture in pictures])
 
     def embed_query(self, text: str) -> Vector:
         """Return the unit vectors of a question, shape ``(n, dimension)``."""

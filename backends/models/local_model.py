@@ -4,8 +4,8 @@ Models with a chat template of the image-text-to-text kind, or of the causal kin
 weights are in a folder, or in the local cache of the Hugging Face hub.
 
 Prompts are padded on the left and masked, so at temperature 0 replies don't depend on the batch in float32; in bfloat16
-nearly equal words may swap. A batch that runs out of memory is halved and retried, and later batches keep the size that
-fitted.
+nearly equal words may swap. A batch that runs out of memory is halved and retried; later batches keep the size that
+fitted, and grow again while they fit. Pictures of the next batch are decoded while the model runs.
 
 Control tokens in a prompt's text (``<|im_end|>``, a picture's place) are encoded letter by letter, so that documents can't
 inject them.
@@ -20,10 +20,12 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
+from backends.models import vllm_model
+from backends.models.devices import BatchSize, ahead
+from backends.models.files import model_files
 from backends.models.pictures import fit
 from backends.models.streaming import Outcome, words_of
 from schemas.corpus.captions import ModelCaptioner
@@ -71,7 +73,7 @@ class LocalModel:
         self.usage, self.faults = Usage(), Counter[str]()
         self._where = where
         self._max_side_px = captioner.max_side_px
-        self._batch = batch
+        self._batch = BatchSize(batch)
         self._failed_from_the_start: int | None = 0
         self.device = "cuda" if captioner.gpus and torch.cuda.is_available() else "cpu"
         self.model, self._processor = _load(captioner, self._where, self.device)
@@ -87,14 +89,24 @@ class LocalModel:
             UserError: The model fails on every request.
         """
         waiting = iter(requests)
-        while together := list(islice(waiting, self._batch)):
-            chats: list[_Chat] = []
-            for request in together:
-                try:
-                    chats.append(self._chat(request))
-                except BadInputError as error:
-                    yield request.id, error
-            yield from self._outcomes(chats)
+        batches = iter(lambda: list(islice(waiting, self._batch.size)), [])
+        for chats, refused in ahead(batches, self._chats):
+            yield from refused
+            waiting_chats = iter(chats)
+            while some := list(islice(waiting_chats, self._batch.size)):
+                yield from self._outcomes(some)
+                self._batch.fitted()
+
+    def _chats(self, requests: Sequence[Request]) -> "tuple[list[_Chat], list[tuple[str, BadInputError]]]":
+        """Return requests as chat templates take them, and those whose pictures can't be used."""
+        chats: list[_Chat] = []
+        refused: list[tuple[str, BadInputError]] = []
+        for request in requests:
+            try:
+                chats.append(self._chat(request))
+            except BadInputError as error:
+                refused.append((request.id, error))
+        return chats, refused
 
     def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
         """Yield the text of one reply as it comes, then the outcome; see ``LanguageModel.stream``.
@@ -155,7 +167,7 @@ class LocalModel:
         half = len(chats) // 2
         if starved:
             self.faults["out_of_memory"] += 1
-            self._batch = max(1, half)
+            self._batch.starved(len(chats))
             if self.device == "cuda":
                 torch.cuda.empty_cache()
         if half:
@@ -252,7 +264,12 @@ _Chat = tuple[str, _Messages]
 
 def card(captioner: Asked) -> ModelCard:
     """Return a model's card; nothing needs to be installed."""
-    return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
+    version = vllm_model.SETTINGS_VERSION if _is_split(captioner) else SETTINGS_VERSION
+    return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=version)
+
+
+def _is_split(captioner: Asked) -> TypeGuard[ModelCaptioner]:
+    return isinstance(captioner, ModelCaptioner) and captioner.tensor_parallel > 1
 
 
 def model(where: str, captioner: Asked) -> Model[LanguageModel]:
@@ -261,6 +278,9 @@ def model(where: str, captioner: Asked) -> Model[LanguageModel]:
     Raises:
         UserError: What runs it is not installed; raised at planning already.
     """
+    if _is_split(captioner):
+        split = captioner
+        return Model(card=lambda: card(split), load=lambda batch: vllm_model.VllmModel(where, split, batch))
     if any(importlib.util.find_spec(package) is None for package in ("torch", "torchvision", "transformers")):
         raise UserError(f"{where}: a local model needs the extra: pip install -e '.[torch]', or make setup")
     return Model(
@@ -286,7 +306,7 @@ def _load(captioner: Asked, where: str, device: str) -> tuple[Any, Any]:
     )
     from transformers.utils import logging
 
-    folder = _folder(captioner.model, captioner.revision, where)
+    folder = model_files(captioner.model, captioner.revision, where)
     logging.disable_progress_bar()
     try:
         sees = type(AutoConfig.from_pretrained(folder, local_files_only=True)) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
@@ -315,26 +335,6 @@ def _load(captioner: Asked, where: str, device: str) -> tuple[Any, Any]:
         tokenizer.padding_side = "left"
         tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     return found.to(device).eval(), processor
-
-
-def _folder(name: str, revision: str, where: str) -> Path:
-    """Return a model's folder.
-
-    Raises:
-        UserError: It isn't on this machine.
-    """
-    if Path(name).is_dir():
-        return Path(name)
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(name, revision=revision, local_files_only=True))
-    except (HFValidationError, LocalEntryNotFoundError) as error:
-        raise UserError(
-            f"{where}: {name!r} at revision {revision!r} is not on this machine; bring it into the hub's cache with "
-            f"'hf download {name} --revision {revision}', or name the folder that it lies in"
-        ) from error
 
 
 def _is_starved(error: Exception) -> bool:

@@ -18,6 +18,7 @@ from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_file, model_json
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
 from backends.models.text_languages import languages_of
+from schemas.batches import batched
 from schemas.errors import ContractError, UserError
 from schemas.models import CODE_REVISION, TRUST, ModelName, TextModel
 from schemas.ports import Vector
@@ -27,6 +28,9 @@ SETTINGS_VERSION = "1"
 """Raise it with any change here or in ``sentence_embedder.py`` that may change a vector."""
 
 BUCKET_TOKENS = 32
+
+TEXT_TOKENS = 256
+"""Tokens of the texts that ``batch`` counts: of shorter texts more go together, of longer ones fewer."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -42,7 +46,7 @@ class LengthBuckets:
     Attributes:
         forward: The model.
         dimension: Length of a vector.
-        batch: Maximum batch size.
+        batch: Texts of ``TEXT_TOKENS`` that go together.
         pad: Padding token id.
     """
 
@@ -58,8 +62,7 @@ class LengthBuckets:
         for place, ids in enumerate(tokens):
             buckets[max(1, -(-len(ids) // BUCKET_TOKENS)) * BUCKET_TOKENS].append(place)
         for length, places in sorted(buckets.items()):
-            for start in range(0, len(places), self.batch):
-                together = places[start : start + self.batch]
+            for together in batched(places, max(1, self.batch * TEXT_TOKENS // length)):
                 vectors[together] = self.forward(*self._padded([tokens[place] for place in together], length))
         return vectors
 

@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from schemas.corpus.fields import Location, Section, Text, Workers
+from schemas.corpus.fields import GpuShare, Location, Section, Text, Workers
 from schemas.corpus.models import EndpointOptions, GenerativeModel, Price
 
 CONTEXT = "context"
@@ -54,14 +54,17 @@ class ModelCaptioner(GenerativeModel):
     price: Price = Price()
     batch: int = Field(8, ge=1, le=1024, description="On Ray: figures at once.")
     workers: Workers | None = Field(None, description="On Ray: actors; default: one a GPU, or one where there is none.")
-    gpus: float = Field(
-        1.0, ge=0, le=64, description="On Ray: GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
+    gpus: GpuShare = "auto"
+    tensor_parallel: int = Field(
+        1, ge=1, le=64, description="Of local: GPUs of one node over which each actor's model is split, by vLLM; above 1."
     )
 
     @model_validator(mode="after")
     def _reachable(self) -> "ModelCaptioner":
         if self.kind.is_at_endpoint != (self.endpoint is not None):
             raise ValueError(f"{_AT_ENDPOINTS} need an endpoint, and no other kind has one")
+        if self.tensor_parallel > 1 and (self.kind is not CaptionerKind.LOCAL or self.gpus not in ("auto", 1)):
+            raise ValueError("tensor_parallel splits a local model over whole GPUs: leave out gpus, and use kind: local")
         return self
 
 

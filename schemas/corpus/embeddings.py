@@ -113,7 +113,7 @@ class ImageModelOptions(PoolOptions):
     precision: Precision = "float32"
     texts: bool = Field(False, description="Embed rows without a picture by it, too: space joint.")
     batch: int = Field(16, ge=1, le=65_536, description="Pictures embedded at once.")
-    gpus: GpuShare = 1.0
+    gpus: GpuShare = "auto"
 
 
 class UnifiedOptions(Section):
@@ -132,7 +132,7 @@ class LateModelOptions(PoolOptions):
     revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
     precision: Precision = "float32"
     batch: int = Field(4, ge=1, le=65_536, description="Pictures embedded at once.")
-    gpus: GpuShare = 1.0
+    gpus: GpuShare = "auto"
 
 
 class EmbeddingOptions(PromptOptions):

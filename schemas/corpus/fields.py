@@ -1,7 +1,7 @@
 """The types of values in a corpus file."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -67,8 +67,11 @@ Money = Annotated[float, Field(ge=0, le=1e9)]
 Workers = Annotated[int, Field(ge=1, le=10_000)]
 Revision = Annotated[Text, Field(min_length=1)]
 GpuShare = Annotated[
-    float,
-    Field(ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."),
+    Annotated[float, Field(ge=0, le=64)] | Literal["auto"],
+    Field(
+        description="GPUs, or a part of one, that each actor takes; a cluster that has none has to start them. 0: CPU. auto: a "
+        "GPU each if the cluster has any when the work begins, else CPU."
+    ),
 ]
 
 

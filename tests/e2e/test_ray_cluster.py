@@ -1,6 +1,7 @@
 """Enrich on two real nodes of Ray, its corpus in S3: a node dies, and nobody can see it in what was made."""
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from backends.stores.object_store import open_store
+from bench.pool import Sleeper
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.run import RefreshRun
 from pipeline.stages.enrich.stage import enrich
+from ray_jobs.cluster import actors, connected
+from ray_jobs.pools import run_pool
+from schemas.corpus.cluster import RayOptions
 from schemas.parquet import from_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
@@ -18,7 +23,8 @@ from tests import ray_cluster
 
 pytestmark = pytest.mark.slow
 
-MANUALS = Path(__file__).parent.parent.parent / "examples" / "manuals" / "pdfs"
+REPOSITORY = Path(__file__).parent.parent.parent
+MANUALS = REPOSITORY / "examples" / "manuals" / "pdfs"
 
 
 @pytest.fixture
@@ -36,6 +42,25 @@ def _corpus(folder: Path, store: str, more: str = "") -> str:
         f"name: manuals\nsource: {MANUALS}\nstore: {store}\ncaptions: {{layout: none}}\nparse: {{workers: 2}}\n{more}"
     )
     return str(file)
+
+
+def test_a_pool_waits_for_the_gpus_that_a_corpus_file_names(caplog: pytest.LogCaptureFixture) -> None:
+    """The cluster has none when the work begins; its second node has them, as one has that an autoscaler starts."""
+    with (
+        ray_cluster.running(1, environment={"PYTHONPATH": str(REPOSITORY)}) as cluster,
+        connected(RayOptions(address=cluster.address)),
+    ):
+        assert actors("auto", None, 3) == (3, 0.0)
+        workers, gpus = actors(1.0, 2, 3)
+        assert (workers, gpus) == (2, 1.0)
+        batches = [[("a", b"1")], [("b", b"22")], [("c", b"")]]
+        joined = threading.Timer(5, lambda: cluster.add(cpus=2, gpus=2))
+        joined.start()
+        made = [one for outcomes in run_pool(Sleeper, (0,), batches, workers=workers, num_gpus=gpus) for one in outcomes]
+        joined.join()
+        assert {one.row_id: one.value for one in made} == {"a": 1, "b": 2, "c": 0}
+        assert actors("auto", None, 3) == (2, 1.0)
+    assert "no node of the Ray cluster has 1 CPU and 1 GPU; waiting 10 minutes for one" in caplog.text
 
 
 def records(store: ObjectStore) -> dict[str, Counter[str]]:

@@ -5,11 +5,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import ray
 
-from ray_jobs.cluster import connected
+from ray_jobs.cluster import actors, connected
 from schemas.corpus.cluster import RayOptions
 from schemas.errors import TransientError
 
@@ -61,3 +62,27 @@ def test_a_process_that_imported_ray_before_starts_one(tmp_path: Path) -> None:
     )
     mine = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
     subprocess.run([sys.executable, "-c", started], env=mine | {"HOME": str(tmp_path)}, check=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "workers", "available", "expected"),
+    [
+        ("auto", None, 0, (3, 0.0)),
+        ("auto", None, 4, (4, 1.0)),
+        ("auto", 2, 4, (2, 1.0)),
+        (1.0, None, 0, (1, 1.0)),
+        (1.0, 4, 0, (4, 1.0)),
+        (0.5, None, 2, (4, 0.5)),
+        (2.0, None, 1, (1, 2.0)),
+        (0.0, None, 4, (3, 0.0)),
+    ],
+)
+def test_gpus_are_asked_for_though_the_cluster_has_yet_to_start_them(
+    gpus: float | Literal["auto"],
+    workers: int | None,
+    available: int,
+    expected: tuple[int, float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0} | ({"GPU": float(available)} if available else {}))
+    assert actors(gpus, workers, 3) == expected

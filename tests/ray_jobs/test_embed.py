@@ -1,5 +1,6 @@
 """Actors that embed: batches for which there is no memory, pictures that are damaged, and a pool on Ray."""
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backends.models.devices import ahead
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.embed import EmbedderActor, embed
@@ -81,7 +83,44 @@ def test_a_batch_without_room_is_halved_and_so_are_those_that_follow(
     assert len(refused) == 3, "16 at once, then 8, then 4"
     given.clear()
     assert len(actor.run(ROWS)) == COUNT
-    assert max(given) <= 3
+    assert [count for count in given if count > 3] == [4], "a larger batch is tried once in 16"
+
+
+def test_a_halved_batch_grows_again_where_there_is_memory(actor: EmbedderActor, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as while_short:
+        starving(while_short, 1)
+        actor.run(ROWS[:4])
+    given = starving(monkeypatch, COUNT)
+    for _ in range(4):
+        actor.run(ROWS)
+    assert given[0] == 1
+    assert given[-1] == 1
+    assert max(given) == 4
+    assert given.index(4) > given.index(2) > 0
+
+
+def test_the_next_batch_is_read_and_prepared_while_this_one_is_used() -> None:
+    prepared: list[int] = []
+    entered = threading.Event()
+
+    def prepare(number: int) -> int:
+        prepared.append(number)
+        if number == 2:
+            entered.set()
+        return 10 * number
+
+    coming = ahead(iter([1, 2, 3]), prepare)
+    assert next(coming) == 10
+    assert entered.wait(60), "the second is prepared before it is asked for"
+    assert [*coming] == [20, 30]
+    assert prepared == [1, 2, 3]
+
+
+def test_an_error_of_preparation_is_raised_in_order() -> None:
+    coming = ahead([1, 0, 1], lambda number: 1 // number)
+    assert next(coming) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(coming)
 
 
 def test_a_single_input_without_room_fails_alone(actor: EmbedderActor, monkeypatch: pytest.MonkeyPatch) -> None:

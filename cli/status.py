@@ -10,19 +10,6 @@ from schemas.errors import UserError
 if TYPE_CHECKING:
     from pipeline.operations.health import CorpusHealth
 
-EXIT_CODES = {
-    "ok": 0,
-    "unreachable": 1,
-    "broken": 2,
-    "refused": 3,
-    "damaged": 4,
-    "unfinished": 5,
-    "stale": 6,
-    "held": 7,
-    "empty": 8,
-}
-"""Exit code of each state; 1, 2 and 3 mean what they mean elsewhere."""
-
 
 def status(
     corpora: Annotated[list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Names; by default all.")] = None,
@@ -32,24 +19,25 @@ def status(
     """Show the state of every corpus: live version, age, gates, quarantine, what is wrong.
 
     The exit code is that of the worst state: 0 ok, 1 unreachable, 2 broken, 3 refused, 4 damaged, 5 unfinished, 6 stale,
-    7 held, 8 empty.
+    7 held, 8 empty, 9 waiting for an answer, 10 retrying, 11 full.
     """
     from pipeline.corpus.schedules import corpus_schedules
-    from pipeline.operations.health import State, corpora_health
+    from pipeline.operations.health import corpora_health
+    from pipeline.operations.states import State
 
     found = corpus_schedules()
     if unknown := set(corpora or ()) - {one.name for one in found}:
         known = ", ".join(one.name for one in found) or "none"
         raise UserError(f"there is no corpus {', '.join(sorted(unknown))}; there are: {known}")
     health = corpora_health([one for one in found if not corpora or one.name in corpora], timeout_s=timeout)
-    worst = min((one.state for one in health), key=list(State).index, default=State.OK)
+    worst = min((one.state for one in health), key=lambda state: state.severity, default=State.OK)
     if as_json:
         print_json({"state": worst, "corpora": [one.model_dump(mode="json") for one in health]})
     elif not health:
         say("there is no corpus file; make one: inset init NAME")
     else:
         _show(health)
-    raise typer.Exit(EXIT_CODES[worst])
+    raise typer.Exit(worst.exit_code)
 
 
 def _show(health: "list[CorpusHealth]") -> None:

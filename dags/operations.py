@@ -11,14 +11,25 @@ from airflow.sdk import DAG, Asset, AssetAlias, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from pipeline.corpus.schedules import corpus_schedules
-from plugins.airflow_run import RETRIES, corpus_file, logged_errors, person
+from plugins.airflow_run import RETRIES, corpus_file, logged_errors, person, stored_workspace
+from plugins.notify import tell
 
 LIVE = AssetAlias("inset-live", group="inset")
 """Alias of the assets of live versions, which tasks for any corpus update."""
 
-_CORPORA = [found.name for found in corpus_schedules() if not found.problem]
+_SCHEDULES = corpus_schedules()
+_CORPORA = [found.name for found in _SCHEDULES if not found.problem]
+_STORED = [found.name for found in _SCHEDULES if found.store]
 _ASSETS = {name: Asset(f"inset://{name}", group="inset") for name in _CORPORA}
-_CORPUS = Param(_CORPORA[0] if _CORPORA else "", type="string", enum=_CORPORA or [""], title="Corpus")
+
+
+def _corpus_param(names: list[str]) -> Param:
+    return Param(names[0] if names else "", type="string", enum=names or [""], title="Corpus")
+
+
+_CORPUS = _corpus_param(_CORPORA)
+_STORED_CORPUS = _corpus_param(_STORED)
+"""Those whose file may be broken: their live version can be moved all the same."""
 _VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
 _REASON = Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")
 
@@ -39,13 +50,12 @@ def _update_asset(corpus: str, version: str, counts: dict[str, Any]) -> None:
 @task(outlets=[LIVE])
 def publish() -> None:
     """Make a version live, and end a hold."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.records.publication import named_manifest
     from pipeline.stages.publish import make_live
 
     params = get_current_context()["params"]
     with logged_errors():
-        workspace = open_workspace(corpus_file(params["corpus"]))
+        workspace = stored_workspace(params["corpus"])
         override = params["reason"] if params["override"] else None
         pointer = make_live(workspace, params["version"], override=override, reason=params["reason"] or None, by=person())
         counts = named_manifest(workspace.store, workspace.corpus.name, pointer.version).counts
@@ -55,13 +65,12 @@ def publish() -> None:
 @task(outlets=[LIVE])
 def roll_back() -> None:
     """Make an older version live, and hold the corpus at it."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.records.publication import named_manifest
     from pipeline.stages.publish import roll_back_version
 
     params = get_current_context()["params"]
     with logged_errors():
-        workspace = open_workspace(corpus_file(params["corpus"]))
+        workspace = stored_workspace(params["corpus"])
         pointer = roll_back_version(workspace, params["version"], reason=params["reason"] or None, by=person())
         counts = named_manifest(workspace.store, workspace.corpus.name, pointer.version).counts
     _update_asset(params["corpus"], pointer.version, counts.totals())
@@ -99,9 +108,22 @@ def watch() -> None:
 
     from pipeline.operations.health import corpora_health
     from pipeline.operations.measures import engine_answers, measures
+    from pipeline.operations.states import State
     from pipeline.run_log import log_health
 
-    found = corpora_health(corpus_schedules())
+    context: Any = get_current_context()
+    schedules = corpus_schedules()
+    found = corpora_health(schedules)
+    told = context["ti"].xcom_pull(task_ids="watch", key="told", include_prior_dates=True) or {}
+    others = {name: arguments for one in schedules for name, arguments in one.operations.notify.items()}
+    now = {one.corpus: f"{one.state} {one.newest}" for one in found if one.state.needs_person}
+    context["ti"].xcom_push(key="told", value=now)
+    for one, health in zip(schedules, found, strict=True):
+        # What runs wait for, they have told themselves.
+        if now.get(one.name) not in (None, told.get(one.name)) and health.state not in (State.WAITING, State.RETRYING):
+            # The notifiers of a file that is no YAML are unknown.
+            notifiers = one.operations.notify or (others if one.problem else {})
+            tell(notifiers, context, one.name, "found", f"{one.name}: {health.state}: {'; '.join(health.problems)}")
     for health in found:
         for name, value, tags in measures(health):
             stats.gauge(name, value, tags=tags)
@@ -130,7 +152,7 @@ with DAG(
     "inset_publish",
     description="Make a version live, and end a hold",
     params={
-        "corpus": _CORPUS,
+        "corpus": _STORED_CORPUS,
         "version": _VERSION_PARAM,
         "reason": _REASON,
         "override": Param(
@@ -146,7 +168,7 @@ with DAG(
     "inset_roll_back",
     description="Make an older version live, and hold the corpus at it",
     params={
-        "corpus": _CORPUS,
+        "corpus": _STORED_CORPUS,
         "version": Param("previous", type="string", title="Version", description="A version; or previous."),
         "reason": _REASON,
     },

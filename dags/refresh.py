@@ -6,8 +6,7 @@ Airflow parses this file twice a minute and before each task, so tasks import wh
 import logging
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from pkgutil import resolve_name
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import (
@@ -39,6 +38,7 @@ from plugins.airflow_run import (
 from plugins.approve import Approve
 from plugins.confirm import Confirm
 from plugins.enrich import Enrich
+from plugins.notify import check_notifiers, refresh_callbacks
 from plugins.remedies import in_ui
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
@@ -82,9 +82,10 @@ passes every gate, it goes live. Readers see the old version or the new one, nev
 | all green | a new version is live |
 | `plan` green, the rest skipped | nothing to do: the source hasn't changed; or a dry run: its log shows what would be done |
 | `parse` to `evaluate` skipped, `publish` green | these inputs were built before; that version is live again |
-| `approve` is deferred | a gate refused the version, or its budget left it incomplete: *Required Actions* shows why, and asks |
+| `approve` is deferred | a gate refused the version, or work on it is incomplete: *Required Actions* shows why, and asks |
 | `approve` or `publish` red | the version was refused; the log gives the reasons. The old version stays live |
 | `publish` skipped, the rest green | held back since a rollback: publish it on the page *Inset*; or another went live meanwhile |
+| `release` alone red | somebody stopped the run |
 | another task red | its log says in one line what to correct. Clear it, or trigger a new run: finished work isn't repeated |
 
 Documents that can't be read, or whose rows fail `check`, go to quarantine; a run fails only above a share of them. Transient
@@ -192,7 +193,7 @@ def review(corpus: str) -> None:
 def publish(corpus: str) -> None:
     """Publish the version if it passes every gate, or if a person approved it."""
     from pipeline.records.decision import decision, decision_in_words
-    from pipeline.records.publication import override_hint, read_manifest, refusals_of
+    from pipeline.records.publication import override_hint, read_manifest, refusals_in
     from schemas.errors import GateError
 
     version = planned("version")
@@ -207,7 +208,7 @@ def publish(corpus: str) -> None:
         if run.publish(version, approval()):
             return
         manifest = read_manifest(run.workspace.store, version)
-        if manifest is not None and (refusals := refusals_of(manifest)):
+        if manifest is not None and (refusals := refusals_in(run.workspace.store, manifest)):
             raise GateError(
                 f"{version} was refused: {'; '.join(refusals)}", override_hint(run.workspace.corpus.name, version)
             )
@@ -217,9 +218,23 @@ def publish(corpus: str) -> None:
 
 @task
 def release(corpus: str) -> None:
-    """Release the run's lease, whether the run succeeded or not."""
+    """Release the run's lease, whether the run succeeded or not; fail where a task failed."""
+    from pipeline.records.last_refresh import note_refresh, read_last_refresh
+
+    context: Any = get_current_context()
     with refresh_run(corpus) as run:
         run.release()
+    run_id, dag_id = context["run_id"], context["dag"].dag_id
+    states = context["ti"].get_task_states(dag_id=dag_id, run_ids=[run_id])[run_id]
+    failed = sorted(name for name, state in states.items() if state == "failed")
+    if not failed:
+        return
+    store = run.workspace.store
+    last = read_last_refresh(store)
+    if last is not None and last.run_id == run.run_id and last.state in ("started", "retrying", "waiting"):
+        # The task's own callback would have said why.
+        note_refresh(store, run.run_id, "failed", f"somebody stopped it at {', '.join(failed)}, or its process died")
+    raise AirflowFailException(f"the run failed at {', '.join(failed)}")
 
 
 def _stage(which: Stage, file: str, about: str) -> Any:
@@ -238,14 +253,12 @@ def _approval(file: str, found: CorpusSchedule) -> Iterator[Any]:
     yield review(file)
     yield Approve(
         task_id="approve",
-        corpus=file,
+        found=found,
+        hours=found.operations.approval_h,
         subject="{{ ti.xcom_pull(task_ids='review', key='subject') }}",
         body="{{ ti.xcom_pull(task_ids='review', key='body') }}",
         params={"reason": Param("", type="string", title="Reason", description="Stored with the version.")},
-        defaults=Approve.REJECT,
-        response_timeout=timedelta(hours=found.operations.approval_h),
-        fail_on_reject=True,
-        doc_md="Waits for a person where a gate refuses the version, or its budget left it incomplete. It ends by itself once "
+        doc_md="Waits for a person where a gate refuses the version, or work on it is incomplete. It ends by itself once "
         "the version is published elsewhere, or another one is live.",
     )
 
@@ -274,7 +287,7 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
     published = Asset(f"inset://{found.name}", group="inset")
     watch = [AssetWatcher("source", SourceTrigger(file, found.operations.watch_s))] if found.operations.watch_s else []
     source = Asset(f"inset-source://{found.name}", group="inset", watchers=watch)
-    notifiers = [resolve_name(name)(**arguments) for name, arguments in found.operations.notify.items()]
+    check_notifiers(found.operations)
     with DAG(
         f"refresh_{found.name}",
         description=f"Bring the corpus {found.name} up to date",
@@ -282,7 +295,7 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
         schedule=_timetable(found, source),
         tags=["inset", "refresh"],
         params=_PARAMS,
-        default_args={"owner": "inset", "on_failure_callback": notifiers, **RETRIES},
+        default_args={"owner": "inset", **refresh_callbacks(found), **RETRIES},
         **_EVERY_DAG,
     ) as dag:
         shards = plan(file)
@@ -298,7 +311,8 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
             *_approval(file, found),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
             Confirm(task_id="confirm", corpus=file, asset=published, doc_md="Checks that the version is live."),
-            release(file).as_teardown(),
+            # It fails for a run that was stopped: Airflow skips the other tasks, and would call the run a success.
+            release.override(on_failure_callback=None)(file).as_teardown(on_failure_fail_dagrun=True),
         )
     return dag
 

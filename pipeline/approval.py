@@ -6,11 +6,23 @@ from backends.stores.objects import read_model
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.decision import event_in_words
 from pipeline.records.publication import read_pointer, refusals_of
+from pipeline.records.quarantine import read_failures
 from schemas.differences import VersionDiff
+from schemas.errors import FailureCode
 from schemas.ids import version_file
+from schemas.ports import ObjectStore
 from schemas.printing import markdown_line
 from schemas.versions import UNDONE, Manifest
 from tasks.versions.diff import release_note
+
+MOST_CAUSES = 3
+"""Messages that a question shows of each cause."""
+
+_CAUSES = {
+    FailureCode.OVER_BUDGET: "its budget",
+    FailureCode.MODEL_UNREACHABLE: "a model's endpoint",
+    FailureCode.MODEL_CRASHED: "a model's process",
+}
 
 
 class Approval(NamedTuple):
@@ -21,13 +33,15 @@ class Approval(NamedTuple):
 
 
 def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
-    """Return the question whether a version goes live; None where gates hold and its budget left nothing undone."""
+    """Return the question whether a version goes live; None where gates hold and nothing is left undone."""
     refusals = refusals_of(manifest)
     undone = [f"{manifest.work[name]} {words}" for name, words in UNDONE.items() if manifest.work.get(name)]
     if not refusals and not undone:
         return None
-    why = "a gate refuses it" if refusals else "its budget left it incomplete"
-    reasons = [f"- {markdown_line(reason)}" for reason in [*refusals, *undone]]
+    causes = undone_causes(workspace.store, manifest) if undone else {}
+    why = "a gate refuses it" if refusals else f"{' and '.join(causes) or 'work'} left it incomplete"
+    found = [f"{cause}: {message}" for cause, messages in causes.items() for message in messages[:MOST_CAUSES]]
+    reasons = [f"- {markdown_line(reason)}" for reason in [*refusals, *undone, *found]]
     spent = [
         f"- {name}: {cost.calls:,} calls, {cost.input_tokens + cost.output_tokens:,} tokens, {cost.money:,.2f} money"
         for name, cost in manifest.spent.items()
@@ -45,3 +59,12 @@ def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
         subject=f"Publish {manifest.version} of {workspace.corpus.name}? {why[0].upper()}{why[1:]}",
         body="\n".join([*parts, release_note(diff)]),
     )
+
+
+def undone_causes(store: ObjectStore, manifest: Manifest) -> dict[str, list[str]]:
+    """Return what left work of a version undone, with the failures' messages; {} where they are no longer stored."""
+    found: dict[str, list[str]] = {}
+    for failure in read_failures(store, manifest) or []:
+        if (cause := _CAUSES.get(failure.code)) is not None:
+            found.setdefault(cause, []).append(f"{failure.source}: {failure.message}")
+    return found

@@ -30,7 +30,9 @@ from pipeline.records.publication import (
     read_override,
     read_pointer,
     readable_manifest,
+    refusals_in,
     refusals_of,
+    reject_version,
     restore_pointer,
 )
 from pipeline.records.quarantine import read_failures
@@ -256,9 +258,17 @@ class RefreshRun:
                 live = self._publish_existing(manifest, held)
             if live:
                 discard_lost_versions(workspace)  # such as a damaged one that was replaced
-            refused = not live and refusals_of(self.finish(version))
+            refused = not live and refusals_in(store, self.finish(version))
             self._record("published" if live else "refused" if refused else "held", version)
         return live
+
+    def reject(self, version: str, *, by: str, reason: str) -> str:
+        """Store that a person rejected the version, or its plan; return it in words."""
+        store = self.workspace.store
+        rejection = reject_version(store, version, by=by, reason=reason)
+        if read_manifest(store, version) is None:
+            return f"the plan of {version} was {rejection}; nothing was spent"
+        return f"{version} was {rejection}; it goes live only by hand"
 
     def give_way(self, live: str) -> None:
         """Record that the run publishes nothing, since an operator made another version live meanwhile."""
@@ -281,7 +291,7 @@ class RefreshRun:
         store, version = self.workspace.store, manifest.version
         pointer = read_pointer(store)
         if pointer is None or pointer.version != version:
-            refused = bool(refusals_of(manifest)) and read_override(store, version) is None
+            refused = bool(refusals_in(store, manifest)) and read_override(store, version) is None
             if refused or (pointer is not None and pointer.held):
                 return False
             expected = pointer.version if pointer is not None else None

@@ -4,7 +4,8 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 
-from pipeline.operations.health import CorpusHealth, State
+from pipeline.operations.health import CorpusHealth
+from pipeline.operations.states import State
 from pipeline.records.notes import StageNote
 from schemas.errors import OF_THE_SOURCE, Failure
 from schemas.printing import line
@@ -103,6 +104,6 @@ def log_health(found: Sequence[CorpusHealth]) -> list[str]:
                 health.state,
                 problem,
             )
-        if health.state not in (State.OK, State.HELD, State.EMPTY):
-            problems.append(f"{health.corpus}: {health.state}: {health.problems[0]}")
+        if health.state.needs_person:
+            problems.append(f"{health.corpus}: {health.state}: {'; '.join(health.problems)}")
     return problems

@@ -14,6 +14,7 @@ from plugins.remedies import in_ui, name_places
 from schemas.errors import InsetError, TransientError, UserError
 
 if TYPE_CHECKING:
+    from pipeline.corpus.workspace import Workspace
     from pipeline.run import Approved, RefreshRun
     from schemas.versions import Plan, RunOptions
 
@@ -46,6 +47,7 @@ _logger = logging.getLogger("inset")
 def logged_errors() -> Iterator[None]:
     """Log a known error as one line, before Airflow logs where it was raised; its remedies are places in the UI."""
     logging.getLogger("pipeline.run_log").addFilter(name_places)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line a request hides the others
     try:
         yield
     except InsetError as error:
@@ -59,11 +61,16 @@ def logged_errors() -> Iterator[None]:
 def refresh_run(corpus: str) -> "Iterator[RefreshRun]":
     """Open the current run of a corpus file."""
     from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.last_refresh import note_refresh, read_last_refresh
     from pipeline.run import RefreshRun
     from pipeline.run_log import log_progress
 
     with logged_errors():
-        yield RefreshRun(open_workspace(corpus), run_name(), log_progress())
+        run = RefreshRun(open_workspace(corpus), run_name(), log_progress())
+        yield run
+        last, task = read_last_refresh(run.workspace.store), get_current_context()["ti"].task_id
+        if last is not None and (last.run_id, last.task) == (run.run_id, task) and last.state in ("retrying", "waiting"):
+            note_refresh(run.workspace.store, run.run_id, "started")
 
 
 def corpus_file(name: str) -> str:
@@ -80,6 +87,23 @@ def corpus_file(name: str) -> str:
     if found.problem:
         raise UserError(found.problem)
     return str(found.file)
+
+
+def stored_workspace(name: str) -> "Workspace":
+    """Open a corpus to move its live version, even where its file is broken: engine and shape are stored with versions.
+
+    Raises:
+        UserError: There is no such corpus, or its store is unknown.
+    """
+    from pipeline.corpus.schedules import corpus_schedules
+    from pipeline.corpus.workspace import open_corpus, open_workspace
+    from schemas.corpus import Corpus
+
+    found = next((found for found in corpus_schedules() if found.name == name and found.problem and found.store), None)
+    if found is None:
+        return open_workspace(corpus_file(name))
+    store = found.store.rpartition("/")[0]
+    return open_corpus(Corpus(name=name, source=str(found.file), store=store), found.file)
 
 
 def run_name() -> str:

@@ -1,17 +1,20 @@
-"""The task ``approve``: it asks a person whether a version goes live, until that is decided elsewhere."""
+"""The tasks that ask a person: ``approve_plan`` before a dear plan is carried out, ``approve`` before a version goes live."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.triggers.hitl import HITLTrigger
-from airflow.sdk.exceptions import TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.sdk.timezone import utcnow
 from airflow.triggers.base import TriggerEvent
 
+from pipeline.corpus.schedules import CorpusSchedule
 from plugins.airflow_run import planned, refresh_run
+from plugins.notify import note_question
 from schemas.errors import InsetError
 
 if TYPE_CHECKING:
@@ -21,12 +24,39 @@ _EVERY_S = 15.0
 """Seconds between two looks at the live version."""
 
 
-class Approve(ApprovalOperator):
-    """Asks whether the planned version of a corpus goes live."""
+class Ask(ApprovalOperator):
+    """Asks whether a run goes on; people are told, and the store says until when it waits.
 
-    def __init__(self, *, corpus: str, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self.corpus = corpus
+    Args:
+        found: The corpus.
+        hours: How long it waits.
+    """
+
+    def __init__(self, *, found: CorpusSchedule, hours: float, **arguments: Any) -> None:
+        super().__init__(response_timeout=timedelta(hours=hours), fail_on_reject=True, defaults=self.REJECT, **arguments)
+        self.corpus, self.hours = str(found.file), hours
+        self._found = found
+
+    def execute(self, context: Any) -> None:
+        """Ask, and wait for the answer."""
+        note_question(self._found, context, self.subject, self.hours)
+        super().execute(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Go on, or fail: with the person who rejected and the reason, or since nobody answered."""
+        if event.get("chosen_options") != [self.REJECT]:
+            return super().execute_complete(context, event)
+        user = event["responded_by_user"]
+        if user is None:
+            raise AirflowFailException(f"nobody answered within {self.hours:g} h: {self.subject}")
+        reason = (event["params_input"] or {}).get("reason") or ""
+        with refresh_run(self.corpus) as run:
+            rejection = run.reject(planned("version"), by=user["name"], reason=reason)
+        raise HITLRejectException(rejection)
+
+
+class Approve(Ask):
+    """Asks whether the planned version of a corpus goes live, until that is decided elsewhere."""
 
     def execute(self, context: Any) -> None:
         """Ask, and defer to a trigger: Airflow waits for answers only, and doesn't see a version published elsewhere."""

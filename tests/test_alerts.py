@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.operations.health import CorpusHealth, GateMargin, State
+from pipeline.operations.health import CorpusHealth, GateMargin
 from pipeline.operations.measures import measures
+from pipeline.operations.states import State
 from schemas.versions import Counts, Spent
 
 ROOT = Path(__file__).parent.parent

@@ -93,7 +93,7 @@ def load_corpus(name_or_path: str) -> Corpus:
     _check_models(corpus, path)
     addresses = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
     resolved = {key: _resolved(address, path, key) for key, address in addresses.items() if address is not None}
-    resolved.setdefault("store", str(_default_store(path.parent)))
+    resolved.setdefault("store", store_address(path))
     _check_addresses(resolved, path)
     if corpus.experiment.endswith((".yaml", ".yml")):
         resolved["experiment"] = _resolved(corpus.experiment, path, "experiment")
@@ -198,6 +198,15 @@ def _problem_of(error: Exception) -> str:
 
 def _default_store(folder: Path) -> Path:
     return (folder.parent if folder.name == "corpora" else folder) / ".inset" / "store"
+
+
+def store_address(path: Path, address: str | None = None) -> str:
+    """Return where a corpus file keeps its corpora; ``address`` is its key ``store``.
+
+    Raises:
+        UserError: There is no such home folder.
+    """
+    return str(_default_store(path.parent)) if address is None else _resolved(address, path, "store")
 
 
 def _resolved(address: str, file: Path, key: str) -> str:

@@ -1,12 +1,16 @@
 """What a scheduler needs of each corpus file. Light to import, since schedulers parse DAG files often."""
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from backends.stores.object_store import join
-from pipeline.corpus.corpora import corpus_files, load_corpus, read_mapping
+from pipeline.corpus.corpora import MAX_BYTES, corpus_files, load_corpus, read_mapping, store_address
 from schemas.corpus.operations import OperationOptions
 from schemas.errors import UserError
 from schemas.ids import sha256
@@ -14,6 +18,9 @@ from schemas.printing import is_plain, line
 
 _MAX_NAME = 60
 _OF_UNREADABLE = "@daily"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_KEY = re.compile(r"^(name|store):[ \t]+([^\s#]+)[ \t]*$", re.MULTILINE)
+"""Keys of a file that is no YAML."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class CorpusSchedule:
         file: The corpus file.
         schedule: Cron expression or preset.
         source: The corpus's source.
-        store: Address of the corpus's own store; "" where the file is broken.
+        store: Address of the corpus's own store; of a broken file as far as it can be read, "" where it can't.
         operations: The section of the corpus file.
         tagged: Whether each version has tagged copies of its PDFs.
         problem: Why the corpus can't be refreshed, a line per mistake; "" where it can.
@@ -64,7 +71,8 @@ def corpus_schedules() -> list[CorpusSchedule]:
         name = schedule.name
         while name in found:
             name = f"{name}_broken"
-        found[name] = replace(schedule, name=name)
+        # The store of a name that is taken is another corpus's.
+        found[name] = schedule if name == schedule.name else replace(schedule, name=name, store="")
     return [found[name] for name in sorted(found)]
 
 
@@ -82,7 +90,38 @@ def _schedule(file: Path) -> CorpusSchedule:
     else:
         store = join(corpus.store or "", corpus.name)
         return CorpusSchedule(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations, corpus.tags.pdf)
-    return CorpusSchedule(_name_of(file), file, _schedule_of(file), problem=problem)
+    return _broken(file, problem)
+
+
+def _broken(file: Path, problem: str) -> CorpusSchedule:
+    """Return what can still be read of a broken file, so that its live version stays in reach and people hear of it.
+
+    Its runs fail visibly: where it can't be read, every day.
+    """
+    mapping: dict[str, Any] = {}
+    schedule: object = _OF_UNREADABLE
+    with contextlib.suppress(OSError):
+        if file.is_file():
+            mapping = dict(_KEY.findall(file.read_text(errors="replace")[:MAX_BYTES]))
+    with contextlib.suppress(UserError):
+        mapping = read_mapping(file)
+        schedule = mapping.get("schedule")
+    name, store = mapping.get("name"), mapping.get("store")
+    if not (isinstance(name, str) and _NAME.fullmatch(name)):
+        name = None
+    notify = operations.get("notify") if isinstance(operations := mapping.get("operations"), dict) else None
+    made = CorpusSchedule(
+        name=name or _name_of(file),
+        file=file,
+        schedule=schedule if schedule is None or (isinstance(schedule, str) and is_plain(schedule)) else _OF_UNREADABLE,
+        problem=problem,
+    )
+    with contextlib.suppress(ValidationError):
+        made = replace(made, operations=OperationOptions(notify=notify or {}))
+    with contextlib.suppress(UserError, UnicodeError, ValueError):
+        if store is None or isinstance(store, str):
+            made = replace(made, store=join(store_address(file, store), made.name))
+    return made
 
 
 def _name_of(file: Path) -> str:
@@ -91,15 +130,3 @@ def _name_of(file: Path) -> str:
     if len(name) <= _MAX_NAME and name == file.stem:
         return name
     return f"{name[:_MAX_NAME]}_{sha256(os.fsencode(file.stem))[:8]}"
-
-
-def _schedule_of(file: Path) -> str | None:
-    """Return the schedule of a broken file, or a daily one where it can't be read: its runs fail visibly."""
-    try:
-        found = read_mapping(file)
-    except UserError:
-        return _OF_UNREADABLE
-    schedule = found.get("schedule")
-    if schedule is None and "schedule" not in found:
-        return None
-    return schedule if isinstance(schedule, str) and is_plain(schedule) else _OF_UNREADABLE

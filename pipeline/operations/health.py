@@ -1,21 +1,32 @@
 """The health of every corpus, read from pointers, leases and manifests only."""
 
+import contextlib
+import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 from croniter import croniter
 from pydantic import Field
 
-from backends.stores.object_store import open_store
+from backends.stores.object_store import join, open_store
 from pipeline.corpus.schedules import CorpusSchedule
-from pipeline.records.last_refresh import read_last_refresh
+from pipeline.operations.states import State
+from pipeline.records.last_refresh import LastRefresh, read_last_refresh
 from pipeline.records.lease import LEASE
-from pipeline.records.publication import read_manifest, read_override, read_pointer, readable_manifest, refusals_of
+from pipeline.records.publication import (
+    read_manifest,
+    read_override,
+    read_pointer,
+    readable_manifest,
+    readable_pointer,
+    refusals_in,
+)
 from schemas.errors import DamagedError, InsetError
 from schemas.frozen import Frozen
 from schemas.gates import gate_of
@@ -26,19 +37,13 @@ from schemas.versions import UNDONE, Counts, GateResult, Lease, Manifest, Pointe
 TREND = 12
 """Versions that a trend shows."""
 
+FREE_BYTES = 64 << 20
+"""Free bytes below which the disk of a store counts as full."""
 
-class State(StrEnum):
-    """The state of a corpus, the worst first."""
+Found = TypeVar("Found")
 
-    BROKEN = "broken"
-    UNREACHABLE = "unreachable"
-    DAMAGED = "damaged"
-    REFUSED = "refused"
-    UNFINISHED = "unfinished"
-    STALE = "stale"
-    HELD = "held"
-    EMPTY = "empty"
-    OK = "ok"
+_OVERDUE = timedelta(hours=1)
+"""Longest delay of the next try, or of the end of a question, before its run counts as dead."""
 
 
 class GateMargin(Frozen):
@@ -83,14 +88,16 @@ class CorpusHealth(Frozen):
         live_since: When it went live.
         held: Whether refreshes are held back since a rollback.
         newest: The newest finished version.
+        question: Address of the question that waits for an answer, below that of Airflow; None where none does.
         refreshing: The run that holds the lease now; None where none does.
         last_run: When the last run ended, or was last alive; None where there was none.
         due: The next scheduled time; None without a schedule.
         counts: What the live version holds.
         gates: The verdicts on the newest version.
         spent: What making the live version cost.
-        undone: Figures, pages and texts of the live version that its budget left unread or undescribed.
+        undone: Figures, pages and texts of the live version that are not read or described.
         seconds: Duration of each stage that made the live version.
+        stored: Whether its store could be read.
         trend: The last finished versions, oldest first.
     """
 
@@ -104,6 +111,7 @@ class CorpusHealth(Frozen):
     live_since: datetime | None = None
     held: bool = False
     newest: str | None = None
+    question: str | None = None
     refreshing: str | None = None
     last_run: datetime | None = None
     due: datetime | None = None
@@ -112,12 +120,13 @@ class CorpusHealth(Frozen):
     spent: Spent | None = None
     undone: int = 0
     seconds: dict[str, float] = Field({})
+    stored: bool = False
     trend: list[TrendPoint] = Field([])
 
     @property
     def readable(self) -> bool:
         """Whether the corpus's store could be read, at least in part."""
-        return self.state not in (State.BROKEN, State.UNREACHABLE)
+        return self.stored
 
     @property
     def tightest(self) -> GateMargin | None:
@@ -134,7 +143,7 @@ def corpora_health(
     Stores are read at once. A corpus that is broken, or whose store doesn't answer within ``timeout_s``, costs its own entry.
     """
     moment = now or datetime.now(UTC)
-    reading = [_start_reading(one, moment) for one in found]
+    reading = [_in_thread((one.file, one.store), partial(corpus_health, one, moment)) for one in found]
     wait(reading, timeout_s)
     late = f"the store didn't answer within {timeout_s:g} s; is it reachable?"
     return [
@@ -143,20 +152,60 @@ def corpora_health(
     ]
 
 
-_reading: dict[tuple[Path, str], "Future[CorpusHealth]"] = {}
+class Orphan(Frozen):
+    """A corpus in a store that no corpus file names.
+
+    Attributes:
+        corpus: Its name.
+        store: Its store.
+        live: Its live version.
+    """
+
+    corpus: str
+    store: str
+    live: str
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return (
+            f"{self.live} of {self.corpus} is in {self.store}, and no corpus file names it: bring the file back, with the "
+            f"name {self.corpus}; if it was renamed, publish the new corpus, then delete the folder"
+        )
+
+
+def orphans(found: Sequence[CorpusSchedule], *, timeout_s: float = 5.0) -> list[Orphan]:
+    """Return the corpora in the stores of others that no corpus file names; [] where the stores don't answer in time."""
+    reading = _in_thread("orphans", lambda: _orphans(found))
+    wait([reading], timeout_s)
+    return reading.result() if reading.done() else []
+
+
+def _orphans(found: Sequence[CorpusSchedule]) -> list[Orphan]:
+    named = {one.store for one in found}
+    made = []
+    for base in sorted({address.rpartition("/")[0] for address in named if address}):
+        with contextlib.suppress(InsetError, OSError):
+            for name in _open_store(base).folders(""):
+                if join(base, name) not in named:
+                    live = readable_pointer(_open_store(join(base, name)))
+                    made += [Orphan(corpus=name, store=join(base, name), live=live.version)] if live else []
+    return made
+
+
+_reading: dict[Hashable, "Future[Any]"] = {}
 _lock = threading.Lock()
 
 
-def _start_reading(one: CorpusSchedule, now: datetime) -> "Future[CorpusHealth]":
-    """Read a corpus in a thread, unless another request reads it now: a store that never answers takes one thread only."""
+def _in_thread(key: Hashable, read: Callable[[], Found]) -> "Future[Found]":
+    """Read in a thread, unless another request reads the same now: a store that never answers takes one thread only."""
     with _lock:
-        found = _reading.get((one.file, one.store))
+        found = _reading.get(key)
         if found is not None and not found.done():
             return found
-        made = _reading[one.file, one.store] = Future[CorpusHealth]()
+        made = _reading[key] = Future[Found]()
     # A daemon, since a store that never answers must not keep the process.
-    work = threading.Thread(target=lambda: made.set_result(corpus_health(one, now)), name="health", daemon=True)
-    work.start()
+    threading.Thread(target=lambda: made.set_result(read()), name="health", daemon=True).start()
     return made
 
 
@@ -173,7 +222,7 @@ def _open_store(address: str) -> ObjectStore:
 
 def corpus_health(one: CorpusSchedule, now: datetime) -> CorpusHealth:
     """Return the health of a corpus; what can't be read is a state of it, not an error."""
-    if one.problem:
+    if not one.store:
         return _without_store(one, State.BROKEN, one.problem, now)
     try:
         return _read_health(one, store_of(one), now)
@@ -192,8 +241,8 @@ def _without_store(one: CorpusSchedule, state: State, problem: str, now: datetim
         schedule=one.schedule,
         runs=_runs(one),
         due=_due(one.schedule, now),
-        state=state,
-        problems=problem.splitlines(),
+        state=State.BROKEN if one.problem else state,
+        problems=[*one.problem.splitlines(), *(problem.splitlines() if problem != one.problem else [])],
     )
 
 
@@ -213,14 +262,18 @@ def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> Corp
     refreshing = lease.run_id if lease and lease.run_id and lease.until > now else None
     last = read_last_refresh(store)
     last_run = last.at if last else min(lease.until, now) if lease else newest.created if newest else None
-    found = list(_problems(one, store, pointer, live, newest))
-    if unfinished and not refreshing:
+    found = [(State.BROKEN, text) for text in one.problem.splitlines()]
+    found += [*_problems(one, store, pointer, live, newest), *_of_disk(store)]
+    of_run = _of_run(last, pointer, now) if last else None
+    if of_run is not None:
+        found.append(of_run)
+    elif unfinished and not refreshing:
         found.append((State.UNFINISHED, f"{unfinished} was begun and not finished; the log of its run says why"))
     if late := _stale(one, last.succeeded if last else None, now) or _late(one, last_run, now):
         found.append((State.STALE, late))
     if pointer is None and not found:
         found.append((State.EMPTY, f"nothing is published yet; run: inset refresh {one.name}, or its DAG"))
-    found.sort(key=lambda problem: list(State).index(problem[0]))
+    found.sort(key=lambda problem: problem[0].severity)
     return CorpusHealth(
         corpus=one.name,
         file=str(one.file),
@@ -232,6 +285,7 @@ def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> Corp
         live_since=pointer.since if pointer else None,
         held=pointer.held if pointer else False,
         newest=newest.version if newest else None,
+        question=_question(one, last) if last and of_run and of_run[0] is State.WAITING else None,
         refreshing=refreshing,
         last_run=last_run,
         due=_due(one.schedule, now),
@@ -240,6 +294,7 @@ def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> Corp
         spent=sum(live.spent.values(), Spent()) if live else None,
         undone=sum(live.work.get(name, 0) for name in UNDONE) if live else 0,
         seconds=live.timings_s if live else {},
+        stored=True,
         trend=_trend(store, names),
     )
 
@@ -249,10 +304,49 @@ def _problems(
 ) -> Iterator[tuple[State, str]]:
     if pointer and live is None:
         yield State.DAMAGED, f"the manifest of the live version {pointer.version} is missing; run: inset doctor {one.name}"
-    if newest and newest is not live and (refusals := refusals_of(newest)) and not read_override(store, newest.version):
-        yield State.REFUSED, f"{newest.version} was refused: {refusals[0]}"
+    if (
+        newest
+        and newest is not live
+        and (refusals := refusals_in(store, newest))
+        and not read_override(store, newest.version)
+    ):
+        for refusal in refusals:
+            yield State.REFUSED, f"{newest.version} was refused: {refusal}"
     if pointer and pointer.held:
         yield State.HELD, "held since a rollback: refreshes publish nothing until somebody publishes a version"
+
+
+def _of_run(last: LastRefresh, pointer: Pointer | None, now: datetime) -> tuple[State, str] | None:
+    """Return what the last run waits for, or why it failed, unless somebody moved the live version since."""
+    if pointer is not None and pointer.since > last.at:
+        return None
+    match last.state:
+        case "waiting" | "retrying" if last.until is not None and last.until + _OVERDUE < now:
+            return State.UNFINISHED, f"{last.run_id} ended without a word; it had said: {last.message}"
+        case "waiting":
+            until = f" until {last.until:%Y-%m-%d %H:%M} UTC" if last.until else ""
+            return State.WAITING, f"it waits for your answer{until}: {last.message} Later runs wait for it too"
+        case "retrying":
+            return State.RETRYING, last.message
+        case "failed":
+            return State.UNFINISHED, f"the last run failed: {last.message}"
+        case "rejected":
+            return State.REFUSED, last.message
+    return None
+
+
+def _question(one: CorpusSchedule, last: LastRefresh) -> str:
+    run = quote(last.run_id.removeprefix("airflow:"))
+    return f"dags/refresh_{one.name}/runs/{run}/tasks/{last.task}/required_actions"
+
+
+def _of_disk(store: ObjectStore) -> Iterator[tuple[State, str]]:
+    """Yield a problem where the disk of a store in a folder is full; then runs can't record what they wait for."""
+    if "://" in store.root or not Path(store.root).exists():
+        return
+    free = shutil.disk_usage(store.root).free
+    if free < FREE_BYTES:
+        yield State.FULL, f"the disk of {store.root} is full: {free >> 20} MiB are free; make room there"
 
 
 def _lease(store: ObjectStore) -> Lease | None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pipeline.corpus.workspace import open_workspace
 from pipeline.operations.health import GateMargin, margin_of
 from pipeline.records.differences import compare_versions
-from pipeline.records.publication import named_manifest, read_manifest, read_override, readable_pointer, refusals_of
+from pipeline.records.publication import named_manifest, read_manifest, read_override, readable_pointer, refusals_in
 from schemas.errors import DamagedError
 from schemas.frozen import Frozen
 from schemas.ids import version_file, version_time
@@ -60,14 +60,14 @@ def history(store: ObjectStore, names: Sequence[str], events: Sequence[AuditEven
     ``events`` are those of the audit log, newest first, that say who made which version live.
     """
     pointer = readable_pointer(store)
-    moved = {event.to_version: event for event in reversed(events) if event.action != "forget"}
+    moved = {event.to_version: event for event in reversed(events) if event.moved}
     return [_entry(store, name, pointer).model_copy(update={"moved": moved.get(name)}) for name in names]
 
 
 def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> VersionEntry:
     try:
         manifest = read_manifest(store, version)
-        refusals = refusals_of(manifest) if manifest else []
+        refusals = refusals_in(store, manifest) if manifest else []
         override = read_override(store, version) if refusals else None
     except DamagedError as error:
         return VersionEntry(

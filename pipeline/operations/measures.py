@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.operations.health import CorpusHealth, State
+from pipeline.operations.health import CorpusHealth
+from pipeline.operations.states import State
 from schemas.errors import InsetError
 
 

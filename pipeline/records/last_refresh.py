@@ -1,6 +1,6 @@
 """Record of the last refresh: when it began or ended, how, and the source's listing that it planned with."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from backends.stores.objects import read_model
@@ -10,7 +10,7 @@ from schemas.ports import ObjectStore
 
 _NAME = "last_refresh.json"
 
-RefreshState = Literal["started", "published", "unchanged", "held", "refused"]
+RefreshState = Literal["started", "retrying", "waiting", "failed", "rejected", "published", "unchanged", "held", "refused"]
 
 
 class LastRefresh(Frozen):
@@ -19,9 +19,12 @@ class LastRefresh(Frozen):
     Attributes:
         run_id: Its run.
         at: When it came into its state.
-        state: ``started`` until it ends; a killed or failed one stays so.
+        state: ``started`` until it ends, ``retrying`` or ``waiting`` for an answer meanwhile; a killed one stays so.
         version: The version that it built or found.
         listing: Digest of the source's listing.
+        message: Why it is tried again, has failed or was rejected, or what it asks.
+        task: The task that is tried again, or asks.
+        until: By when the answer, or the next try, is due.
         succeeded: End of the last refresh that neither failed nor was refused.
     """
 
@@ -30,6 +33,9 @@ class LastRefresh(Frozen):
     state: RefreshState
     version: str
     listing: str
+    message: str = ""
+    task: str = ""
+    until: datetime | None = None
     succeeded: datetime | None = None
 
 
@@ -44,3 +50,20 @@ def read_last_refresh(store: ObjectStore) -> LastRefresh | None:
         return read_model(store, _NAME, LastRefresh)
     except (FileNotFoundError, DamagedError):
         return None
+
+
+def note_refresh(
+    store: ObjectStore,
+    run_id: str,
+    state: RefreshState,
+    message: str = "",
+    *,
+    task: str = "",
+    until: datetime | None = None,
+) -> None:
+    """Record that a refresh is tried again, waits for an answer, goes on, or has failed; the listing is kept."""
+    before = read_last_refresh(store) or LastRefresh(
+        run_id=run_id, at=datetime.now(UTC), state=state, version="", listing=""
+    )
+    changed = {"run_id": run_id, "at": datetime.now(UTC), "state": state, "message": message, "task": task, "until": until}
+    write_last_refresh(store, before.model_copy(update=changed))

@@ -356,7 +356,7 @@ def _override(store: ObjectStore, manifest: Manifest, reason: str, by: str | Non
     """Store the override of a refused version; return whether there was anything to override."""
     if not reason.strip():
         raise UserError("an override needs a reason; people will read it with this version")
-    refusals = refusals_of(manifest)
+    refusals = refusals_in(store, manifest)
     if refusals:
         override = Override(reason=reason.strip(), by=by or this_person(), at=datetime.now(UTC), refusals=refusals)
         store.replace(_override_name(manifest.version), override.model_dump_json(indent=1).encode())
@@ -375,6 +375,49 @@ def read_override(store: ObjectStore, version: str) -> Override | None:
         return None
 
 
+def _rejection_name(version: str) -> str:
+    return f"versions/{version}/rejection.json"
+
+
+def reject_version(store: ObjectStore, version: str, *, by: str, reason: str) -> str:
+    """Store that a person rejected a version, which no refresh publishes from then on; return it in words."""
+    rejection = Override(reason=reason.strip(), by=by, at=datetime.now(UTC), refusals=[])
+    store.replace(_rejection_name(version), rejection.model_dump_json(indent=1).encode())
+    live = readable_pointer(store)
+    note_event(store, "reject", by=by, reason=reason, live=live, about=version)
+    return _rejected(rejection)
+
+
+def note_event(
+    store: ObjectStore,
+    action: Action,
+    *,
+    by: str,
+    reason: str | None,
+    live: Pointer | None,
+    at: datetime | None = None,
+    about: str | None = None,
+    run_id: str | None = None,
+) -> None:
+    """Add an event that moves nothing to the audit log."""
+    version = live.version if live else None
+    event = _move(action, version, version or "", by=by, reason=reason, at=at, run_id=run_id)
+    write_event(store, event.model_copy(update={"about": about}))
+
+
+def _rejected(rejection: Override) -> str:
+    reason = f": {rejection.reason}" if rejection.reason else ""
+    return f"rejected by {rejection.by} at {rejection.at:%Y-%m-%d %H:%M} UTC{reason}"
+
+
+def refusals_in(store: ObjectStore, manifest: Manifest) -> list[str]:
+    """Return the failed gates with their messages, and the rejection by a person; [] where nothing refuses the version."""
+    refusals, name = refusals_of(manifest), _rejection_name(manifest.version)
+    if store.exists(name):
+        refusals.append(_rejected(read_model(store, name, Override)))
+    return refusals
+
+
 def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved: AuditEvent) -> Pointer:
     version, held = moved.to_version, moved.action == "rollback"
     _publishable(store, corpus, version)
@@ -390,7 +433,7 @@ def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved:
 def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
     """Raise where a version doesn't exist, or a gate refused it without an override."""
     manifest = named_manifest(store, corpus, version)
-    refusals = refusals_of(manifest)
+    refusals = refusals_in(store, manifest)
     if refusals and read_override(store, version) is None:
         raise GateError(
             f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}",

@@ -17,7 +17,14 @@ from pipeline.records.expected_calls import expected_calls, expected_embeddings
 from pipeline.records.forgotten import read_forgotten
 from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import indexed_pages, readable_ledger
-from pipeline.records.publication import judge_gates_anew, manifests, read_override, read_pointer, readable_manifest
+from pipeline.records.publication import (
+    judge_gates_anew,
+    manifests,
+    read_override,
+    read_pointer,
+    readable_manifest,
+    refusals_in,
+)
 from pipeline.records.quarantine import read_failures
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import UNFINISHED, TransientError, UserError
@@ -172,6 +179,12 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
             continue
         if live is not None and not is_live and _lost_too_much(workspace, manifest, live.version):
             continue
+        if (
+            not is_live
+            and read_override(workspace.store, manifest.version) is None
+            and refusals_in(workspace.store, manifest)
+        ):
+            return manifest.version, "refused"
         if holds(workspace, manifest):
             return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
     return None

@@ -38,6 +38,18 @@ def corpus_of(dag_id: str) -> CorpusSchedule:
     raise NotFoundError(f"{dag_id} refreshes no corpus")
 
 
+def stored_corpus_of(dag_id: str) -> CorpusSchedule:
+    """Return the corpus that a DAG refreshes, whose file may be broken.
+
+    Raises:
+        NotFoundError: It refreshes none, or the file is broken and its store is unknown or has no version.
+    """
+    one = corpus_of(dag_id)
+    if one.problem and not (one.store and version_names(store_of(one))):
+        raise NotFoundError(*one.problem.splitlines())
+    return one
+
+
 def whole_corpus_of(dag_id: str) -> CorpusSchedule:
     """Return the corpus that a DAG refreshes.
 

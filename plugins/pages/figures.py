@@ -11,7 +11,7 @@ from pipeline.operations.history import version_names
 from pipeline.operations.quarantine import last_manifest
 from pipeline.records.publication import named_manifest, readable_pointer
 from plugins.pages.access import ReadsDag
-from plugins.pages.corpus import VERSION_PATTERN, whole_corpus_of
+from plugins.pages.corpus import VERSION_PATTERN, stored_corpus_of
 from plugins.pages.paging import Paged
 from plugins.pages.rendering import render
 from schemas.documents import Role
@@ -35,7 +35,7 @@ def sheet(
     page: Annotated[int, Query(ge=1)] = 1,
 ) -> HTMLResponse:
     """Show a page of the figures of a version, by default the live one, or else the newest finished one."""
-    one = whole_corpus_of(dag_id)
+    one = stored_corpus_of(dag_id)
     store = store_of(one)
     names, pointer = version_names(store), readable_pointer(store)
     chosen = version or (pointer.version if pointer else None)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from pipeline.operations.health import State, corpora_health
+from pipeline.operations.health import corpora_health
 from plugins.pages.access import PREFIX, User, readable
 from plugins.pages.paging import Paged
 from plugins.pages.rendering import HEADERS, render
@@ -33,12 +33,13 @@ def overview(request: Request, user: User, page: Annotated[int, Query(ge=1)] = 1
 @router.get("/health.json")
 def health(user: User) -> JSONResponse:
     """Return name, state and first problem of every corpus, the worst first, for the home card."""
-    found = sorted(corpora_health(_permitted(user)), key=lambda one: list(State).index(one.state))
+    found = sorted(corpora_health(_permitted(user)), key=lambda one: one.state.severity)
     lines = [
         {
             "corpus": one.corpus,
             "dag_id": f"{PREFIX}{one.corpus}",
             "state": one.state,
+            "tone": one.state.tone,
             "line": in_ui(one.problems[0]) if one.problems else f"{one.live} is live",
         }
         for one in found

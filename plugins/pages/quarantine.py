@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from pipeline.operations.health import store_of
 from pipeline.operations.quarantine import quarantine
 from plugins.pages.access import ReadsDag, User, startable
-from plugins.pages.corpus import whole_corpus_of
+from plugins.pages.corpus import stored_corpus_of
 from plugins.pages.paging import Paged
 from plugins.pages.rendering import render
 from schemas.errors import FailureCode
@@ -28,7 +28,7 @@ def documents(
     page: Annotated[int, Query(ge=1)] = 1,
 ) -> HTMLResponse:
     """Show a page of the documents in quarantine, of a code, or whose source contains a text."""
-    one = whole_corpus_of(dag_id)
+    one = stored_corpus_of(dag_id)
     found = quarantine(store_of(one))
     return render(
         request,

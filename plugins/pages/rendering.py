@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from pipeline.operations.states import TONES
 from plugins.remedies import in_ui
 from schemas.versions import AuditEvent
 
@@ -128,4 +129,5 @@ _environment.filters |= {
     "seconds": _seconds,
     "sparkline": sparkline,
     "time": _time,
+    "tone": lambda word: TONES.get(word, "red"),
 }

@@ -9,7 +9,7 @@ from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import CorpusHealth, corpora_health, store_of
 from pipeline.operations.runs import experiment_report, quality, run_report, version_of_run
 from plugins.pages.access import ReadsDag
-from plugins.pages.corpus import VERSION_PATTERN, whole_corpus_of
+from plugins.pages.corpus import VERSION_PATTERN, stored_corpus_of
 from plugins.pages.rendering import HEADERS, render
 from schemas.errors import TransientError
 from schemas.ports import ObjectStore
@@ -28,10 +28,10 @@ def _opened(dag_id: str) -> tuple[CorpusSchedule, CorpusHealth, ObjectStore]:
     """Return the corpus of a DAG, its health, and its store.
 
     Raises:
-        UserError: The corpus file is broken.
+        UserError: The corpus file is so broken that its store is unknown.
         TransientError: The store doesn't answer.
     """
-    one = whole_corpus_of(dag_id)
+    one = stored_corpus_of(dag_id)
     (health,) = corpora_health([one])
     if not health.readable:
         raise TransientError(*health.problems)

@@ -35,6 +35,12 @@ class OperationOptions(Section):
     )
     notify: dict[Text, dict[Text, JsonValue]] = Field(
         {},
-        description="Airflow notifiers called when a task fails, by class, with their arguments, such as "
+        description="Airflow notifiers called when a run fails, is tried again for long or waits for an answer, and when "
+        "inset_watch finds something, by class, with their arguments, such as "
         "airflow.providers.smtp.notifications.smtp.SmtpNotifier: {to: docs@example.org}.",
+    )
+    announce: dict[Text, dict[Text, JsonValue]] = Field(
+        {},
+        description="Notifiers called with the release note when a version goes live, such as "
+        "plugins.notify.Webhook: {url: https://search.example.org/hook}.",
     )

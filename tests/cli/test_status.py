@@ -8,8 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from cli.status import EXIT_CODES
-from pipeline.operations.health import State
+from pipeline.operations.states import State
 from pipeline.records.publication import LIVE, roll_back
 from tests.pipeline.operations.corpora import REFUSES, publish, version_name, write_corpus, write_version
 
@@ -61,18 +60,17 @@ def test_each_state_has_its_exit_code(folder: Path, state: Callable[[Path], None
     made = CliRunner().invoke(app, ["status", "--json"])
     found = json.loads(made.stdout)
     assert found["state"] == found["corpora"][0]["state"] == state.__name__
-    assert made.exit_code == EXIT_CODES[state.__name__]
+    assert made.exit_code == State[state.__name__.upper()].exit_code
 
 
 def test_the_exit_code_is_that_of_the_worst_state(folder: Path) -> None:
     write_version(write_corpus(folder, "pumps", versions=1), "pumps", 1, gates=[REFUSES])
     write_corpus(folder, "winches", versions=1)
     shown = CliRunner().invoke(app, ["status"])
-    assert shown.exit_code == EXIT_CODES["refused"]
+    assert shown.exit_code == State.REFUSED.exit_code
     assert "a loss of 80 %" in shown.stdout
     assert CliRunner().invoke(app, ["status", "winches"]).exit_code == 0
 
 
 def test_every_state_has_an_exit_code_of_its_own() -> None:
-    assert set(EXIT_CODES) == set(State)
-    assert len(set(EXIT_CODES.values())) == len(State)
+    assert len({state.exit_code for state in State}) == len(State)

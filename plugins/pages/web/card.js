@@ -2,7 +2,6 @@
 const { createElement: h, useEffect, useState } = globalThis.React;
 const { Badge, Box, Flex, Heading, Link, Text } = globalThis.ChakraUI;
 const SHOWN = 8;
-const COLOURS = { ok: "green", held: "blue", empty: "gray", stale: "orange", unfinished: "orange" };
 
 globalThis.InsetHealth = () => {
   const [found, setFound] = useState({ lines: [], problem: "" });
@@ -18,7 +17,7 @@ globalThis.InsetHealth = () => {
     h(Heading, { size: "xs", color: "fg.muted", mb: 2 }, "Inset"),
     found.problem && h(Text, { color: "fg.error" }, found.problem),
     ...shown.map((line) => h(Flex, { key: line.corpus, gap: 3, align: "center", py: 1 },
-      h(Badge, { colorPalette: COLOURS[line.state] ?? "red", minW: "20", justifyContent: "center" }, line.state),
+      h(Badge, { colorPalette: line.tone, minW: "20", justifyContent: "center" }, line.state),
       h(Link, { href: `dags/${encodeURIComponent(line.dag_id)}/plugin/inset_corpus`, color: "fg.info", whiteSpace: "nowrap" }, line.corpus),
       h(Text, { truncate: true, color: "fg.muted", fontSize: "sm", title: line.line }, line.line))),
     h(Link, { href: "plugin/inset", color: "fg.info", fontSize: "sm" },

@@ -29,6 +29,7 @@ if (outer) new MutationObserver(theme).observe(outer.documentElement, { attribut
 // ---- Airflow's REST API, with the user's own session ----
 
 const POLL_MS = 2000;
+const RUN_TONES = { success: "green", running: "blue", queued: "blue" };
 
 async function call(path, body) {
   const options = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
@@ -213,10 +214,10 @@ async function lastRuns(places) {
     const run = runs.find((one) => one.dag_id === place.dataset.lastRun);
     if (!run) continue;
     const link = Object.assign(document.createElement("a"), {
-      href: runPage(run.dag_id, run.dag_run_id), textContent: run.state, className: `badge ${run.state}`,
+      href: runPage(run.dag_id, run.dag_run_id), textContent: run.state, className: `badge ${RUN_TONES[run.state] ?? "red"}`,
     });
     link.dataset.outer = "";
-    if (run.state === "running") place.parentElement.querySelector(":scope > .badge.running")?.remove(); // of the lease
+    if (run.state === "running") place.parentElement.querySelector(":scope > .badge")?.remove(); // of the lease
     place.replaceChildren(link);
   }
 }

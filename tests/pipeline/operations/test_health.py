@@ -12,7 +12,8 @@ import pytest
 from backends.stores import object_store
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.operations import health
-from pipeline.operations.health import State, corpora_health, corpus_health, margin_of
+from pipeline.operations.health import corpora_health, corpus_health, margin_of
+from pipeline.operations.states import State
 from pipeline.records import lease
 from pipeline.records.publication import LIVE, manifest_name, publish_version, roll_back
 from schemas.versions import GateResult

@@ -1,0 +1,126 @@
+"""Tell people: the notifiers of a corpus file, called when a run fails, waits or is tried again, and when a version goes live."""
+
+import contextlib
+import json
+import logging
+import urllib.request
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.exceptions import HITLRejectException
+from airflow.sdk.bases.notifier import BaseNotifier
+
+from schemas.corpus.operations import OperationOptions
+from schemas.errors import InsetError
+
+if TYPE_CHECKING:
+    from pipeline.corpus.schedules import CorpusSchedule
+    from pipeline.records.last_refresh import RefreshState
+
+Notifiers = Mapping[str, Mapping[str, Any]]
+"""Arguments of each notifier, by its class."""
+
+TOLD_TRIES = (3, 8)
+"""Failed tries of a task after which people are told: a minute and a half, and an hour, after the first."""
+
+_TIMEOUT_S = 30
+
+_logger = logging.getLogger("inset")
+
+
+class Webhook(BaseNotifier):
+    """Posts ``corpus``, ``event``, ``message`` and, of a version that goes live, ``version`` and ``release_note``, as JSON.
+
+    Args:
+        url: Where to.
+    """
+
+    template_fields = ("url",)
+
+    def __init__(self, *, url: str) -> None:
+        super().__init__()
+        self.url = url
+
+    def notify(self, context: Any) -> None:
+        """Post the event; Airflow logs a failure."""
+        names = ("corpus", "event", "message", "version", "release_note")
+        body = json.dumps({name: context[name] for name in names if name in context}).encode()
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"{self.url} is no address of a web server")
+        request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310  checked above
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
+            pass
+
+
+def check_notifiers(options: OperationOptions) -> None:
+    """Make each notifier once.
+
+    Raises:
+        AttributeError: There is no such notifier.
+    """
+    for notifiers in (options.notify, options.announce):
+        _made(notifiers)
+
+
+def _made(notifiers: Notifiers) -> list[Callable[[Any], None]]:
+    # Rendering its templates changes a notifier, so that each is called once.
+    return [resolve_name(name)(**arguments) for name, arguments in notifiers.items()]
+
+
+def tell(notifiers: Notifiers, context: Any, corpus: str, event: str, message: str, **more: str) -> None:
+    """Call notifiers; one that fails is logged.
+
+    Args:
+        notifiers: Those of the corpus file.
+        context: The task's context, which templates see.
+        corpus: Its name.
+        event: ``failed``, ``retrying``, ``waiting``, ``found`` by the watch, or ``live``.
+        message: One line; templates see it as ``message``, and as ``exception``.
+        more: Further names that templates see.
+    """
+    for name, arguments in notifiers.items():
+        try:
+            (notifier,) = _made({name: arguments})
+            notifier({**context, "corpus": corpus, "event": event, "message": message, "exception": message, **more})
+        except Exception as error:  # noqa: BLE001  must not hide the others
+            _logger.warning("%s was not called: %s", name, error)
+
+
+def refresh_callbacks(found: "CorpusSchedule") -> dict[str, Any]:
+    """Return the callbacks of a refresh's tasks, which record why a task is tried again or failed, and tell people."""
+
+    def retried(context: Any) -> None:
+        ti = context["ti"]
+        message = f"{ti.task_id} is tried again, {ti.try_number + 1} of {ti.max_tries + 1}: {context.get('exception')}"
+        _note(found, context, "retrying", message, until=datetime.now(UTC) + ti.task.max_retry_delay)
+        if ti.try_number in TOLD_TRIES:
+            tell(found.operations.notify, context, found.name, "retrying", message)
+
+    def failed(context: Any) -> None:
+        exception = context.get("exception")
+        state: RefreshState = "rejected" if isinstance(exception, HITLRejectException) else "failed"
+        _note(found, context, state, f"{context['ti'].task_id}: {exception}")
+        tell(found.operations.notify, context, found.name, "failed", str(exception))
+
+    return {"on_retry_callback": retried, "on_failure_callback": failed}
+
+
+def note_question(found: "CorpusSchedule", context: Any, message: str, hours: float) -> None:
+    """Record that a run waits for an answer, and tell people."""
+    until = datetime.now(UTC) + timedelta(hours=hours)
+    _note(found, context, "waiting", message, until=until)
+    asked = f"{found.name} waits for your answer until {until:%Y-%m-%d %H:%M} UTC: {message}"
+    tell(found.operations.notify, context, found.name, "waiting", asked)
+
+
+def _note(
+    found: "CorpusSchedule", context: Any, state: "RefreshState", message: str, *, until: datetime | None = None
+) -> None:
+    from backends.stores.object_store import open_store
+    from pipeline.records.last_refresh import note_refresh
+
+    run = f"airflow:{context['run_id']}"
+    with contextlib.suppress(InsetError):  # such as of a full disk, which the read model sees by itself
+        note_refresh(open_store(found.store), run, state, message, task=context["ti"].task_id, until=until)

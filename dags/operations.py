@@ -1,18 +1,23 @@
-"""DAGs that operators start: publish, roll back, prune, mirror, replay; and one that watches every corpus.
+"""DAGs that operators start: plan, publish, roll back, prune, …; and one that watches every corpus.
 
 The pages of ``plugins/pages`` start them through Airflow's REST API, so that roles and the audit log are Airflow's.
 """
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Asset, AssetAlias, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from pipeline.corpus.schedules import corpus_schedules
-from plugins.airflow_run import RETRIES, corpus_file, logged_errors, person, stored_workspace
-from plugins.notify import tell
+from plugins.airflow_run import RETRIES, corpus_file, logged_errors, person, run_name, stored_workspace
+from plugins.notify import announce, tell
+from plugins.run_params import PARAMS
+
+if TYPE_CHECKING:
+    from pipeline.corpus.workspace import Workspace
+    from schemas.versions import Pointer
 
 LIVE = AssetAlias("inset-live", group="inset")
 """Alias of the assets of live versions, which tasks for any corpus update."""
@@ -42,6 +47,17 @@ _DAG: dict[str, Any] = {
 }
 
 
+def _went_live(workspace: "Workspace", pointer: "Pointer") -> None:
+    """Update the asset of a corpus, and announce its live version."""
+    from pipeline.records.publication import named_manifest
+
+    corpus = workspace.corpus.name
+    counts = named_manifest(workspace.store, corpus, pointer.version).counts
+    _update_asset(corpus, pointer.version, counts.totals())
+    found = next(found for found in _SCHEDULES if found.name == corpus)
+    announce(found, workspace.store, pointer, get_current_context())
+
+
 def _update_asset(corpus: str, version: str, counts: dict[str, Any]) -> None:
     event = get_current_context()["outlet_events"][LIVE]
     event.add(Asset(f"inset://{corpus}", group="inset"), extra={"version": version, "counts": counts})
@@ -50,7 +66,6 @@ def _update_asset(corpus: str, version: str, counts: dict[str, Any]) -> None:
 @task(outlets=[LIVE])
 def publish() -> None:
     """Make a version live, and end a hold."""
-    from pipeline.records.publication import named_manifest
     from pipeline.stages.publish import make_live
 
     params = get_current_context()["params"]
@@ -58,34 +73,68 @@ def publish() -> None:
         workspace = stored_workspace(params["corpus"])
         override = params["reason"] if params["override"] else None
         pointer = make_live(workspace, params["version"], override=override, reason=params["reason"] or None, by=person())
-        counts = named_manifest(workspace.store, workspace.corpus.name, pointer.version).counts
-    _update_asset(params["corpus"], pointer.version, counts.totals())
+        _went_live(workspace, pointer)
 
 
 @task(outlets=[LIVE])
 def roll_back() -> None:
     """Make an older version live, and hold the corpus at it."""
-    from pipeline.records.publication import named_manifest
     from pipeline.stages.publish import roll_back_version
 
     params = get_current_context()["params"]
     with logged_errors():
         workspace = stored_workspace(params["corpus"])
         pointer = roll_back_version(workspace, params["version"], reason=params["reason"] or None, by=person())
-        counts = named_manifest(workspace.store, workspace.corpus.name, pointer.version).counts
-    _update_asset(params["corpus"], pointer.version, counts.totals())
+        _went_live(workspace, pointer)
 
 
 @task
-def prune() -> None:
-    """Remove what no kept version needs; a dry run only counts it."""
+def plan() -> str:
+    """Return what a refresh would do and cost, in words; it also works while the refresh's DAG is paused."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.run import RefreshRun
+    from pipeline.run_log import OUTCOMES, log_plan
+    from schemas.versions import RunOptions
+
+    params = get_current_context()["params"]
+    options = RunOptions(dry_run=True, **{name: params[name] for name in ("replay", "force", "money")})
+    with logged_errors():
+        run = RefreshRun(open_workspace(corpus_file(params["corpus"])), run_name())
+        try:
+            made = run.plan(options)
+        finally:
+            run.release()
+    log_plan(made)
+    outcome = "" if made.outcome == "build" else f"{made.version}: {OUTCOMES[made.outcome]}. "
+    return outcome + made.summary.in_words()
+
+
+@task
+def free_lease() -> None:
+    """Free the lease of a run that is dead."""
+    from pipeline.records import lease
+
+    context: Any = get_current_context()
+    params = context["params"]
+    run_id = params["run"]
+    with logged_errors():
+        if run_id.startswith("airflow:"):
+            state = context["ti"].get_dagrun_state(f"refresh_{params['corpus']}", run_id.removeprefix("airflow:"))
+            if state in ("running", "queued"):
+                raise AirflowFailException(f"{run_id} is {state}; stop it first")
+        lease.free_dead(stored_workspace(params["corpus"]).store, run_id)
+
+
+@task
+def prune() -> str:
+    """Remove what no kept version needs; a dry run only counts it. Return what was removed, in words."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.run_log import log_pruned
     from pipeline.upkeep.prune import prune as run
 
     params = get_current_context()["params"]
     with logged_errors():
-        log_pruned(run(open_workspace(corpus_file(params["corpus"])), dry_run=params["dry_run"]))
+        return log_pruned(run(open_workspace(corpus_file(params["corpus"])), dry_run=params["dry_run"]))
 
 
 @task
@@ -176,6 +225,24 @@ with DAG(
     **_DAG,
 ) as inset_roll_back:
     roll_back()
+
+with DAG(
+    "inset_plan",
+    description="Say what a refresh would do and cost, and do nothing",
+    params={"corpus": _CORPUS, "reason": _REASON, **{name: PARAMS[name] for name in ("replay", "force", "money")}},
+    schedule=None,
+    **{**_DAG, "default_args": {"owner": "inset"}},
+) as inset_plan:
+    plan()
+
+with DAG(
+    "inset_free_lease",
+    description="Free the lease of a run that is dead",
+    params={"corpus": _STORED_CORPUS, "run": Param("", type="string", title="Run"), "reason": _REASON},
+    schedule=None,
+    **_DAG,
+) as inset_free_lease:
+    free_lease()
 
 with DAG(
     "inset_prune",

@@ -29,17 +29,19 @@ from plugins.airflow_run import (
     RETRIES,
     approval,
     is_decided_elsewhere,
+    note_start,
     parse_groups,
     plan_summary,
     planned,
     refresh_run,
     run_options,
 )
-from plugins.approve import Approve
+from plugins.approve import Approve, Ask
 from plugins.confirm import Confirm
 from plugins.enrich import Enrich
 from plugins.notify import check_notifiers, refresh_callbacks
 from plugins.remedies import in_ui
+from plugins.run_params import PARAMS
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
 from schemas.stages import ON_A_VERSION, Stage
@@ -53,25 +55,6 @@ _EVERY_DAG: dict[str, Any] = {
 
 _ENRICH_POOL = os.environ.get("INSET_ENRICH_POOL") or "default_pool"
 """Pool of the tasks that start Ray. The default always exists; in a pool that doesn't, tasks wait without end."""
-
-_PARAMS = {
-    "dry_run": Param(False, type="boolean", title="Dry run", description="Plan only: what would be done, and its cost."),
-    "replay": Param(False, type="boolean", title="Replay quarantine", description="Try the documents in quarantine again."),
-    "force": Param(False, type="boolean", title="Force", description="Build a version even if nothing changed."),
-    "money": Param(
-        None,
-        type=["null", "number"],
-        minimum=0,
-        title="Budget",
-        description="The run's limit on money for generative models, in place of the corpus file's.",
-    ),
-    "override": Param(
-        None,
-        type=["null", "string"],
-        title="Override reason",
-        description="Publish the version even if gates refuse it or the corpus is held; stored with the version.",
-    ),
-}
 
 _ABOUT = """\
 Brings the corpus **{name}** up to date: documents that are new, changed or gone in `{source}` make a new version, and if it
@@ -106,17 +89,27 @@ Correct the file; within a minute this turns into the corpus's refresh.
 @task
 def plan(corpus: str) -> list[list[int]]:
     """Compare the source with the live version; skip stages that are not needed."""
+    from pipeline.approval import plan_approval_of
     from pipeline.run_log import log_plan
 
-    context = get_current_context()
+    context: Any = get_current_context()
     options = run_options()
     with refresh_run(corpus) as run:
         made = run.plan(options)
+        question = None if options.dry_run else plan_approval_of(run.workspace, made)
+        if not options.dry_run:
+            note_start(run)
+        if question is not None and "approve_plan" in context["dag"].task_ids:
+            run.release()  # nothing else waits for a person
     log_plan(made)
     for name in ("version", "outcome"):
         context["ti"].xcom_push(key=name, value=getattr(made, name))
     context["ti"].xcom_push(key="summary", value=plan_summary(made))
+    for name, text in (question._asdict() if question is not None else {}).items():
+        context["ti"].xcom_push(key=name, value=text)
     skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
+    if question is None and "approve_plan" in context["dag"].task_ids:
+        skip(context["ti"], [context["dag"].get_task("approve_plan")])
     if options.dry_run or made.outcome == "unchanged":
         skip(context["ti"], [context["dag"].get_task(name) for name in ("parse", "enrich", "publish")])
     elif made.outcome != "build":
@@ -246,6 +239,20 @@ def _stage(which: Stage, file: str, about: str) -> Any:
     return stage.override(task_id=which.value, doc_md=about)(file, which.value)
 
 
+def _plan_approval(found: CorpusSchedule) -> Iterator[Any]:
+    """Yield the task that asks a person before anything is spent."""
+    if found.operations.approval_h is not None:
+        yield Ask(
+            task_id="approve_plan",
+            found=found,
+            hours=found.operations.approval_h,
+            subject="{{ ti.xcom_pull(task_ids='plan', key='subject') }}",
+            body="{{ ti.xcom_pull(task_ids='plan', key='body') }}",
+            params={"reason": Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")},
+            doc_md="Waits for a person where the plan is dearer than `budget.approve_above`, before anything is spent.",
+        )
+
+
 def _approval(file: str, found: CorpusSchedule) -> Iterator[Any]:
     """Yield the tasks that ask a person."""
     if found.operations.approval_h is None:
@@ -294,7 +301,7 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
         doc_md=_ABOUT.format(name=found.name, source=found.source, file=line(file)),
         schedule=_timetable(found, source),
         tags=["inset", "refresh"],
-        params=_PARAMS,
+        params=PARAMS,
         default_args={"owner": "inset", **refresh_callbacks(found), **RETRIES},
         **_EVERY_DAG,
     ) as dag:
@@ -306,11 +313,12 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
             middle[after:after] = [cut, tag.partial(corpus=file).expand(shard=cut)]
         chain(
             shards,
-            parse.partial(corpus=file).expand(shards=shards),
+            *_plan_approval(found),
+            parse.override(trigger_rule=TriggerRule.NONE_FAILED).partial(corpus=file).expand(shards=shards),
             *middle,
             *_approval(file, found),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
-            Confirm(task_id="confirm", corpus=file, asset=published, doc_md="Checks that the version is live."),
+            Confirm(task_id="confirm", found=found, asset=published, doc_md="Checks that the version is live."),
             # It fails for a run that was stopped: Airflow skips the other tasks, and would call the run a success.
             release.override(on_failure_callback=None)(file).as_teardown(on_failure_fail_dagrun=True),
         )

@@ -159,7 +159,7 @@ class RefreshRun:
                 with contextlib.suppress(DamagedError):  # made again next, and finished by a later refresh
                     finish_forgetting(workspace)
             rebuild = options.force or is_live_damaged(workspace)
-            retry = _quarantined(workspace) if options.replay else frozenset()
+            retry = _quarantined(workspace, options.documents) if options.replay else frozenset()
             rebuild |= planning.has_kept(workspace, options.accept)
             plan = planning.plan(_with_budget(workspace, options), self.run_id, retry=retry, rebuild=rebuild)
             plan = plan.model_copy(update={"options": options})
@@ -389,12 +389,19 @@ class RefreshRun:
         self._report(stage, 1, 1)
 
 
-def _quarantined(workspace: Workspace) -> frozenset[str]:
-    """Return the documents that the last refresh left in quarantine, whether or not its version is live."""
+def _quarantined(workspace: Workspace, sources: Sequence[str]) -> frozenset[str]:
+    """Return the documents that the last refresh left in quarantine, whether or not its version is live.
+
+    ``sources`` are those to try again; none: all.
+    """
     finished = manifests(workspace.store)
     rows = read_ledger(workspace.store, finished[0].version) if finished else []
     # Sources that can't be read have no document id, and are tried each time anyway.
-    return frozenset(row.doc_id for row in rows if row.status is Status.QUARANTINED and row.doc_id)
+    return frozenset(
+        row.doc_id
+        for row in rows
+        if row.status is Status.QUARANTINED and row.doc_id and (not sources or row.source in sources)
+    )
 
 
 def _with_budget(workspace: Workspace, options: RunOptions) -> Workspace:

@@ -17,11 +17,11 @@ _logger = logging.getLogger(__name__)
 
 _REPORT_EVERY_S = 5.0
 
-_OUTCOMES: dict[Outcome, str] = {
+OUTCOMES: dict[Outcome, str] = {
     "build": "a new version will be built",
     "unchanged": "nothing to do; this version is live",
     "ready": "built before and ready to be published",
-    "refused": "built before and refused by a gate; not built again",
+    "refused": "built before and refused by a gate or a person; not built again",
     "held": "built before and held back since a rollback",
 }
 
@@ -29,11 +29,12 @@ _OUTCOMES: dict[Outcome, str] = {
 def log_plan(plan: Plan) -> None:
     """Log the plan's outcome, its counts, expected calls of models, and sources that can't be read."""
     summary = plan.summary
-    _logger.info("%s: %s", plan.version, _OUTCOMES[plan.outcome])
+    _logger.info("%s: %s", plan.version, OUTCOMES[plan.outcome])
     _logger.info(
         "sources: %d new, %d changed, %d gone, %d kept; %d documents to parse in %d shards",
         *(summary.new, summary.changed, summary.gone, summary.kept, summary.to_parse, len(plan.shards)),
     )
+    _logger.info("plan: %s", summary.in_words())
     for name, expected in summary.captions.items():
         _logger.info("calls of %s: %s", name, in_words(expected))
     _log_failures(row for row in plan.carried if row.code in OF_THE_SOURCE)
@@ -76,8 +77,8 @@ def counts_in_words(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
 
 
-def log_pruned(result: PruneResult) -> None:
-    """Log what was removed, or would be."""
+def log_pruned(result: PruneResult) -> str:
+    """Log what was removed, or would be, and return it in words."""
     did = "removed" if result.removed else "would be removed"
     for name in result.versions:
         _logger.info("%s: version %s", did, name)
@@ -85,6 +86,8 @@ def log_pruned(result: PruneResult) -> None:
         for folder, count in counts.items():
             _logger.info("%s: %d %s of %s", did, count, what, folder)
     _logger.info("%s: %s bytes", did, f"{result.bytes:,}")
+    objects, records = sum(result.objects.values()), sum(result.records.values())
+    return f"{did}: {len(result.versions)} versions, {objects:,} objects, {records:,} records, {result.bytes:,} bytes"
 
 
 def log_mirrored(result: MirrorResult) -> None:

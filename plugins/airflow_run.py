@@ -125,6 +125,26 @@ def person() -> str:
     return run.triggering_user_name or "airflow"
 
 
+def note_start(run: "RefreshRun") -> None:
+    """Add to the audit log who started the current run and why, where a person did."""
+    from pipeline.records.publication import note_event, readable_pointer
+
+    context = get_current_context()
+    started: Any = context["dag_run"]
+    if started.triggering_user_name is None:
+        return
+    params, store = context["params"], run.workspace.store
+    note_event(
+        store,
+        "replay" if params.get("replay") else "start",
+        by=person(),
+        reason=params.get("reason"),
+        live=readable_pointer(store),
+        at=started.start_date,  # the same in each try
+        run_id=run.run_id,
+    )
+
+
 def has_moved(started: Sequence[Any], known: Iterable[Any]) -> bool:
     """Return whether the live version is another one than before the events of its asset that started the run.
 

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from pipeline.corpus.schedules import CorpusSchedule
 from plugins.airflow_run import planned, refresh_run
+from plugins.notify import announce
 
 if TYPE_CHECKING:
     from schemas.versions import Manifest
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
 class Confirm(BaseOperator):
     """Checks that the planned version is live, whatever state ``publish`` was set to by hand."""
 
-    def __init__(self, *, corpus: str, asset: Asset, **arguments: Any) -> None:
+    def __init__(self, *, found: CorpusSchedule, asset: Asset, **arguments: Any) -> None:
         super().__init__(outlets=[asset], **arguments)
-        self.corpus, self.asset = corpus, asset
+        self.corpus, self.asset = str(found.file), asset
+        self._found = found
         self._confirmed: tuple[str, str, Manifest] | None = None
 
     def execute(self, context: Any) -> None:
@@ -31,6 +34,7 @@ class Confirm(BaseOperator):
             live = pointer.version if pointer is not None else "nothing"
             raise AirflowFailException(f"{version} isn't live, {live} is: publish it on the page Inset, or refresh again")
         self._confirmed = run.workspace.corpus.source, run.workspace.store.root, manifest
+        announce(self._found, run.workspace.store, pointer, context)
         context["outlet_events"][self.asset].extra = {"version": version, "counts": manifest.counts.totals()}
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:

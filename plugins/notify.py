@@ -18,6 +18,8 @@ from schemas.errors import InsetError
 if TYPE_CHECKING:
     from pipeline.corpus.schedules import CorpusSchedule
     from pipeline.records.last_refresh import RefreshState
+    from schemas.ports import ObjectStore
+    from schemas.versions import Pointer
 
 Notifiers = Mapping[str, Mapping[str, Any]]
 """Arguments of each notifier, by its class."""
@@ -113,6 +115,20 @@ def note_question(found: "CorpusSchedule", context: Any, message: str, hours: fl
     _note(found, context, "waiting", message, until=until)
     asked = f"{found.name} waits for your answer until {until:%Y-%m-%d %H:%M} UTC: {message}"
     tell(found.operations.notify, context, found.name, "waiting", asked)
+
+
+def announce(found: "CorpusSchedule", store: "ObjectStore", pointer: "Pointer", context: Any) -> None:
+    """Call the notifiers of ``operations.announce`` with the release note of the version that went live."""
+    from pipeline.records.decision import event_in_words
+    from schemas.ids import version_file
+
+    note = ""
+    with contextlib.suppress(FileNotFoundError, InsetError):
+        note = store.get(version_file(pointer.version, "release_note.md")).decode()
+    moved = f": {event_in_words(pointer.moved)}" if pointer.moved else ""
+    message = f"{pointer.version} of {found.name} is live{moved}"
+    more = {"version": pointer.version, "release_note": note}
+    tell(found.operations.announce, context, found.name, "live", message, **more)
 
 
 def _note(

@@ -13,7 +13,7 @@ class SourceTrigger(BaseEventTrigger):
     """Lists the source again and again, and fires when it differs from the last refresh's listing.
 
     A listing fires once, so that a refresh that fails isn't started without end. A source that doesn't answer is asked again,
-    with one line in the triggerer's log.
+    with one line in the triggerer's log; once it is back, it fires if the last refresh failed or lacks documents.
 
     Args:
         corpus: The corpus file.
@@ -30,27 +30,36 @@ class SourceTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire for each changed listing."""
-        fired, problem = None, ""
+        fired, problem, away = None, "", False
         while True:
             try:
-                listing, refreshed = await asyncio.to_thread(self._listings)
+                listing, refreshed, whole = await asyncio.to_thread(self._listings)
             except InsetError as error:
                 if error.message != problem:
                     problem = error.message
                     self.log.warning("%s; asked again every %g s", problem, self.every_s)
+                away = True
             else:
                 problem = ""
-                if listing not in (refreshed, fired):
+                back, away = away and not whole, False
+                if back or listing not in (refreshed, fired):
                     fired = listing
                     yield TriggerEvent({"listing": listing})  # type: ignore[no-untyped-call]
             await asyncio.sleep(self.every_s)
 
-    def _listings(self) -> tuple[str, str | None]:
-        """Return the digests of the source's listing, and of that of the last refresh."""
+    def _listings(self) -> tuple[str, str | None, bool]:
+        """Return the digests of the source's listing and of the last refresh's, and whether that one took all of it in."""
         from pipeline.corpus.workspace import open_workspace
         from pipeline.records.last_refresh import read_last_refresh
-        from tasks.versions.plan import listing_digest
+        from pipeline.records.ledger import readable_ledger
+        from tasks.versions.plan import listing_digest, was_disturbed
 
         workspace = open_workspace(self.corpus)
         last = read_last_refresh(workspace.store)
-        return listing_digest(workspace.source().files()), last.listing if last is not None else None
+        listing = listing_digest(workspace.source().files())
+        if last is None:
+            return listing, None, False
+        running = last.state in ("started", "retrying")
+        ended_well = last.state in ("published", "unchanged", "held")
+        whole = ended_well and not was_disturbed(readable_ledger(workspace.store, last.version))
+        return listing, last.listing, running or whole

@@ -160,7 +160,27 @@ def in_words(expected: ExpectedCalls) -> str:
 class PlanSummary(PlanCounts):
     """What a refresh would do and spend."""
 
+    @property
+    def expected(self) -> Spent:
+        """What all models would spend within the budget."""
+        parts = (one.spent.times(one.affordable / one.items) for one in self.captions.values() if one.items)
+        return sum(parts, Spent())
+
+    def in_words(self) -> str:
+        """Return it in one line, with what is a guess."""
+        spent = self.expected
+        about = f" (about {self.pages_estimated:,} of them guessed)" if self.pages_estimated else ""
+        guessed = sum(one.estimated for one in self.captions.values())
+        calls = f", {spent.calls:,} calls of models{' (a guess)' if guessed else ''}, {spent.money:,.2f} money"
+        return (
+            f"{self.new:,} new, {self.changed:,} changed, {self.gone:,} gone; {self.to_parse:,} documents with "
+            f"{self.pages_to_parse:,} pages{about} to parse, about {self.minutes:,.0f} minutes{calls if self.captions else ''}"
+        )
+
     bytes_to_parse: int
+    pages_to_parse: int = Field(0, description="Pages of the documents to parse, counted in PDFs that were opened.")
+    pages_estimated: int = Field(0, description="Those of them that are guessed from bytes.")
+    minutes: float = Field(0.0, description="A guess at the minutes of parse and OCR, one after the other.")
     sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
     captions: dict[str, ExpectedCalls] = Field(
         {}, description="Expected calls of models, by captioner, and as 'vectors text' by space."
@@ -182,6 +202,7 @@ class RunOptions(Frozen):
     accept: list[str] = Field(
         [], description="Sources to publish as far as their pages can be read, though an earlier document is kept for them."
     )
+    documents: list[str] = Field([], description="With replay: sources of the documents to try again; none: all.")
     money: float | None = Field(None, ge=0, description="The refresh's limit on money, in place of the corpus file's.")
 
 

@@ -1,7 +1,7 @@
 """Estimate of the calls that a refresh would make to models that cost money."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from backends.stores.document_files import structured_file
 from pipeline.corpus.captioners import CaptionerInUse
@@ -30,12 +30,12 @@ DOCUMENTS_AT_ONCE = 64
 
 
 def expected_calls(
-    workspace: Workspace, documents: Collection[PlannedDocument], live: Manifest | None
+    workspace: Workspace, documents: Collection[PlannedDocument], live: Manifest | None, pages: Mapping[str, int]
 ) -> dict[str, ExpectedCalls]:
     """Return the expected calls of each captioner for documents whose rows are made.
 
-    Figures and texts of structured documents, and pages that are drawn, are counted. For other documents they are estimated from
-    the document's bytes, by the ratio of the live version.
+    Figures and texts of structured documents, and pages that are drawn, are counted. For other documents they are estimated, by
+    the ratios of the live version: from ``pages``, the number of pages by document, or else from the document's bytes.
     """
     budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
     found = {}
@@ -50,8 +50,10 @@ def expected_calls(
         read = sorted(doc_id for doc_id in sizes if workspace.store.exists(structured_file(doc_id, structured_key)))
         cache = open_descriptions(workspace.store, used.captions.key)
         counted, undrawn = _missing(workspace, used, read, cache)
-        per_byte = _per_byte(subject, live)
-        estimated = undrawn + round((sum(sizes.values()) - sum(sizes[doc_id] for doc_id in read)) * per_byte)
+        unread = sizes.keys() - set(read)
+        by_pages = sum(pages[doc_id] for doc_id in unread & pages.keys()) * _per_page(subject, live)
+        by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * _per_byte(subject, live)
+        estimated = undrawn + round(by_pages + by_bytes)
         each, items = _cost_of_call(used, cache), counted + estimated
         found[label] = ExpectedCalls(
             subject=subject,
@@ -109,6 +111,18 @@ def _rows_per_byte(modalities: Iterable[str], live: Manifest | None) -> float:
     if live is None or not size:
         return (PER_MEBIBYTE["text"] + PER_MEBIBYTE["figure"]) / (1 << 20)
     return sum(live.counts.rows_by_modality.get(name, 0) for name in modalities) / size
+
+
+def _per_page(subject: Subject, live: Manifest | None) -> float:
+    """Return how many figures with a row, pages, or rows of text a page has."""
+    if live is None or not live.counts.pages or not live.sizes.get("sources"):
+        return PER_MEBIBYTE[subject] / PER_MEBIBYTE["page"]
+    return _per_byte(subject, live) * live.sizes["sources"] / live.counts.pages
+
+
+def pages_per_byte(live: Manifest | None) -> float:
+    """Return how many pages a byte of PDF has, in the live version or in corpora at hand."""
+    return _per_byte("page", live)
 
 
 def _per_byte(subject: Subject, live: Manifest | None) -> float:

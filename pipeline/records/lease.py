@@ -18,6 +18,7 @@ from schemas.versions import Lease
 
 LEASE = "LEASE"
 TERM = timedelta(minutes=5)
+RENEWED_EVERY = TERM / 5
 _TIME = "%Y-%m-%d %H:%M:%S"
 
 
@@ -62,6 +63,24 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
     return lease
 
 
+def free_dead(store: ObjectStore, run_id: str) -> None:
+    """Release the lease of a run that is dead.
+
+    Raises:
+        UserError: Another run holds it, or its holder renewed it in the last minutes.
+    """
+    held, _ = _read(store)
+    if held is None or held.run_id != run_id:
+        raise UserError(f"{store.root}: run {run_id!r} doesn't hold the lease any more")
+    renewed = held.until - TERM
+    if _alive(held) and _now() - renewed < 2 * RENEWED_EVERY:
+        raise UserError(
+            f"{store.root}: run {run_id!r} lives {_whereabouts(held)}: it renewed its lease at {renewed:{_TIME}} UTC; stop it "
+            f"first, or try again in {2 * RENEWED_EVERY.seconds} s"
+        )
+    release(store, run_id)
+
+
 def _whereabouts(lease: Lease) -> str:
     """Say where a lease's holder runs and since when; its boot id means nothing to people."""
     process = f", process {lease.pid}" if lease.pid is not None else ""
@@ -99,7 +118,7 @@ def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterat
     done = threading.Event()
 
     def renew_until_done() -> None:
-        while not done.wait(TERM.total_seconds() / 5):
+        while not done.wait(RENEWED_EVERY.total_seconds()):
             # The term outlasts a failed renewal, and publishing checks the fence.
             with contextlib.suppress(TransientError, UserError):
                 renew(store, lease)

@@ -1,6 +1,6 @@
 """Stage 1: plan a refresh, before anything is spent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
@@ -13,7 +13,7 @@ from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
-from pipeline.records.expected_calls import expected_calls, expected_embeddings
+from pipeline.records.expected_calls import expected_calls, expected_embeddings, pages_per_byte
 from pipeline.records.forgotten import read_forgotten
 from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import indexed_pages, readable_ledger
@@ -31,14 +31,36 @@ from schemas.errors import UNFINISHED, TransientError, UserError
 from schemas.gates import COUNTED, METRIC
 from schemas.ids import key, version_name, version_time
 from schemas.ports import DocumentSource
-from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, SourceFile, Spent, Status
+from schemas.stages import Stage
+from schemas.versions import (
+    LedgerRow,
+    Manifest,
+    Outcome,
+    Plan,
+    PlannedDocument,
+    PlanSummary,
+    Pointer,
+    SourceFile,
+    Spent,
+    Status,
+)
 from tasks.answering.presets import steps_of
 from tasks.enriching.spaces import SPACES, query_settings
 from tasks.enriching.spending import Budget
 from tasks.versions.check import documents_gone
 from tasks.versions.plan import compare, cut_shards, listing_digest, summarise, was_disturbed
+from workers.count_pages import count_pages
 
 MEBIBYTE = 1 << 20
+
+MOST_OPENED, MOST_OPENED_BYTES, OPENED_WITHIN_S = 500, 512 * MEBIBYTE, 20.0
+"""PDFs, their bytes, and seconds within which a plan counts their pages; of further ones, pages are guessed."""
+
+SECONDS_A_PAGE, SECONDS_OF_OCR_A_PAGE = 0.4, 1.0
+"""Seconds of parse a page, and of OCR, on one core, for a corpus without a measured version."""
+
+MEASURED_PAGES = 50
+"""Pages that a version parsed, from which its seconds say what a page takes."""
 
 
 def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset(), rebuild: bool = False) -> Plan:
@@ -88,12 +110,13 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     # Their finished work was damaged and deleted.
     was_discarded = to_parse.keys() & {row.doc_id for row in ledger if row.status is Status.INDEXED}
     found = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
-    summary = summarise(comparison, to_parse)
     parent = readable_manifest(store, live.version) if live else None
+    pages = _counted(workspace, comparison.documents, to_parse) if found is None else {}
+    summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
     has_endpoints = any(SPACES[name].endpoint(corpus.embeddings) for name in workspace.spaces if name in SPACES)
     if (workspace.captioners or has_endpoints) and found is None:
         unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
-        calls = expected_calls(workspace, unfinished, parent) if workspace.captioners else {}
+        calls = expected_calls(workspace, unfinished, parent, pages) if workspace.captioners else {}
         calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent)
         summary = summary.model_copy(update={"captions": calls})
     if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
@@ -128,6 +151,32 @@ def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
             f"inset quarantine {workspace.corpus.name}"
         )
     return bool(sources)
+
+
+def _counted(workspace: Workspace, documents: Sequence[PlannedDocument], to_parse: Mapping[str, int]) -> dict[str, int]:
+    """Return the pages of documents to parse, of the smallest first, as far as opening them takes seconds."""
+    sources = {document.doc_id: document.source for document in documents}
+    names, size = dict[str, str](), 0
+    for doc_id in sorted(to_parse, key=lambda doc_id: (to_parse[doc_id], doc_id))[:MOST_OPENED]:
+        if (size := size + to_parse[doc_id]) > MOST_OPENED_BYTES:
+            break
+        names[doc_id] = sources[doc_id]
+    return count_pages(workspace.corpus.source, names, workspace.corpus.parse, within_s=OPENED_WITHIN_S) if names else {}
+
+
+def _with_pages(
+    workspace: Workspace, summary: PlanSummary, to_parse: Mapping[str, int], pages: Mapping[str, int], live: Manifest | None
+) -> PlanSummary:
+    """Return a summary with pages and minutes; both are guessed where PDFs weren't opened."""
+    closed = sum(size for doc_id, size in to_parse.items() if doc_id not in pages)
+    estimated = round(closed * pages_per_byte(live))
+    number = sum(pages.values()) + estimated
+    seconds = SECONDS_A_PAGE + (SECONDS_OF_OCR_A_PAGE if workspace.recogniser is not None else 0.0)
+    parsed = live.work.get("pages_parsed", 0) if live else 0
+    if live is not None and parsed >= MEASURED_PAGES:
+        seconds = (live.timings_s.get(Stage.PARSE, 0.0) + live.timings_s.get(Stage.ENRICH, 0.0)) / parsed
+    update = {"pages_to_parse": number, "pages_estimated": estimated, "minutes": round(number * seconds / 60, 1)}
+    return summary.model_copy(update=update)
 
 
 def _listed(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:

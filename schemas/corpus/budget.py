@@ -13,11 +13,22 @@ class Spend(Section):
     money: Money | None = Field(None, description="Money, by the prices in captions.models and embeddings.")
 
 
+class ApproveAbove(Section):
+    """Plans that Airflow asks a person about before anything is spent; see operations.approval_h."""
+
+    money: Money | None = Field(None, description="Money above which a plan is dear; null: none is.")
+    minutes: float | None = Field(None, ge=0, description="Minutes of reading and OCR, likewise.")
+    first_run: bool = Field(True, description="Ask before the first version where models cost money.")
+
+
 class BudgetOptions(Spend):
     """Limits of one refresh, and of all refreshes together."""
 
     ocr_items: int | None = Field(
         None, ge=0, le=1 << 40, description="Figures and pages recognised in one refresh at most."
+    )
+    approve_above: ApproveAbove = Field(
+        ApproveAbove(), description="Plans that a person approves before they are carried out."
     )
     corpus: Spend = Field(Spend(), description="What all refreshes of the corpus together may spend on models.")
 

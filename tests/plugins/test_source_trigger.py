@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.records.last_refresh import LastRefresh, write_last_refresh
+from pipeline.records.last_refresh import LastRefresh, note_refresh, write_last_refresh
 from plugins.source_trigger import SourceTrigger
 from tasks.versions.plan import listing_digest
 
@@ -35,7 +35,7 @@ def _fired(corpus: Path, *changes: Callable[[], object]) -> list[str]:
         fire, looks = found.append, 0
 
         class Counted(SourceTrigger):
-            def _listings(self) -> tuple[str, str | None]:
+            def _listings(self) -> tuple[str, str | None, bool]:
                 nonlocal looks
                 looks += 1
                 return super()._listings()
@@ -89,6 +89,22 @@ def test_a_source_that_does_not_answer_is_logged_once_and_asked_again(
     (fired,) = _fired(corpus_file, back)
     assert fired == _listing(corpus_file)
     assert capsys.readouterr().out.count(f"source {pdfs} is not a folder") == 1
+
+
+def test_a_source_that_comes_back_is_refreshed_where_the_last_refresh_failed(corpus_file: Path) -> None:
+    _refreshed(corpus_file)
+    pdfs = corpus_file.parent.parent / "pdfs"
+
+    def gone() -> None:
+        pdfs.rename(pdfs.with_name("away"))
+
+    def back() -> None:
+        pdfs.with_name("away").rename(pdfs)
+
+    assert _fired(corpus_file, gone, back) == [], "nothing is missing"
+    note_refresh(open_workspace(str(corpus_file)).store, "r", "failed", "plan: the source is gone")
+    assert _fired(corpus_file) == [], "a refresh that failed isn't started without end"
+    assert _fired(corpus_file, gone, back) == [_listing(corpus_file)]
 
 
 def test_a_trigger_is_made_again_from_what_it_serializes(corpus_file: Path) -> None:

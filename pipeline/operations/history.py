@@ -1,18 +1,22 @@
 """The versions of a corpus, a page at a time, and what changed between two of them."""
 
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
+from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.workspace import open_workspace
 from pipeline.operations.health import GateMargin, margin_of
+from pipeline.records.descriptions import read_spent
 from pipeline.records.differences import compare_versions
+from pipeline.records.notes import read_notes
 from pipeline.records.publication import named_manifest, read_manifest, read_override, readable_pointer, refusals_in
-from schemas.errors import DamagedError
+from schemas.errors import DamagedError, UserError
 from schemas.frozen import Frozen
 from schemas.ids import version_file, version_time
 from schemas.ports import ObjectStore
-from schemas.versions import AuditEvent, Override, Pointer
+from schemas.versions import AuditEvent, Override, Pointer, Spent
 from tasks.versions.diff import release_note
 
 
@@ -29,6 +33,8 @@ class VersionEntry(Frozen):
         gates: The verdicts on it.
         refusals: The gates that refused it, with their messages; or what is damaged.
         override: Who published it although it was refused, and why.
+        money: What its run spent on models, published or not.
+        seconds: What the stages of its run took, together.
         moved: The latest event of the audit log that made it live; None where that is too long ago.
     """
 
@@ -41,6 +47,8 @@ class VersionEntry(Frozen):
     gates: Sequence[GateMargin] = ()
     refusals: Sequence[str] = ()
     override: Override | None = None
+    money: float | None = None
+    seconds: float | None = None
     moved: AuditEvent | None = None
 
     @property
@@ -74,7 +82,14 @@ def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> Version
             version=version, state="damaged", created=version_time(version), refusals=error.message.splitlines()
         )
     if manifest is None:
-        return VersionEntry(version=version, state="unfinished", created=version_time(version))
+        notes = read_notes(store, version).values()
+        return VersionEntry(
+            version=version,
+            state="unfinished",
+            created=version_time(version),
+            money=sum(cost.money for note in notes for cost in note.spent.values()),
+            seconds=sum(note.seconds for note in notes),
+        )
     if pointer is not None and version in (pointer.version, pointer.previous):
         state = "live" if version == pointer.version else "previous"
     else:
@@ -89,7 +104,34 @@ def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> Version
         gates=[margin_of(gate) for gate in manifest.gates],
         refusals=refusals,
         override=override,
+        money=sum(cost.money for cost in manifest.spent.values()),
+        seconds=sum(manifest.timings_s.values()),
     )
+
+
+class Spending(Frozen):
+    """What all runs of a corpus spent on models, published or not.
+
+    Attributes:
+        spent: All of it.
+        limit: Money of ``budget.corpus``; None without a limit, or where the corpus file can't be read.
+    """
+
+    spent: Spent
+    limit: float | None
+
+    @property
+    def share(self) -> float | None:
+        """Share of the limit that is spent."""
+        return self.spent.money / self.limit if self.limit else None
+
+
+def spending(file: str, store: ObjectStore) -> Spending:
+    """Return what a corpus has spent over all runs."""
+    limit = None
+    with contextlib.suppress(UserError):
+        limit = load_corpus(file).budget.corpus.money
+    return Spending(spent=read_spent(store), limit=limit)
 
 
 def changes(file: str, store: ObjectStore, base: str, version: str) -> str:

@@ -81,6 +81,16 @@ class Quarantine(Frozen):
     documents: list[QuarantinedDocument] | None
 
     @property
+    def left_out(self) -> int:
+        """Return how many sources the version lacks, as other pages count them."""
+        return len({one.source for one in self.documents or [] if one.left_out})
+
+    @property
+    def partly_read(self) -> int:
+        """Return of how many sources only parts failed."""
+        return len({one.source for one in self.documents or []}) - self.left_out
+
+    @property
     def codes(self) -> dict[FailureCode, int]:
         """Return how many entries each code has, the most frequent first."""
         return dict(Counter(one.code for one in self.documents or []).most_common())

@@ -412,10 +412,14 @@ def _rejected(rejection: Override) -> str:
 
 def refusals_in(store: ObjectStore, manifest: Manifest) -> list[str]:
     """Return the failed gates with their messages, and the rejection by a person; [] where nothing refuses the version."""
-    refusals, name = refusals_of(manifest), _rejection_name(manifest.version)
-    if store.exists(name):
-        refusals.append(_rejected(read_model(store, name, Override)))
-    return refusals
+    rejection = rejection_of(store, manifest.version)
+    return [*refusals_of(manifest), *([rejection] if rejection else [])]
+
+
+def rejection_of(store: ObjectStore, version: str) -> str | None:
+    """Return who rejected a version, when and why, in words; None where nobody did."""
+    name = _rejection_name(version)
+    return _rejected(read_model(store, name, Override)) if store.exists(name) else None
 
 
 def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved: AuditEvent) -> Pointer:

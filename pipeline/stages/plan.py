@@ -23,7 +23,6 @@ from pipeline.records.publication import (
     read_override,
     read_pointer,
     readable_manifest,
-    refusals_in,
 )
 from pipeline.records.quarantine import read_failures
 from schemas.corpus.embeddings import EmbeddingOptions
@@ -231,7 +230,7 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
         if (
             not is_live
             and read_override(workspace.store, manifest.version) is None
-            and refusals_in(workspace.store, manifest)
+            and rejection_of(workspace.store, manifest.version) is not None
         ):
             return manifest.version, "refused"
         if holds(workspace, manifest):

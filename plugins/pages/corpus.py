@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from pipeline.operations.health import corpora_health, store_of
-from pipeline.operations.history import changes, history, version_names
+from pipeline.operations.history import changes, history, spending, version_names
 from pipeline.records.audit import read_events
 from plugins.pages.access import PREFIX, ReadsDag, User, startable
 from plugins.pages.paging import Paged
@@ -18,7 +18,7 @@ PER_PAGE = 20
 EVENTS = 20
 """Events of the audit log that are read and shown."""
 
-PUBLISH, ROLL_BACK, PRUNE = "inset_publish", "inset_roll_back", "inset_prune"
+PUBLISH, ROLL_BACK, PRUNE, PLAN, FREE = "inset_publish", "inset_roll_back", "inset_prune", "inset_plan", "inset_free_lease"
 """The DAGs that the page starts."""
 
 VERSION_PATTERN = r"\d{8}T\d{6}Z-[0-9a-f]+"
@@ -77,7 +77,8 @@ def corpus(
     store = store_of(one) if health.readable else None
     events = read_events(store, EVENTS) if store else []
     paged = Paged(version_names(store) if store else [], page, PER_PAGE)
-    dags = {"publish": PUBLISH, "roll_back": ROLL_BACK, "prune": PRUNE, "refresh": dag_id}
+    dags = {"publish": PUBLISH, "roll_back": ROLL_BACK, "prune": PRUNE, "refresh": dag_id, "plan": PLAN, "free": FREE}
+    of_airflow = (health.refreshing or "").startswith("airflow:")
     return render(
         request,
         "corpus.html",
@@ -85,6 +86,8 @@ def corpus(
         paged=paged,
         versions=history(store, paged.items, events) if store else [],
         events=events,
+        run=(health.refreshing or "").removeprefix("airflow:") if of_airflow else None,
+        spending=spending(str(one.file), store) if store else None,
         base=base,
         version=version,
         dag_id=dag_id,

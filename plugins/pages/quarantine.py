@@ -7,6 +7,7 @@ from fastapi.responses import HTMLResponse
 
 from pipeline.operations.health import store_of
 from pipeline.operations.quarantine import quarantine
+from pipeline.records.publication import readable_pointer
 from plugins.pages.access import ReadsDag, User, startable
 from plugins.pages.corpus import stored_corpus_of
 from plugins.pages.paging import Paged
@@ -29,13 +30,15 @@ def documents(
 ) -> HTMLResponse:
     """Show a page of the documents in quarantine, of a code, or whose source contains a text."""
     one = stored_corpus_of(dag_id)
-    found = quarantine(store_of(one))
+    store = store_of(one)
+    found, pointer = quarantine(store), readable_pointer(store)
     return render(
         request,
         "quarantine.html",
         corpus=one.name,
         dag_id=dag_id,
         found=found,
+        live=pointer.version if pointer else None,
         paged=Paged(found.matching(code or None, document) if found else [], page, PER_PAGE),
         code=code,
         document=document,

@@ -29,10 +29,11 @@ if (outer) new MutationObserver(theme).observe(outer.documentElement, { attribut
 // ---- Airflow's REST API, with the user's own session ----
 
 const POLL_MS = 2000;
+const RELOAD_MS = 15000;
 const RUN_TONES = { success: "green", running: "blue", queued: "blue" };
 
-async function call(path, body) {
-  const options = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+async function call(path, body, method = "POST") {
+  const options = body && { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   const reply = await fetch(`${document.body.dataset.airflow}api/v2/${path}`, options);
   const answer = await reply.json().catch(() => ({}));
   if (reply.ok) return answer;
@@ -58,7 +59,7 @@ async function ended(dag, run, show) {
   for (;;) {
     const { state } = await call(runPath(dag, run));
     if (state === "success" || state === "failed") return state;
-    show(state === "running" ? await waiting(dag, run) : state);
+    show(...(state === "running" ? [await waiting(dag, run)] : await queued(dag)));
     await new Promise((done) => setTimeout(done, POLL_MS));
   }
 }
@@ -86,16 +87,39 @@ async function lastError(dag, run, { task_id: task, try_number: attempt, map_ind
 
 /** Return why a run failed. */
 async function reason(dag, run) {
-  const task = await taskIn("failed", dag, run);
+  const { task_instances: tasks } = await call(`${runPath(dag, run)}/taskInstances?state=failed&limit=10`);
+  const task = tasks.find((one) => one.task_id !== "release") ?? tasks[0];
   return task ? lastError(dag, run, task) : "no task of it failed";
 }
 
 /** Return what a run that goes on waits for. */
 async function waiting(dag, run) {
   const retried = await taskIn("up_for_retry", dag, run);
-  if (retried) return `${retried.task_id} is tried again soon: ${await lastError(dag, run, retried)}`;
-  if ((await taskIn("deferred", dag, run))?.task_id === "approve") return "it waits for an answer; Required Actions of the run asks for it";
+  if (retried) return `${retried.task_id} is tried again soon (${retried.try_number + 1} of ${retried.max_tries + 1}): ${await lastError(dag, run, retried)}`;
+  if (await asking(dag, run)) return "it waits for an answer; Required Actions of the run asks for it";
   return "it is under way";
+}
+
+/** Return the task of a run that asks a person; undefined where none does. */
+async function asking(dag, run) {
+  const [deferred, parked] = await Promise.all([taskIn("deferred", dag, run), taskIn("awaiting_input", dag, run)]);
+  return [deferred, parked].find((one) => one?.task_id.startsWith("approve"));
+}
+
+/** Return why a run is queued: paused, or behind a run that waits for an answer, with a link to the question. */
+async function queued(dag) {
+  const [{ is_paused: paused }, { dag_runs: [before] }] = await Promise.all([
+    call(`dags/${encodeURIComponent(dag)}`), call(`dags/${encodeURIComponent(dag)}/dagRuns?state=running&limit=1`),
+  ]);
+  if (paused) return ["it is queued, and its DAG is paused"];
+  const task = before && await asking(dag, before.dag_run_id);
+  if (!task) return ["it is under way, and queued"];
+  const link = Object.assign(document.createElement("a"), {
+    href: `${document.body.dataset.airflow}dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(before.dag_run_id)}/tasks/${task.task_id}/required_actions`,
+    textContent: before.dag_run_id,
+  });
+  link.dataset.outer = "";
+  return ["it is queued behind a run that waits for an answer: ", link];
 }
 
 // ---- Actions: a form in a dialog, since the frame's sandbox blocks confirm() ----
@@ -116,7 +140,6 @@ function open({ dataset }) {
 
 async function submit(form) {
   const outcome = form.querySelector(".outcome");
-  const dag = form.dataset.dag;
   const conf = {};
   for (const field of form.elements) {
     if (!field.name) continue;
@@ -133,16 +156,26 @@ async function submit(form) {
   send.disabled = true;
   try {
     show("Starting…");
+    const { ends, dry, corpus } = form.dataset;
+    if (ends) {
+      await call(runPath(dag, ends), { state: "failed", note: conf.reason || null }, "PATCH");
+      form.closest("dialog").dataset.changed = "";
+      return show("Done: it is marked as failed; its lease is freed within seconds.", "success");
+    }
+    const planned = conf.dry_run && dry;
+    if (planned) Object.assign(conf, { corpus }), delete conf.dry_run;
+    const dag = planned || form.dataset.dag;
     const { dag_run_id: run } = await start(dag, conf);
-    const link = Object.assign(document.createElement("a"), {
-      href: runPage(dag, run),
-      textContent: conf.dry_run && dag.startsWith("refresh_") ? "plan and cost" : "the run",
-    });
+    const link = Object.assign(document.createElement("a"), { href: runPage(dag, run), textContent: "the run" });
     link.dataset.outer = "";
-    const state = await ended(dag, run, (now) => show([`${now}: `, link]));
+    const state = await ended(dag, run, (...now) => show([...now, ": ", link]));
     form.closest("dialog").dataset.changed = "";
     form.querySelector("[data-close]").textContent = "Close";
-    if (state === "success") return show(["Done: ", link], "success"); // once more would start a further run
+    if (state === "success") { // once more would start a further run
+      const task = planned ? "plan" : form.dataset.shows;
+      const result = task && await call(`${runPath(dag, run)}/taskInstances/${task}/xcomEntries/return_value`);
+      return show([result ? `${result.value} – ` : "Done: ", link], "success");
+    }
     show([await reason(dag, run).catch(() => "its log says why"), " – ", link], "error");
   } catch (error) {
     show(error.message, "error");
@@ -204,6 +237,22 @@ async function load(place) {
   const reply = await fetch(place.dataset.load);
   const page = new DOMParser().parseFromString(await reply.text(), "text/html");
   place.replaceChildren(...(page.querySelector("main") ?? page.body).childNodes);
+}
+
+/** Mark paused DAGs, and offer to unpause that of the page. */
+async function pauses(places) {
+  const { dags } = await call("dags?paused=true&limit=1000&dag_id_pattern=refresh_");
+  for (const place of places) {
+    const dag = place.dataset.lastRun;
+    if (!dags.some((one) => one.dag_id === dag)) continue;
+    place.before(Object.assign(document.createElement("span"), { className: "badge orange", textContent: "paused" }));
+    const button = document.querySelector("[data-paused]");
+    if (!button) continue;
+    button.hidden = false;
+    button.addEventListener("click", () => call(`dags/${encodeURIComponent(dag)}`, { is_paused: false }, "PATCH").then(
+      () => location.reload(), (error) => { button.textContent = error.status === 403 ? "Your role may not unpause it" : error.message; },
+    ));
+  }
 }
 
 async function lastRuns(places) {
@@ -276,7 +325,7 @@ async function tellReason(place, dag, run, state) {
     told.textContent = await reason(dag, run);
     return;
   }
-  await ended(dag, run, (now) => { told.textContent = now === "queued" ? "it is under way, and queued" : now; });
+  await ended(dag, run, (...now) => told.replaceChildren(...now));
   location.reload();
 }
 
@@ -302,5 +351,9 @@ document.addEventListener("DOMContentLoaded", () => {
     load(place).catch((error) => { place.textContent = error.message; });
   }
   const places = [...document.querySelectorAll("[data-last-run]")];
-  if (places.length) lastRuns(places).catch(() => {}); // the page says when it ended without
+  if (places.length) {
+    lastRuns(places).catch(() => {}); // the page says when it ended without
+    pauses(places).catch(() => {});
+  }
+  if (document.querySelector("main[data-refreshing]")) setInterval(() => document.querySelector("dialog[open]") || location.reload(), RELOAD_MS);
 });

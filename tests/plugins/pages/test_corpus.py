@@ -36,6 +36,8 @@ def test_the_tab_offers_each_version_what_can_be_done_with_it(client: TestClient
         "override": "inset_publish",
         "roll_back": "inset_roll_back",
         "prune": "inset_prune",
+        "stop": "refresh_pumps",
+        "free": "inset_free_lease",
         "refresh": "refresh_pumps",
     }
     for name in ("publish", "override", "roll_back", "prune"):
@@ -64,7 +66,7 @@ def test_the_tab_says_who_moved_the_live_version_and_why(client: TestClient, fol
     refused = write_version(store, "pumps", 1, gates=[REFUSES])
     publish_version(store, "pumps", refused, override="they <b>moved</b>", by="grace")
     page = client.get(TAB).text
-    assert "Who moved the live version" in page
+    assert "Who did what, and why" in page
     assert "Live by grace (override)" in page
     assert "they &lt;b&gt;moved&lt;/b&gt;" in page
     assert "<b>moved" not in page

@@ -37,7 +37,7 @@ def test_the_form_starts_a_refresh_that_replays(client: TestClient, folder: Path
     assert 'name="replay" value="true" data-json="1"' in form
     assert re.search(r'<textarea name="reason"[^>]* required', form)
     assert "replay" in RunOptions.model_fields
-    assert 'data-open="replay">' in client.get(PAGE).text
+    assert 'data-open="replay" data-documents' in client.get(PAGE).text
     rights.starts = set()
     assert re.search(r'data-open="replay" disabled', client.get(PAGE).text)
 

@@ -23,6 +23,7 @@ from pipeline.records.publication import (
     read_override,
     read_pointer,
     readable_manifest,
+    rejection_of,
 )
 from pipeline.records.quarantine import read_failures
 from schemas.corpus.embeddings import EmbeddingOptions

@@ -12,10 +12,12 @@ import pytest
 from backends.stores import object_store
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.operations import health
-from pipeline.operations.health import corpora_health, corpus_health, margin_of
+from pipeline.operations.health import corpora_health, corpus_health, margin_of, orphans
 from pipeline.operations.states import State
 from pipeline.records import lease
-from pipeline.records.publication import LIVE, manifest_name, publish_version, roll_back
+from pipeline.records.last_refresh import RefreshState, note_refresh
+from pipeline.records.publication import LIVE, manifest_name, publish_version, reject_version, roll_back
+from schemas.errors import GateError
 from schemas.versions import GateResult
 from tests.pipeline.operations.corpora import REFUSES, publish, schedule_of, version_name, write_corpus, write_version
 
@@ -183,3 +185,60 @@ def test_corpora_of_many_versions_cost_few_small_reads(folder: Path, reads: Coun
 def test_the_margin_of_a_gate(gate: str, value: float | None, bound: float | None, margin: float | None) -> None:
     found = margin_of(GateResult(gate=gate, passed=True, value=value, bound=bound, message="")).margin
     assert found == (None if margin is None else pytest.approx(margin))
+
+
+@pytest.mark.parametrize(
+    ("state", "ended", "shown"),
+    [
+        ("waiting", State.WAITING, "it waits for your answer until"),
+        ("retrying", State.RETRYING, "plan is tried again, 2 of 13: the source is gone"),
+        ("failed", State.UNFINISHED, "the last run failed: plan is tried again"),
+        ("rejected", State.REFUSED, "plan is tried again"),
+    ],
+)
+def test_what_the_last_run_waits_for_or_why_it_failed_is_shown(
+    folder: Path, state: RefreshState, ended: State, shown: str
+) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    message = "plan is tried again, 2 of 13: the source is gone"
+    until = NOW + timedelta(minutes=30)
+    note_refresh(store, "airflow:manual__1", state, message, task="plan", until=until)
+    found = corpus_health(schedule_of("pumps"), NOW)
+    assert found.state is ended
+    assert shown in found.problems[0]
+    question = "dags/refresh_pumps/runs/manual__1/tasks/plan/required_actions"
+    assert found.question == (question if state == "waiting" else None)
+    if state in ("waiting", "retrying"):
+        assert corpus_health(schedule_of("pumps"), NOW + timedelta(hours=3)).state is State.UNFINISHED
+
+
+def test_a_broken_file_keeps_the_live_version_in_reach_and_a_lost_one_is_an_orphan(folder: Path) -> None:
+    write_corpus(folder, "pumps", versions=1)
+    write_corpus(folder, "winches", versions=1)
+    (folder / "corpora" / "pumps.yaml").write_text("name: pumps\nsourc: x\n")
+    found = corpus_health(schedule_of("pumps"), NOW)
+    assert (found.state, found.live, found.readable) == (State.BROKEN, version_name(0), True)
+    assert orphans(corpus_schedules()) == []
+    (folder / "corpora" / "winches.yaml").unlink()
+    (lost,) = orphans(corpus_schedules())
+    assert (lost.corpus, lost.live) == ("winches", version_name(0))
+
+
+def test_a_full_disk_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_corpus(folder, "pumps", versions=1)
+    monkeypatch.setattr(health, "FREE_BYTES", 1 << 62)
+    assert corpus_health(schedule_of("pumps"), NOW).state is State.FULL
+
+
+def test_a_rejected_version_stays_refused_until_somebody_publishes_it_anyway(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    version = write_version(store, "pumps", 1)
+    assert corpus_health(schedule_of("pumps"), NOW).state is State.OK
+    reject_version(store, version, by="ada", reason="figures are missing")
+    found = corpus_health(schedule_of("pumps"), NOW)
+    assert found.state is State.REFUSED
+    assert "rejected by ada" in found.problems[0]
+    with pytest.raises(GateError, match="figures are missing"):
+        publish_version(store, "pumps", version)
+    publish_version(store, "pumps", version, override="they came")
+    assert corpus_health(schedule_of("pumps"), NOW).state is State.OK

@@ -27,11 +27,12 @@ def step(
     groups: Annotated[int, typer.Option(min=1, max=500, help="Most groups of shards that step plan makes.")] = 8,
     version_out: Annotated[Path | None, typer.Option(help="File in which step plan writes the version.")] = None,
     shards_out: Annotated[Path | None, typer.Option(help="File in which step plan writes shards, a JSON list.")] = None,
+    gpus_out: Annotated[Path | None, typer.Option(help="File in which step plan writes the GPUs for enrich.")] = None,
 ) -> None:
     """Run one step of a refresh, in a container of its own; all steps share the corpus's store.
 
-    Step plan prints one JSON object: version, and shards, the values of --shards for the parse steps. Steps of a version that
-    needs none of them end at once.
+    Step plan prints one JSON object: version, shards, the values of --shards for the parse steps, and gpus, those that the
+    corpus file gives the models of enrich. Steps of a version that needs none of them end at once.
     """
     from pipeline.corpus.workspace import open_workspace
     from pipeline.run import RefreshRun
@@ -45,7 +46,8 @@ def step(
         refresh.release()
     elif name == Stage.PLAN:
         planned = _plan(refresh, groups)
-        for file, text in ((version_out, planned.version), (shards_out, json.dumps(planned.shards))):
+        outputs = {version_out: planned.version, shards_out: json.dumps(planned.shards), gpus_out: str(planned.gpus)}
+        for file, text in outputs.items():
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, encoding="utf-8")
@@ -59,6 +61,7 @@ def step(
 class _Planned(NamedTuple):
     version: str
     shards: list[str]
+    gpus: int
 
 
 def _plan(refresh: "RefreshRun", groups: int) -> _Planned:
@@ -68,7 +71,8 @@ def _plan(refresh: "RefreshRun", groups: int) -> _Planned:
     log_plan(made)
     numbers = [str(number) for number in range(len(made.shards))]
     parts = [",".join(numbers[first::groups]) for first in range(min(groups, len(numbers)))]
-    return _Planned(made.version, parts if made.outcome == "build" else [])
+    builds = made.outcome == "build"
+    return _Planned(made.version, parts if builds else [], refresh.workspace.corpus.gpus if builds else 0)
 
 
 def _work(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] | None) -> None:

@@ -99,21 +99,23 @@ def plan(corpus: str) -> list[list[int]]:
         question = None if options.dry_run else plan_approval_of(run.workspace, made)
         if not options.dry_run:
             note_start(run)
-        if question is not None and "approve_plan" in context["dag"].task_ids:
+        asks = question is not None and "approve_plan" in context["dag"].task_ids
+        if asks:
             run.release()  # nothing else waits for a person
     log_plan(made)
     for name in ("version", "outcome"):
         context["ti"].xcom_push(key=name, value=getattr(made, name))
     context["ti"].xcom_push(key="summary", value=plan_summary(made))
-    for name, text in (question._asdict() if question is not None else {}).items():
-        context["ti"].xcom_push(key=name, value=text)
-    skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
-    if question is None and "approve_plan" in context["dag"].task_ids:
-        skip(context["ti"], [context["dag"].get_task("approve_plan")])
-    if options.dry_run or made.outcome == "unchanged":
-        skip(context["ti"], [context["dag"].get_task(name) for name in ("parse", "enrich", "publish")])
-    elif made.outcome != "build":
-        skip(context["ti"], [context["dag"].get_task(name) for name in ("parse", "enrich")])
+    if question is not None and asks:
+        for name, text in question._asdict().items():
+            context["ti"].xcom_push(key=name, value=text)
+    if options.dry_run or made.outcome != "build":
+        needless = {"approve_plan", "parse", "enrich"}
+        if options.dry_run or made.outcome == "unchanged":
+            needless.add("publish")
+        skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
+        # It raises, so that nothing behind it is run.
+        skip(context["ti"], [found for found in context["dag"].tasks if found.task_id in needless])
     return parse_groups(made)
 
 
@@ -211,7 +213,7 @@ def publish(corpus: str) -> None:
 
 @task
 def release(corpus: str) -> None:
-    """Release the run's lease, whether the run succeeded or not; fail where a task failed."""
+    """Release the run's lease, whether the run succeeded or not; fail where a stopped run would end as a success."""
     from pipeline.records.last_refresh import note_refresh, read_last_refresh
 
     context: Any = get_current_context()
@@ -220,14 +222,16 @@ def release(corpus: str) -> None:
     run_id, dag_id = context["run_id"], context["dag"].dag_id
     states = context["ti"].get_task_states(dag_id=dag_id, run_ids=[run_id])[run_id]
     failed = sorted(name for name, state in states.items() if state == "failed")
-    if not failed:
-        return
     store = run.workspace.store
     last = read_last_refresh(store)
-    if last is not None and last.run_id == run.run_id and last.state in ("started", "retrying", "waiting"):
-        # The task's own callback would have said why.
-        note_refresh(store, run.run_id, "failed", f"somebody stopped it at {', '.join(failed)}, or its process died")
-    raise AirflowFailException(f"the run failed at {', '.join(failed)}")
+    # Airflow skips the tasks of a stopped run, those that were to be tried again too.
+    stopped = last is not None and last.run_id == run.run_id and last.state in ("started", "retrying", "waiting")
+    where = f" at {', '.join(failed)}" if failed else ""
+    why = f"somebody stopped the run{where}, or its process died"
+    if stopped:  # a task that fails by itself says why
+        note_refresh(store, run.run_id, "failed", why)
+    if (stopped or failed) and states.get("confirm") not in ("failed", "upstream_failed"):
+        raise AirflowFailException(why)
 
 
 def _stage(which: Stage, file: str, about: str) -> Any:
@@ -320,7 +324,9 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
             Confirm(task_id="confirm", found=found, asset=published, doc_md="Checks that the version is live."),
             # It fails for a run that was stopped: Airflow skips the other tasks, and would call the run a success.
-            release.override(on_failure_callback=None)(file).as_teardown(on_failure_fail_dagrun=True),
+            release.override(on_failure_callback=None, on_retry_callback=None)(file).as_teardown(
+                on_failure_fail_dagrun=True
+            ),
         )
     return dag
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.triggers.hitl import HITLTrigger
-from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
 from airflow.sdk.timezone import utcnow
 from airflow.triggers.base import TriggerEvent
 
 from pipeline.corpus.schedules import CorpusSchedule
 from plugins.airflow_run import planned, refresh_run
-from plugins.notify import note_question
+from plugins.notify import note_answer, note_question
 from schemas.errors import InsetError
 
 if TYPE_CHECKING:
@@ -38,14 +38,18 @@ class Ask(ApprovalOperator):
         self._found = found
 
     def execute(self, context: Any) -> None:
-        """Ask, and wait for the answer."""
+        """Ask, and wait for the answer; skip where the task before has no question."""
+        if not self.subject or self.subject == "None":  # rendered from a missing result
+            raise AirflowSkipException("there is nothing to ask")
         note_question(self._found, context, self.subject, self.hours)
         super().execute(context)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Go on, or fail: with the person who rejected and the reason, or since nobody answered."""
         if event.get("chosen_options") != [self.REJECT]:
-            return super().execute_complete(context, event)
+            answer = super().execute_complete(context, event)
+            note_answer(self._found, context)
+            return answer
         user = event["responded_by_user"]
         if user is None:
             raise AirflowFailException(f"nobody answered within {self.hours:g} h: {self.subject}")

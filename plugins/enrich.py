@@ -130,7 +130,7 @@ class JobTrigger(BaseTrigger):
 
             # A failed renewal is harmless: publishing checks the fence.
             with contextlib.suppress(InsetError):
-                lease.renew_held(open_store(self.store), self.run_name, tied_to_process=False)
+                lease.renew(open_store(self.store), self.run_name)
 
         while True:
             await asyncio.to_thread(renew)

@@ -117,6 +117,11 @@ def note_question(found: "CorpusSchedule", context: Any, message: str, hours: fl
     tell(found.operations.notify, context, found.name, "waiting", asked)
 
 
+def note_answer(found: "CorpusSchedule", context: Any) -> None:
+    """Record that a run goes on."""
+    _note(found, context, "started", "")
+
+
 def announce(found: "CorpusSchedule", store: "ObjectStore", pointer: "Pointer", context: Any) -> None:
     """Call the notifiers of ``operations.announce`` with the release note of the version that went live."""
     from pipeline.records.decision import event_in_words

@@ -34,6 +34,9 @@ _FROM_SECRET = [
 _CPU = "2"
 _MEMORY = "8Gi"
 
+_ACCELERATOR = "nvidia.com/gpu"
+"""Resource of which ``enrich`` asks for as many as the corpus file gives its models."""
+
 _RETRIES = 3
 _FIRST_WAIT = "60s"
 
@@ -45,12 +48,13 @@ def plan(
     groups: int,
     version: dsl.OutputPath(str),
     shards: dsl.OutputPath(list),
+    gpus: dsl.OutputPath(int),
 ) -> dsl.ContainerSpec:
     """Compare the source with the live version."""
     return dsl.ContainerSpec(
         image=_IMAGE,
         command=["inset", "step", Stage.PLAN.value],
-        args=[corpus, run, "--groups", groups, "--version-out", version, "--shards-out", shards],
+        args=[corpus, run, "--groups", groups, "--version-out", version, "--shards-out", shards, "--gpus-out", gpus],
     )
 
 
@@ -123,6 +127,8 @@ def refresh(
             before = placed(parse(corpus=corpus, run=run, version=version, shards=shards))
         for component in on_a_version:
             before = placed(component(corpus=corpus, run=run, version=version).after(before))
+            if component.name == Stage.ENRICH:
+                before.set_accelerator_type(_ACCELERATOR).set_accelerator_limit(planned.outputs["gpus"])
         # A refusal by a gate stays one, and Kubeflow can't tell it from a failure.
         placed(publish(corpus=corpus, run=run, version=version).after(before), tries_again=False)
 

@@ -61,9 +61,14 @@ def note_refresh(
     task: str = "",
     until: datetime | None = None,
 ) -> None:
-    """Record that a refresh is tried again, waits for an answer, goes on, or has failed; the listing is kept."""
+    """Record that a refresh is tried again, waits for an answer, goes on, or has failed; the listing is kept.
+
+    One that has published, or found nothing to publish, can only fail.
+    """
     before = read_last_refresh(store) or LastRefresh(
         run_id=run_id, at=datetime.now(UTC), state=state, version="", listing=""
     )
+    if before.run_id == run_id and before.state in ("published", "unchanged") and state != "failed":
+        return
     changed = {"run_id": run_id, "at": datetime.now(UTC), "state": state, "message": message, "task": task, "until": until}
     write_last_refresh(store, before.model_copy(update=changed))

@@ -88,13 +88,13 @@ def _whereabouts(lease: Lease) -> str:
     return f"on host {lease.host.partition('@')[0]}{process}{since}"
 
 
-def renew(store: ObjectStore, lease: Lease) -> bool:
-    """Extend the term of a lease that its run still holds; return whether it does.
+def renew(store: ObjectStore, run_id: str) -> bool:
+    """Extend the term of the lease if this run still holds it; return whether it does.
 
     A released lease stays free: another thread of a task that ends may still renew.
     """
     current, etag = _read(store)
-    if current is None or not _same(current, lease):
+    if current is None or current.run_id != run_id:
         return False
     extended = current.model_copy(update={"until": _now() + TERM})
     return store.swap(LEASE, extended.model_dump_json().encode(), etag)
@@ -121,7 +121,7 @@ def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterat
         while not done.wait(RENEWED_EVERY.total_seconds()):
             # The term outlasts a failed renewal, and publishing checks the fence.
             with contextlib.suppress(TransientError, UserError):
-                renew(store, lease)
+                renew(store, run_id)
 
     renewer = threading.Thread(target=renew_until_done, name="lease", daemon=True)
     renewer.start()
@@ -135,11 +135,7 @@ def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterat
 def still_held(store: ObjectStore, lease: Lease) -> bool:
     """Return whether a run still holds its lease."""
     current, _ = _read(store)
-    return current is not None and _same(current, lease)
-
-
-def _same(current: Lease, lease: Lease) -> bool:
-    return (current.run_id, current.fence) == (lease.run_id, lease.fence)
+    return current is not None and (current.run_id, current.fence) == (lease.run_id, lease.fence)
 
 
 def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:

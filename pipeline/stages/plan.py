@@ -175,7 +175,7 @@ def _with_pages(
     parsed = live.work.get("pages_parsed", 0) if live else 0
     if live is not None and parsed >= MEASURED_PAGES:
         seconds = (live.timings_s.get(Stage.PARSE, 0.0) + live.timings_s.get(Stage.ENRICH, 0.0)) / parsed
-    update = {"pages_to_parse": number, "pages_estimated": estimated, "minutes": round(number * seconds / 60, 1)}
+    update = {"pages_to_parse": number, "pages_estimated": estimated, "minutes": round(number * seconds / 60, 2)}
     return summary.model_copy(update=update)
 
 

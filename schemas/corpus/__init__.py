@@ -4,6 +4,7 @@ Only ``name`` and ``source`` are required. Unknown keys are errors, so that a ty
 Each module holds the sections that it names.
 """
 
+import math
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
@@ -11,9 +12,9 @@ from pydantic import Field, field_validator
 
 from schemas.corpus.answer import AnswerOptions
 from schemas.corpus.budget import BudgetOptions, RetentionOptions
-from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.captions import CaptionOptions, ModelCaptioner
 from schemas.corpus.cluster import RayOptions
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.embeddings import EmbeddingOptions, PoolOptions
 from schemas.corpus.fields import Location, Section, Source, Text
 from schemas.corpus.gates import GateOptions
 from schemas.corpus.index import IndexOptions
@@ -59,6 +60,17 @@ class Corpus(Section):
     budget: BudgetOptions = BudgetOptions()
     retention: RetentionOptions = RetentionOptions()
     operations: OperationOptions = OperationOptions()
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the models of enrich take at most at once: each model's actors run alone."""
+        embeddings = self.embeddings
+        pools: list[ModelCaptioner | PoolOptions] = [
+            model for model in self.captions.models.values() if not model.kind.is_at_endpoint
+        ]
+        pools += [model for model in (embeddings, embeddings.tables) if model is not None and model.endpoint is None]
+        pools += [model for model in (embeddings.image, embeddings.late) if model is not None]
+        return max((math.ceil(pool.gpus * (pool.workers or 1)) for pool in pools), default=0)
 
     def doc_type(self, sources: Iterable[str]) -> str | None:
         """Return the type of a document: that of the first glob that fits one of its sources; None where none does."""

@@ -27,6 +27,7 @@ def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: d
     first = airflow(env, "dags", "test", "refresh_manuals")
     found = states(env)
     assert found.pop("approve") == "skipped", "gates hold"
+    assert found.pop("approve_plan") == "skipped", "the plan is cheap"
     assert set(found.values()) == {"success"}, first.stdout + first.stderr
     workspace = open_workspace(str(corpus))
     live = read_pointer(workspace.store)

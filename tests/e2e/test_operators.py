@@ -8,7 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
+from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.operations.health import corpora_health
+from pipeline.operations.states import State
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.audit import read_events
 from pipeline.records.evaluations import stored_name
@@ -65,15 +68,15 @@ def _succeeds(airflow: Airflow, run: str) -> None:
     assert airflow.ended(run) == "success", airflow.failures(run)
 
 
-def _asks(airflow: Airflow, run: str) -> str:
-    """Return the path of a run's question once it is asked.
+def _asks(airflow: Airflow, run: str, task: str = "approve") -> str:
+    """Return the path of a run's question once a task asks it.
 
     Airflow 3.3 fails a task whose answer comes before the scheduler has noticed that the process which asked ended (its issues
     67287 and 72716). A person isn't that quick, so the test waits for the scheduler's line.
     """
-    asking = f"{run}/taskInstances/approve"
-    wait_for(lambda: airflow.call(asking)["state"] == "deferred", within_s=RUN_WITHIN_S)
-    of = f"dag_id=refresh_manuals, task_id=approve, run_id={run.rpartition('/')[2]}, map_index=-1"
+    asking = f"{run}/taskInstances/{task}"
+    wait_for(lambda: airflow.call(asking)["state"] in ("deferred", "awaiting_input"), within_s=RUN_WITHIN_S)
+    of = f"dag_id=refresh_manuals, task_id={task}, run_id={run.rpartition('/')[2]}, map_index=-1"
     noticed = f"TaskInstance Finished: {of}, ti_id={airflow.call(asking)['id']}"  # of this try
     wait_for(lambda: noticed in airflow.log())
     return f"{asking}/-1/hitlDetails"
@@ -92,7 +95,7 @@ def _a_lost_source_is_named_and_tried_again(airflow: Airflow, folder: Path) -> N
         airflow.log_in(browser, "ada")
         browser.open(f"{airflow.address}/{DAG}/runs/{quote(run.rpartition('/')[2])}/plugin/inset_run")
         told = f"{FRAME}.querySelector('[data-outcome=running] [data-reason]').textContent"
-        assert "pdfs" in browser.until(f"{told}.startsWith('plan is tried again soon: ') && {told}")
+        assert "pdfs" in browser.until(f"{told}.startsWith('plan is tried again soon (2 of 13): ') && {told}")
     (folder / "away").rename(folder / "pdfs")
     _succeeds(airflow, run)
 
@@ -207,3 +210,52 @@ def test_a_question_ends_by_itself_once_it_is_decided_elsewhere(
     assert airflow.call(f"{run}/taskInstances/publish")["state"] == "skipped"
     assert "rollback by ada" in _end_of_log(airflow, run, "publish")
     assert _live(workspace) == first
+
+
+def test_a_dear_plan_asks_before_it_is_carried_out_and_a_stopped_run_fails(
+    airflow: Airflow, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSET_CORPORA", str(tmp_path / "corpora"))
+    airflow.call("dags/inset_evaluate", {"is_paused": True}, "PATCH")  # it would hold Airflow up
+    write_corpus(tmp_path, "budget: {approve_above: {minutes: 0}}\n")
+    airflow.call(DAG, {"is_paused": False}, "PATCH")
+    run = _run(airflow)
+    question = _asks(airflow, run, "approve_plan")
+    assert "budget.approve_above.minutes is 0" in airflow.call(question)["body"]
+    lease = Lease.model_validate_json((workspace.store.read_mutable(LEASE) or (b"",))[0])
+    assert lease.run_id == "", "nobody else waits for the person"
+    assert airflow.call(f"{run}/taskInstances/parse")["state"] is None
+    (health,) = corpora_health(corpus_schedules())
+    assert health.state is State.WAITING
+    assert health.question == f"dags/refresh_manuals/runs/{run.rpartition('/')[2]}/tasks/approve_plan/required_actions"
+    airflow.call(question, {"chosen_options": ["Reject"], "params_input": {"reason": "after the holidays"}}, "PATCH")
+    assert airflow.ended(run) == "failed"
+    assert _live(workspace) is None
+    (event, _) = read_events(workspace.store, 2)
+    assert (event.action, event.reason, event.by) == ("reject", "after the holidays", "ada")
+
+    run = _run(airflow)
+    answer = {"chosen_options": ["Approve"], "params_input": {"reason": ""}}
+    airflow.call(_asks(airflow, run, "approve_plan"), answer, "PATCH")
+    _succeeds(airflow, run)
+    assert _live(workspace) is not None
+
+    write_corpus(tmp_path)  # without a budget
+    (tmp_path / "pdfs").rename(tmp_path / "away")
+    run = _run(airflow)
+    wait_for(lambda: airflow.call(f"{run}/taskInstances/plan")["state"] == "up_for_retry", within_s=RUN_WITHIN_S)
+    (health,) = corpora_health(corpus_schedules())
+    assert health.state is State.RETRYING
+    assert "plan is tried again, 2 of 13: " in health.problems[0]
+    with Browser(tmp_path / "profile") as browser:
+        airflow.log_in(browser, "ada")
+        browser.open(f"{airflow.address}/{DAG}/plugin/inset_corpus")
+        browser.until(f"{FRAME}.querySelector('[data-open=stop]')  && 'there'")
+        browser.run(f"{FRAME}.querySelector('[data-open=stop]').click()")
+        opened = f"{FRAME}.querySelector('dialog[open]')"
+        browser.run(f"{opened}.querySelector('textarea').value = 'the source is away'")
+        browser.run(f"{opened}.querySelector('[type=submit]').click()")
+        assert airflow.ended(run) == "failed", "Airflow skips a task that was to be tried again"
+    (health,) = corpora_health(corpus_schedules())
+    assert (health.state, health.refreshing) == (State.UNFINISHED, None)
+    assert "somebody stopped the run" in health.problems[0]

@@ -79,6 +79,23 @@ def test_no_task_is_cached_and_all_but_publish_are_retried(compiled: tuple[dict[
         assert ("retryPolicy" in task) == (name != "publish")
 
 
+def test_enrich_alone_asks_for_the_accelerators_of_the_corpus_file(
+    compiled: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    pipeline, _ = compiled
+    executors = pipeline["deploymentSpec"]["executors"]
+    asking = {name: parts["container"]["resources"].get("accelerator") for name, parts in executors.items()}
+    wanted = asking.pop("exec-enrich")
+    assert set(asking.values()) == {None}
+    assert wanted["resourceType"] == "nvidia.com/gpu"
+    assert "pipelinechannel--plan-gpus" in wanted["resourceCount"]
+    given = pipeline["components"]["comp-exit-handler-1"]["dag"]["tasks"]["enrich"]["inputs"]["parameters"]
+    assert given["pipelinechannel--plan-gpus"]["taskOutputParameter"] == {
+        "outputParameterKey": "gpus",
+        "producerTask": "plan",
+    }
+
+
 def test_groups_of_tasks_receive_what_their_tasks_use(compiled: tuple[dict[str, Any], dict[str, Any]]) -> None:
     pipeline, executors = compiled
     for name, part in [("root", pipeline["root"]), *pipeline["components"].items()]:
@@ -136,6 +153,7 @@ def test_the_components_publish_a_version_under_the_local_runner(tmp_path: Path,
     assert ran.returncode == 0, ran.stdout + ran.stderr
     planned = json.loads(ran.stdout.splitlines()[-1])
     assert planned["shards"] == ["0", "1"]
+    assert planned["gpus"] == 0, "it has no model that runs on one"
     workspace = open_workspace(str(file))
     pointer, manifest = read_pointer(workspace.store), read_manifest(workspace.store, planned["version"])
     assert pointer is not None

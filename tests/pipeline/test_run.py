@@ -198,6 +198,11 @@ def test_the_steps_of_a_container_pipeline_publish_a_version(corpus_file: Path) 
     assert pointer is not None
     assert pointer.version == version
     assert plan() == (version, [])
+    assert json.loads(CliRunner().invoke(app, ["step", "plan", str(corpus_file), "run-1"]).output.splitlines()[-1]) == {
+        "version": version,
+        "shards": [],
+        "gpus": 0,
+    }
     step("check", "--version", version)
     step("publish", "--version", version)
     step("release")

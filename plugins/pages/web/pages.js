@@ -158,7 +158,7 @@ async function submit(form) {
     show("Starting…");
     const { ends, dry, corpus } = form.dataset;
     if (ends) {
-      await call(runPath(dag, ends), { state: "failed", note: conf.reason || null }, "PATCH");
+      await call(runPath(form.dataset.dag, ends), { state: "failed", note: conf.reason || null }, "PATCH");
       form.closest("dialog").dataset.changed = "";
       return show("Done: it is marked as failed; its lease is freed within seconds.", "success");
     }
@@ -266,7 +266,7 @@ async function lastRuns(places) {
       href: runPage(run.dag_id, run.dag_run_id), textContent: run.state, className: `badge ${RUN_TONES[run.state] ?? "red"}`,
     });
     link.dataset.outer = "";
-    if (run.state === "running") place.parentElement.querySelector(":scope > .badge")?.remove(); // of the lease
+    if (run.state === "running") place.parentElement.querySelector(":scope > .badge.blue")?.remove(); // of the lease
     place.replaceChildren(link);
   }
 }

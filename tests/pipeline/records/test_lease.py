@@ -52,7 +52,7 @@ def test_a_released_lease_goes_to_the_next_run_with_a_larger_fence(store: Object
 def test_renewing_extends_the_term_of_a_held_lease(store: ObjectStore) -> None:
     lease = acquire(store, "one", tied_to_process=False)
     _write(store, lease.model_copy(update={"until": datetime.now(UTC) + timedelta(seconds=1)}))
-    assert renew(store, lease)
+    assert renew(store, "one")
     found = store.read_mutable(LEASE)
     assert found is not None
     assert Lease.model_validate_json(found[0]).until > datetime.now(UTC) + timedelta(minutes=4)
@@ -61,10 +61,10 @@ def test_renewing_extends_the_term_of_a_held_lease(store: ObjectStore) -> None:
 def test_the_renewer_of_a_dying_task_does_not_take_a_released_lease_again(store: ObjectStore) -> None:
     lease = acquire(store, "one", tied_to_process=False)
     release(store, "one")
-    assert not renew(store, lease)
+    assert not renew(store, "one")
     assert not still_held(store, lease)
     second = acquire(store, "two", tied_to_process=False)
-    assert not renew(store, lease)
+    assert not renew(store, "one")
     assert still_held(store, second)
 
 
@@ -76,7 +76,7 @@ class _RenewedOnce(FolderStore):
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         lease, self.lease = self.lease, None
         if lease is not None:
-            assert renew(self, lease)
+            assert renew(self, lease.run_id)
         return super().swap(name, data, expected)
 
 

@@ -16,6 +16,7 @@ from schemas.errors import DamagedError, UserError
 from schemas.frozen import Frozen
 from schemas.ids import version_file, version_time
 from schemas.ports import ObjectStore
+from schemas.stages import ON_A_VERSION
 from schemas.versions import AuditEvent, Override, Pointer, Spent
 from tasks.versions.diff import release_note
 
@@ -34,7 +35,7 @@ class VersionEntry(Frozen):
         refusals: The gates that refused it, with their messages; or what is damaged.
         override: Who published it although it was refused, and why.
         money: What its run spent on models, published or not.
-        seconds: What the stages of its run took, together.
+        seconds: What the stages of its run took, together; None of an unfinished one.
         moved: The latest event of the audit log that made it live; None where that is too long ago.
     """
 
@@ -75,6 +76,8 @@ def history(store: ObjectStore, names: Sequence[str], events: Sequence[AuditEven
 def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> VersionEntry:
     try:
         manifest = read_manifest(store, version)
+        # Parsing spends nothing, and may have thousands of notes.
+        notes = () if manifest else read_notes(store, version, ON_A_VERSION).values()
         refusals = refusals_in(store, manifest) if manifest else []
         override = read_override(store, version) if refusals else None
     except DamagedError as error:
@@ -82,13 +85,11 @@ def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> Version
             version=version, state="damaged", created=version_time(version), refusals=error.message.splitlines()
         )
     if manifest is None:
-        notes = read_notes(store, version).values()
         return VersionEntry(
             version=version,
             state="unfinished",
             created=version_time(version),
             money=sum(cost.money for note in notes for cost in note.spent.values()),
-            seconds=sum(note.seconds for note in notes),
         )
     if pointer is not None and version in (pointer.version, pointer.previous):
         state = "live" if version == pointer.version else "previous"

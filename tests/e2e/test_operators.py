@@ -219,7 +219,8 @@ def test_a_dear_plan_asks_before_it_is_carried_out_and_a_stopped_run_fails(
     airflow.call("dags/inset_evaluate", {"is_paused": True}, "PATCH")  # it would hold Airflow up
     write_corpus(tmp_path, "budget: {approve_above: {minutes: 0}}\n")
     airflow.call(DAG, {"is_paused": False}, "PATCH")
-    run = _run(airflow)
+    (scheduled,) = wait_for(lambda: airflow.call(f"{DAG}/dagRuns")["dag_runs"])
+    run = f"{DAG}/dagRuns/{scheduled['dag_run_id']}"
     question = _asks(airflow, run, "approve_plan")
     assert "budget.approve_above.minutes is 0" in airflow.call(question)["body"]
     lease = Lease.model_validate_json((workspace.store.read_mutable(LEASE) or (b"",))[0])
@@ -227,11 +228,12 @@ def test_a_dear_plan_asks_before_it_is_carried_out_and_a_stopped_run_fails(
     assert airflow.call(f"{run}/taskInstances/parse")["state"] is None
     (health,) = corpora_health(corpus_schedules())
     assert health.state is State.WAITING
-    assert health.question == f"dags/refresh_manuals/runs/{run.rpartition('/')[2]}/tasks/approve_plan/required_actions"
+    address = f"dags/refresh_manuals/runs/{quote(scheduled['dag_run_id'])}/tasks/approve_plan/required_actions"
+    assert health.question == address
     airflow.call(question, {"chosen_options": ["Reject"], "params_input": {"reason": "after the holidays"}}, "PATCH")
     assert airflow.ended(run) == "failed"
     assert _live(workspace) is None
-    (event, _) = read_events(workspace.store, 2)
+    (event,) = read_events(workspace.store, 1)
     assert (event.action, event.reason, event.by) == ("reject", "after the holidays", "ada")
 
     run = _run(airflow)

@@ -63,14 +63,21 @@ class Corpus(Section):
 
     @property
     def gpus(self) -> int:
-        """GPUs that the models of enrich take at most at once: each model's actors run alone."""
+        """GPUs that the models of enrich ask for at most at once: each model's actors run alone, and ``auto`` asks for none."""
         embeddings = self.embeddings
         pools: list[ModelCaptioner | PoolOptions] = [
             model for model in self.captions.models.values() if not model.kind.is_at_endpoint
         ]
         pools += [model for model in (embeddings, embeddings.tables) if model is not None and model.endpoint is None]
         pools += [model for model in (embeddings.image, embeddings.late) if model is not None]
-        return max((math.ceil(pool.gpus * (pool.workers or 1)) for pool in pools), default=0)
+        each = [(0.0 if pool.gpus == "auto" else pool.gpus, pool.workers or 1) for pool in pools]
+        # A model that is split takes whole GPUs, whatever ``gpus`` is.
+        each += [
+            (model.tensor_parallel, model.workers or 1)
+            for model in self.captions.models.values()
+            if model.tensor_parallel > 1
+        ]
+        return max((math.ceil(gpus * workers) for gpus, workers in each), default=0)
 
     def doc_type(self, sources: Iterable[str]) -> str | None:
         """Return the type of a document: that of the first glob that fits one of its sources; None where none does."""

@@ -12,7 +12,9 @@ IMAGE = {"model": "ViT-B-32", "revision": "1"}
     ("section", "gpus"),
     [
         ({}, 0),
-        ({"captions": {"models": {"small": LOCAL}}}, 1),
+        ({"captions": {"models": {"small": LOCAL}}}, 0),
+        ({"captions": {"models": {"small": LOCAL | {"gpus": 1}}}}, 1),
+        ({"captions": {"models": {"large": LOCAL | {"tensor_parallel": 4, "workers": 2}}}}, 8),
         ({"captions": {"models": {"small": LOCAL | {"gpus": 0.5, "workers": 3}}}}, 2),
         (
             {
@@ -22,9 +24,10 @@ IMAGE = {"model": "ViT-B-32", "revision": "1"}
             },
             0,
         ),
-        ({"embeddings": {"image": IMAGE}}, 1),
+        ({"embeddings": {"image": IMAGE}}, 0),
         ({"embeddings": {"image": IMAGE | {"gpus": 0}, "late": IMAGE | {"gpus": 1, "workers": 4}}}, 4),
         ({"embeddings": {"gpus": 1, "workers": 2}}, 2),
+        ({"embeddings": {"gpus": 1, "revision": "1", "endpoint": {"url": "http://x/v1", "dimension": 4}}}, 0),
     ],
 )
 def test_each_model_that_runs_here_counts_with_its_workers(section: dict[str, object], gpus: int) -> None:

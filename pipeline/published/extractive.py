@@ -2,17 +2,19 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from backends.engines.analyser import query_terms
 from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerResult
-from schemas.evidence import Filters, Hit
+from schemas.evidence import Filters, Hit, Modality
 from schemas.retrieval import Preset, Scored
+from tasks.answering.asked_figures import asked_figures
+from tasks.answering.candidates import Candidate, candidates, scores
 from tasks.answering.confidence import NEARNESS, PASSAGES, Evidence, confidence, gather, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.extract import Candidate, candidates, extract, scores
+from tasks.answering.extract import extract
 from tasks.answering.narrow import NOTHING
 from tasks.answering.passages import Passage, around, read_passage
 from tasks.answering.trace import Trace
@@ -23,12 +25,16 @@ RANKED = 3
 
 @dataclass(frozen=True)
 class Material:
-    """The passages that an answer may show, their sentences with scores, and the tags of their documents' figures."""
+    """The passages that an answer may show, their sentences with scores, and the figures of their pages.
+
+    ``tags`` are those of their documents' figures; ``figures`` have a probability each, best first.
+    """
 
     passages: Sequence[Passage] = ()
     candidates: Sequence[Candidate] = ()
     scores: Sequence[float] = ()
-    tags: dict[str, str] | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    figures: Sequence[tuple[Hit, float]] = ()
 
 
 def extractive_answer(
@@ -60,7 +66,8 @@ def extractive_answer(
             corpus=opened.workspace.corpus.name,
             version=opened.version,
             most=options.passages,
-            tags=material.tags or {},
+            tags=material.tags,
+            figures=material.figures,
         )
     unsure = abstain_below <= sure < sure_above and not answer.abstained
     return answer.model_copy(update={"confidence": sure, "unsure": unsure})
@@ -96,7 +103,42 @@ def evidence_for(
             sentence=max((near[one] for one in near if passages[one.passage].rank < PASSAGES), default=0.0),
             judged=bool(plan.rerank) and isinstance(plan.rerank[-1], Scored),
         )
-    return Material(passages, found, scored, tags), evidence
+    with trace.step("figures", question.words):
+        figures = _figures(opened, question, hits, passages, list(zip(found, scored, strict=True)))
+    return Material(passages, found, scored, tags, figures), evidence
+
+
+def _figures(
+    opened: OpenVersion,
+    question: EmbeddedQuery,
+    hits: Sequence[Hit],
+    passages: Sequence[Passage],
+    scored: Sequence[tuple[Candidate, float]],
+) -> list[tuple[Hit, float]]:
+    """Return the figures of the pages found that a question may ask for."""
+    page_ranks: dict[tuple[str, int], int] = {}
+    for rank, hit in enumerate(hits):
+        for page in hit.pages:
+            page_ranks.setdefault((hit.doc_id, page), rank)
+    rows = [
+        position.evidence_id
+        for doc_id in dict.fromkeys(hit.doc_id for hit in hits)
+        for position in opened.reading_order(doc_id)[0]
+        if position.modality == Modality.FIGURE and (doc_id, position.page) in page_ranks
+    ]
+    page_scores: dict[tuple[str, int], float] = {}
+    for candidate, score in scored:
+        passage = passages[candidate.passage]
+        for number in passage.blocks[candidate.block].rows:
+            row = passage.rows[number]
+            for page in row.pages:
+                page_scores[row.doc_id, page] = max(score, page_scores.get((row.doc_id, page), score))
+    vectors = opened.index.vectors(rows, NEARNESS.name) if rows else {}
+    cosines = {name: float(vector @ question.vector(NEARNESS.name)) for name, vector in vectors.items()}
+    by_id = {hit.evidence_id: hit for hit in hits}
+    by_id |= {hit.evidence_id: hit for hit in opened.hits([(name, 0.0) for name in rows if name not in by_id])}
+    figures = [by_id[name] for name in rows if name in by_id]
+    return asked_figures(question.words, figures, cosines, page_scores, page_ranks)
 
 
 def _passages(opened: OpenVersion, hits: Sequence[Hit]) -> tuple[list[Passage], dict[str, str]]:

@@ -383,12 +383,14 @@ class OpenVersion:
 
     def _reading_order(self, doc_id: str) -> tuple[list[RowPosition], dict[str, str]]:
         rows = self.document_rows.of(doc_id)
-        positions = rows.select(["evidence_id", "modality", "section_path"]).to_pylist()
+        positions = rows.select(["evidence_id", "modality", "section_path", "page"]).to_pylist()
         figures = rows.filter(pc.equal(rows.column("modality"), pa.scalar(str(Modality.FIGURE))))
         tags: dict[str, str] = {}
         for row in figures.select(["figure_id", "tagged_text"]).to_pylist():
             tags.setdefault(row["figure_id"], self.template.split(row["tagged_text"])[0][0])
-        return [RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"])) for row in positions], tags
+        return [
+            RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"]), row["page"]) for row in positions
+        ], tags
 
     @functools.cached_property
     def _figure_rows(self) -> pa.Table:

@@ -35,11 +35,12 @@ Style = Literal["prose", "heading", "item", "code", "figure", "table"]
 
 
 class RowPosition(NamedTuple):
-    """The columns of a row that choosing its neighbours needs."""
+    """The columns of a row that choosing its neighbours, or the figures of a page, needs."""
 
     evidence_id: str
     modality: str
     section_path: tuple[str, ...]
+    page: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,28 +231,98 @@ def _lines(text: str, span: Span) -> Iterator[Span]:
 def runs(blocks: Sequence[PassageBlock]) -> list[range]:
     """Return the lists of a passage: runs of blocks from the first item to the last.
 
-    A block between two numbered items, such as a figure or note, belongs to the list.
+    An item continues the innermost open list whose last ordinal it follows. What stands between two items of a numbered list
+    (figures, notes, code, tables, and lists of their own) belongs to it; a heading ends all lists.
     """
-    found: list[range] = []
-    open_: int | None = None
-    last: int | None = None
-    number: int | None = None
+    lists: list[range] = []
+    open_lists: list[_OpenList] = []
+    last_item = -1
     for place, block in enumerate(blocks):
         if block.style == "heading":
-            open_ = None
-        if block.style != "item":
+            open_lists = []
+        marker = _ITEM.match(block.text) if block.style == "item" else None
+        if marker is None:
             continue
-        if block.number is not None and number is not None:
-            follows = open_ is not None and block.number == number + 1
+        kind, ordinal = _marked_by(marker)
+        while last_item + 1 < place and blocks[last_item + 1].style == "figure":
+            last_item += 1
+        adjacent = last_item == place - 1
+        depth = next(
+            (depth for depth in range(len(open_lists) - 1, -1, -1) if open_lists[depth].takes(kind, ordinal, adjacent)),
+            None,
+        )
+        if depth is not None:
+            del open_lists[depth + 1 :]
+            first = open_lists[depth].first
+        elif adjacent and open_lists and kind > open_lists[-1].kind:
+            first = open_lists[0].first
+            open_lists.append(_OpenList(first, kind))
         else:
-            follows = open_ is not None and last == place - 1 and block.number == number
-        if follows and open_ is not None:
-            found[-1] = range(open_, place + 1)
-        else:
-            found.append(range(place, place + 1))
-            open_ = place
-        last, number = place, block.number
-    return found
+            first = place
+            open_lists.append(_OpenList(first, kind))
+        open_lists[-1].ordinal = ordinal
+        lists = [*(run for run in lists if run.start < first), range(first, place + 1)]
+        last_item = place
+    return lists
+
+
+@dataclass(slots=True)
+class _OpenList:
+    """A list that further items may continue: its first block, the kind of its markers, and the last ordinal."""
+
+    first: int
+    kind: int
+    ordinal: int = 0
+
+    def takes(self, kind: int, ordinal: int, adjacent: bool) -> bool:
+        return kind == self.kind and (adjacent if kind == _BULLETS else ordinal == self.ordinal + 1)
+
+
+_NUMBERS, _LETTERS, _BULLETS = range(3)
+"""Kinds of markers; a list directly after an item of an earlier kind is part of that item."""
+
+
+def _marked_by(marker: re.Match[str]) -> tuple[int, int]:
+    """Return the kind of an item's marker, and its ordinal; 0 for bullets."""
+    written = marker["number"] or marker["bracketed"]
+    if written:
+        return _NUMBERS, int(written)
+    letter = re.match(r"\s*\(?([a-zA-Z])[.)]", marker[0])
+    return (_LETTERS, ord(letter[1].lower()) - ord("a") + 1) if letter else (_BULLETS, 0)
+
+
+def kept_blocks(passage: Passage) -> list[int]:
+    """Return the blocks to show: those of the rows found, and the lists that cross their edges."""
+    own = [place for place, block in enumerate(passage.blocks) if not passage.found.isdisjoint(block.rows)]
+    if not own:
+        return []
+    first, last = own[0], own[-1]
+    for run in runs(passage.blocks):
+        if run.start <= first < run.stop:
+            before = paragraph_before(passage.blocks, run.start)
+            first = run.start if before is None or not passage.blocks[before].text.rstrip().endswith(":") else before
+        if run.start <= last < run.stop:
+            last = run.stop - 1
+    while last > first and passage.blocks[last].style == "heading":
+        last -= 1
+    return list(range(first, last + 1))
+
+
+def paragraph_before(blocks: Sequence[PassageBlock], place: int) -> int | None:
+    """Return the nearest paragraph before a block, skipping figures; None at a heading or the start."""
+    for at in range(place - 1, -1, -1):
+        if blocks[at].style == "figure":
+            continue
+        return at if blocks[at].style in ("prose", "item") else None
+    return None
+
+
+def paragraph_after(blocks: Sequence[PassageBlock], place: int) -> int | None:
+    """Return the nearest paragraph after a block, skipping figures; None at a heading or the end."""
+    for at in range(place + 1, len(blocks)):
+        if blocks[at].style != "figure":
+            return at if blocks[at].style in ("prose", "item") else None
+    return None
 
 
 def figures_of(passage: Passage) -> dict[str, CitedFigure]:

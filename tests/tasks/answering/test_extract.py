@@ -8,8 +8,9 @@ import pytest
 from schemas.answers import AnswerResult, FigurePart, TablePart, TextPart
 from schemas.evidence import CitedFigure, Hit, Modality
 from schemas.tags import TagTemplate, escape, is_disarmed
-from tasks.answering.extract import COMPARED, Candidate, candidates, extract, scores
-from tasks.answering.passages import RowPosition, around, read_passage
+from tasks.answering.candidates import COMPARED, Candidate, candidates, scores
+from tasks.answering.extract import extract
+from tasks.answering.passages import RowPosition, around, read_passage, runs
 from tasks.tables.mark_up import markdown
 from tests.tasks.answering.hits import made_hit
 
@@ -37,7 +38,7 @@ def _ask(question: str, rows: Sequence[Hit], found: Sequence[str] = (), most: in
     """Answer by the words of the question alone: all sentences are equally near."""
     ranked = list(found) or [row.evidence_id for row in rows]
     by_id = {row.evidence_id: row for row in rows}
-    places = [RowPosition(row.evidence_id, row.modality, tuple(row.section_path)) for row in rows]
+    places = [RowPosition(row.evidence_id, row.modality, tuple(row.section_path), row.page) for row in rows]
     ranks = {name: rank for rank, name in enumerate(ranked)}
     passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(places, ranked)]
     some = candidates(passages, TEMPLATE)
@@ -131,10 +132,50 @@ def test_a_figure_that_a_sentence_mentions_stands_behind_it_though_its_tag_is_el
     assert [part.tag for part in answer.parts if isinstance(part, FigurePart) and not part.folded] == [TAGS[0]]
 
 
-def test_two_figures_at_most_are_unfolded_and_each_is_shown_once() -> None:
-    text = "\n\n".join([*(f"{number}. Press the key.\n\n{tag}" for number, tag in enumerate(TAGS, 1)), TAGS[0]])
-    answer = _ask("How do I press the key in the picture?", [_hit("a", text)])
-    assert [part.folded for part in answer.parts if isinstance(part, FigurePart)] == [False, False, True]
+def test_a_procedure_shows_all_its_steps_and_pictures_and_each_once() -> None:
+    tags = [f"<image:{number:08}.png>" for number in range(11, 16)]
+    figures = [
+        CitedFigure(figure_id=f"a{number}" * 32, number=tag[7:15], caption="", page=3, bbox=(0, 0, 9, 9))
+        for number, tag in enumerate(tags)
+    ]
+    steps = [f"{number}. Turn the key of lamp {number}.\n\n{tag}" for number, tag in enumerate(tags, 1)]
+    text = "\n\n".join(["Changing the lamp", *steps[:3], "• Mind the glass.", *steps[3:], tags[0]])
+    answer = _ask("How do I change the lamp?", [_hit("a", text).model_copy(update={"figures": figures})])
+    shown = [text for text in _unfolded(answer) if text != "Changing the lamp"]
+    assert shown == [
+        *(said for number in (1, 2, 3) for said in (f"{number}. Turn the key of lamp {number}.", f"a{number - 1}")),
+        "• Mind the glass.",
+        *(said for number in (4, 5) for said in (f"{number}. Turn the key of lamp {number}.", f"a{number - 1}")),
+    ]
+
+
+def test_of_a_long_procedure_each_step_shows_its_first_sentence_and_its_picture() -> None:
+    steps = [f"{number}. Turn the key of lamp {number}. {LONG}\n\n{tag}" for number, tag in enumerate([*TAGS, "", ""], 1)]
+    said = _unfolded(_ask("How do I turn the key of the lamp?", [_hit("a", "\n\n".join(steps))]))
+    assert said == [
+        "1. Turn the key of lamp 1.",
+        "f1",
+        "2. Turn the key of lamp 2.",
+        "f2",
+        "3. Turn the key of lamp 3.",
+        "f3",
+        "4. Turn the key of lamp 4.",
+        "5. Turn the key of lamp 5.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["1. a", "• x", "• y", "2. b", "Text.", "• z"], [range(4), range(5, 6)]),
+        (["1. a", "1. x", "2. y", "2. b", "3. c"], [range(5)]),
+        (["1. a", "Note.", "a. x", "b. y", "2. b"], [range(5)]),
+        (["1. a", "2. b", "Text.", "1. c", "2. d"], [range(2), range(3, 5)]),
+    ],
+)
+def test_lists_inside_steps_belong_to_the_procedure(lines: list[str], expected: list[range]) -> None:
+    passage = read_passage([_hit("a", "\n\n".join(lines))], {"a": 0}, TEMPLATE)
+    assert runs(passage.blocks) == expected
 
 
 def test_a_figure_far_down_the_ranking_is_left_out_unless_a_figure_is_asked_for() -> None:
@@ -241,8 +282,8 @@ def test_nothing_found_is_an_abstention() -> None:
 
 
 def test_rows_are_read_with_their_neighbours_of_the_same_section() -> None:
-    places = [RowPosition(f"{section}{number}", "text", (section,)) for section in "ab" for number in range(6)]
-    places.insert(3, RowPosition("figure", "figure", ("a",)))
+    places = [RowPosition(f"{section}{number}", "text", (section,), 1) for section in "ab" for number in range(6)]
+    places.insert(3, RowPosition("figure", "figure", ("a",), 1))
     assert around(places, ["b0", "a4", "a1", "figure"]) == [
         ["b0", "b1", "b2", "b3"],
         ["a0", "a1", "a2", "a3", "a4", "a5"],

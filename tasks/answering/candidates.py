@@ -1,0 +1,158 @@
+"""What of the passages may answer a question: sentences, table rows and figures, each with a score."""
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from schemas.evidence import Modality
+from schemas.tags import TagTemplate
+from schemas.words import folded_words
+from tasks.answering.highlight import content_words
+from tasks.answering.passages import Passage, PassageBlock, kept_blocks, runs
+
+COMPARED = 5
+"""Sentences compared with a question by their vectors, for each passage that an answer may show.
+
+On the 68 example questions the sentence that wins is among the first 7 by words and rank for 95 of 100, and the three best are
+among the first 15; comparing all of them, 75 in the mean, takes four times the CPU.
+"""
+
+MOST_TABLE_ROWS = 40
+"""Rows of a table that are compared with a question."""
+
+NEAR, WORDS, RANKED = 1.0, 0.4, 0.4
+"""Weights of a sentence's cosine, its share of the question's words, and its passage's rank."""
+
+STEPS = 1.2
+"""Bonus of a step in a how-to question, times the share of the question's words in its heading."""
+
+ASKS = 0.3
+"""Penalty of a sentence that is itself a question."""
+
+_HOW = re.compile(
+    r"\bhow (?:do|can|to|should|must|would|does one)\b|\bsteps?\b|\bprocedure\b|\bin which order\b", re.IGNORECASE
+)
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ed|es|s|ly|y|e)$")
+
+
+def is_how_to(question: str) -> bool:
+    """Return whether a question asks for a procedure."""
+    return _HOW.search(question) is not None
+
+
+class Candidate(NamedTuple):
+    """A sentence, table row or figure that may answer.
+
+    ``place`` is its index in the block; ``text`` has no tags; ``heading`` is its section's; ``is_step``: in a numbered list.
+    """
+
+    passage: int
+    block: int
+    place: int
+    text: str
+    heading: str = ""
+    is_step: bool = False
+
+    @property
+    def context(self) -> str:
+        """The text with its heading, which it need not repeat."""
+        return f"{self.heading}: {self.text}" if self.heading else self.text
+
+
+def candidates(passages: Sequence[Passage], template: TagTemplate) -> list[Candidate]:
+    """Return the candidates: sentences, table rows and figures of the rows found, and of lists that cross their edges."""
+    found: list[Candidate] = []
+    for number, passage in enumerate(passages):
+        steps = {place for run in runs(passage.blocks) if len(run) > 1 for place in run}
+        for place in kept_blocks(passage):
+            block = passage.blocks[place]
+            heading = next(iter(passage.rows[block.rows[0]].section_path[-1:]), "")
+            is_step = place in steps and block.number is not None
+            texts = enumerate(_texts(passage, block, template))
+            found.extend(Candidate(number, place, at, text, heading, is_step) for at, text in texts if text)
+    return found
+
+
+def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iterator[str]:
+    row = passage.rows[block.rows[0]]
+    if block.style == "figure":
+        if row.modality is Modality.FIGURE:
+            yield row.text or row.caption
+    elif block.style == "table":
+        header, *body = row.rows or [[]]
+        for cells in [header, *body][:MOST_TABLE_ROWS]:
+            named = (
+                f"{name}: {cell}" if name and name != cell else cell for name, cell in zip(header, cells, strict=False)
+            )
+            yield " ".join(filter(None, (row.caption, *named)))
+    else:
+        for start, end in block.sentences:
+            yield template.without(block.text[start:end])
+
+
+def scores(
+    question: str,
+    found: Sequence[Candidate],
+    passages: Sequence[Passage],
+    cosines: Callable[[Sequence[Candidate]], Sequence[float]],
+    *,
+    most: int,
+) -> tuple[list[float], dict[Candidate, float]]:
+    """Return a score for each candidate, and the cosines of those compared.
+
+    A score is by the question's words, weighted by rarity, by rank, and by the cosine of the sentence and the question. Only the
+    best candidates by words and rank are compared; the others count as far away as the farthest of those.
+
+    Args:
+        question: Its words.
+        found: The candidates.
+        passages: Their passages.
+        cosines: Returns the cosine of each candidate with the question; called once.
+        most: Passages that the answer may show.
+    """
+    by_words = _by_words(question, found, passages)
+    best = sorted(range(len(found)), key=lambda place: (-by_words[place], place))[: COMPARED * most]
+    compared = [found[place] for place in sorted(best)]
+    near = dict(zip(compared, cosines(compared), strict=True)) if compared else {}
+    farthest = min(near.values(), default=0.0)
+    scored = [score + NEAR * near.get(candidate, farthest) for candidate, score in zip(found, by_words, strict=True)]
+    return scored, near
+
+
+def _by_words(question: str, found: Sequence[Candidate], passages: Sequence[Passage]) -> list[float]:
+    terms = stems(content_words(question))
+    held = [terms & stems(candidate.context) for candidate in found]
+    frequency = Counter(word for own in held for word in own)
+    rarity = rarity_of(frequency, frequency, len(found))
+    whole = math.fsum(rarity.values()) or 1.0
+    is_how = is_how_to(question)
+
+    def share(own: Iterable[str]) -> float:
+        return math.fsum(sorted(rarity[word] for word in own)) / whole
+
+    return [
+        WORDS * share(own)
+        + RANKED / (1 + passages[candidate.passage].rank)
+        + (STEPS * share(terms & stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
+        - (ASKS if candidate.text.rstrip().endswith("?") else 0.0)
+        for candidate, own in zip(found, held, strict=True)
+    ]
+
+
+def rarity_of(frequency: Mapping[str, int], words: Iterable[str], texts: int) -> dict[str, float]:
+    """Return the inverse frequency of words of which ``frequency`` of so many texts have each."""
+    counts = {word: frequency.get(word, 0) for word in words}
+    return {word: math.log(1 + (texts - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
+
+
+def stems(text: str) -> set[str]:
+    """Return the words of a text without their endings."""
+    return {_stem(word) for word in folded_words(text)}
+
+
+@functools.lru_cache(10_000)
+def _stem(word: str) -> str:
+    return _ENDING.sub("", word)

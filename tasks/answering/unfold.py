@@ -1,0 +1,207 @@
+"""Choose what of a passage a reader sees at once; the rest is folded.
+
+What answers is never folded: the fold takes what surrounds it.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from schemas.evidence import Modality
+from tasks.answering.candidates import Candidate
+from tasks.answering.passages import Passage, PassageBlock, kept_blocks, paragraph_after, paragraph_before, runs
+
+PARAGRAPH = 60
+"""Words up to which a marked sentence is extended within its paragraph, or a list of points is unfolded with one that answers."""
+
+SCREEN = 220
+"""Words of a screen. A numbered list of one is unfolded whole; of a procedure of over two, the first sentence of each step."""
+
+_REFERS = re.compile(
+    r"\s*(?:this|that|these|those|it|its|they|their|he|she|such|so|then|however|therefore|thus|otherwise|instead|but|and|also)\b",
+    re.IGNORECASE,
+)
+_POINTS_AT_PICTURE = re.compile(
+    r"\b(?:figures?|fig\.|images?|pictures?|screenshots?|diagrams?|charts?|plots?|shown|drawing|illustrat\w+|looks? like)\b",
+    re.IGNORECASE,
+)
+_POINTS_AT_CODE = re.compile(
+    r"\b(?:here|above|(?:this|these|the preceding|the previous) (?:examples?|codes?|commands?|programs?|scripts?|functions?|"
+    r"lines?|statements?|listings?|snippets?|declarations?|settings?))\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Unfolded:
+    """The sentences of a passage to show at once, by block, and the blocks of its procedure."""
+
+    passage: Passage
+    sentences: dict[int, set[int]] = field(default_factory=dict)
+    procedure: range = range(0)
+
+    @classmethod
+    def around(
+        cls, passage: Passage, marked: Sequence[Candidate], asked_figures: Collection[str], *, is_how: bool
+    ) -> "Unfolded":
+        """Return what to show around the sentences that answer, best first.
+
+        Args:
+            passage: The passage.
+            marked: Its best sentences and table rows.
+            asked_figures: Numbers of the figures that the question asks for.
+            is_how: Whether the question asks for a procedure.
+        """
+        chosen = cls(passage)
+        lists = runs(passage.blocks)
+        if is_how and marked:
+            chosen._show_procedure(lists, marked)
+        for candidate in marked:
+            chosen._show_candidate(candidate, lists)
+        chosen._show_figures(asked_figures)
+        chosen._show_heading()
+        return chosen
+
+    def _show(self, place: int, sentences: Iterable[int] | None = None) -> None:
+        if place in kept_blocks(self.passage):
+            every = range(max(1, len(self.passage.blocks[place].sentences)))
+            self.sentences.setdefault(place, set()).update(every if sentences is None else sentences)
+
+    def _show_procedure(self, lists: Sequence[range], marked: Sequence[Candidate]) -> None:
+        """Show the steps around the best sentence, or else the nearest ones behind it, with all that is between them."""
+        blocks = self.passage.blocks
+        steps = [run for run in lists if len(run) > 1 and blocks[run.start].number is not None]
+        best = marked[0].block
+        procedure = next((run for run in steps if best in run), None) or min(
+            steps, key=lambda run: (run.start < best, abs(run.start - best)), default=None
+        )
+        if procedure is None:
+            return
+        stop = procedure.stop
+        while stop < len(blocks) and blocks[stop].style == "figure":
+            stop += 1
+        self.procedure = range(procedure.start, stop)
+        is_long = sum(len(blocks[place].text.split()) for place in self.procedure) > 2 * SCREEN
+        for place in self.procedure:
+            self._show(place, [0] if is_long and blocks[place].style in ("item", "prose") else None)
+        self._show_introduction(procedure.start)
+
+    def _show_introduction(self, first: int) -> None:
+        before = paragraph_before(self.passage.blocks, first)
+        if before is not None and self.passage.blocks[before].text.rstrip().endswith(":"):
+            self._show(before, [len(self.passage.blocks[before].sentences) - 1])
+
+    def _show_candidate(self, candidate: Candidate, lists: Sequence[range]) -> None:
+        blocks = self.passage.blocks
+        block = blocks[candidate.block]
+        if block.style == "table":
+            self._show(candidate.block, ())
+            self._show_introduction(candidate.block)
+            return
+        run = next((run for run in lists if candidate.block in run), None)
+        if candidate.block in self.procedure:
+            self._show(candidate.block, [candidate.place])
+            return
+        if run is not None:
+            self._show_list(run, candidate)
+            return
+        self._show(candidate.block, [candidate.place])
+        if block.style == "prose":
+            self._show_paragraph(candidate, lists)
+        self._show_code(candidate)
+
+    def _show_paragraph(self, candidate: Candidate, lists: Sequence[range]) -> None:
+        blocks = self.passage.blocks
+        block = blocks[candidate.block]
+        self._show(candidate.block, _filled(block, candidate.place))
+        before = paragraph_before(blocks, candidate.block)
+        if candidate.place == 0 and before is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
+            self._show(before, [len(blocks[before].sentences) - 1])
+        after = candidate.block + 1
+        if block.text.rstrip().endswith(":") and after < len(blocks):
+            following = next((run for run in lists if run.start == after), None)
+            if following is not None:
+                self._show_list(following, candidate._replace(block=after, place=0))
+            elif blocks[after].style == "table":
+                self._show(after, ())
+
+    def _show_list(self, run: range, candidate: Candidate) -> None:
+        blocks = self.passage.blocks
+        length = sum(len(blocks[place].text.split()) for place in run)
+        has_code = any(blocks[place].style == "code" for place in run)
+        is_short = length <= (SCREEN if blocks[run.start].number is not None and not has_code else PARAGRAPH)
+        first, stop = run.start, run.stop
+        if not is_short:
+            first = next(place for place in range(candidate.block, run.start - 1, -1) if blocks[place].style == "item")
+            stop = next((place for place in range(first + 1, run.stop) if blocks[place].style == "item"), run.stop)
+        for place in range(first, stop):
+            self._show(place)
+        self._show_introduction(run.start)
+
+    def _show_code(self, candidate: Candidate) -> None:
+        """Show the code that a sentence introduces or is about, and the sentence before code that answers."""
+        blocks = self.passage.blocks
+        block, shown = blocks[candidate.block], self.sentences.get(candidate.block, set())
+        last = len(block.sentences) - 1
+        introduces = last in shown and block.text.rstrip().endswith(":")
+        after = candidate.block + 1
+        while (not block.sentences or candidate.place == last or introduces) and (
+            after < len(blocks) and blocks[after].style == "code"
+        ):
+            self._show(after)
+            after += 1
+        if block.style == "code" and (before := paragraph_before(blocks, candidate.block)) is not None:
+            self._show(before, [len(blocks[before].sentences) - 1])
+        code = next((at for at in range(candidate.block - 1, -1, -1) if blocks[at].style != "figure"), None)
+        if block.style == "prose" and code is not None and blocks[code].style == "code" and _is_about_code(block, shown):
+            self._show(code)
+
+    def _show_figures(self, asked_figures: Collection[str]) -> None:
+        """Show the figures asked for, those between unfolded blocks, and those beside a sentence that refers to a picture."""
+        blocks = self.passage.blocks
+        of_figure = self.passage.rows[0].modality is Modality.FIGURE
+        for place in kept_blocks(self.passage):
+            if blocks[place].style != "figure":
+                continue
+            is_asked = any(number in blocks[place].text for number in asked_figures)
+            if of_figure or is_asked or {place - 1, place + 1} <= self.sentences.keys() or self._is_referred_to(place):
+                self._show(place)
+
+    def _is_referred_to(self, place: int) -> bool:
+        blocks = self.passage.blocks
+        beside = [at for at in (paragraph_before(blocks, place), paragraph_after(blocks, place)) if at in self.sentences]
+        return any(
+            blocks[at].style == "item" or _POINTS_AT_PICTURE.search(blocks[at].text[slice(*blocks[at].sentences[sentence])])
+            for at in beside
+            if at is not None and blocks[at].sentences
+            for sentence in self.sentences[at]
+        )
+
+    def _show_heading(self) -> None:
+        first = min(self.sentences, default=0)
+        before = [place for place in kept_blocks(self.passage) if place < first]
+        heading = next((place for place in reversed(before) if self.passage.blocks[place].style == "heading"), None)
+        if heading is not None:
+            self._show(heading)
+
+
+def _is_about_code(block: PassageBlock, shown: Iterable[int]) -> bool:
+    """Return whether the sentences of a paragraph that are shown refer to the code before it."""
+    texts = {at: block.text[slice(*block.sentences[at])] for at in shown}
+    return any(_POINTS_AT_CODE.search(text) or (at == 0 and _REFERS.match(text)) for at, text in texts.items())
+
+
+def _filled(block: PassageBlock, place: int) -> list[int]:
+    """Return the sentences around a given one, those after it first, that make a short paragraph."""
+    lengths = [len(block.text[start:end].split()) for start, end in block.sentences]
+    first = last = place
+    total = lengths[place]
+    while last + 1 < len(lengths) and total + lengths[last + 1] <= PARAGRAPH:
+        last += 1
+        total += lengths[last]
+    while first > 0 and total + lengths[first - 1] <= PARAGRAPH:
+        first -= 1
+        total += lengths[first]
+    if first == place and place > 0 and _REFERS.match(block.text[slice(*block.sentences[place])]):
+        first -= 1
+    return list(range(first, last + 1))

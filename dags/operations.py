@@ -3,6 +3,7 @@
 The pages of ``plugins/pages`` start them through Airflow's REST API, so that roles and the audit log are Airflow's.
 """
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ LIVE = AssetAlias("inset-live", group="inset")
 
 _SCHEDULES = corpus_schedules()
 _CORPORA = [found.name for found in _SCHEDULES if not found.problem]
-_STORED = [found.name for found in _SCHEDULES if found.store]
 _ASSETS = {name: Asset(f"inset://{name}", group="inset") for name in _CORPORA}
 
 
@@ -32,9 +32,8 @@ def _corpus_param(names: list[str]) -> Param:
     return Param(names[0] if names else "", type="string", enum=names or [""], title="Corpus")
 
 
-_CORPUS = _corpus_param(_CORPORA)
-_STORED_CORPUS = _corpus_param(_STORED)
-"""Those whose file may be broken: their live version can be moved all the same."""
+_SHARED = [found for found in _SCHEDULES if not found.operations.own_dags]
+_CORPUS = _corpus_param([found.name for found in _SHARED if not found.problem])
 _VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
 _REASON = Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")
 
@@ -197,65 +196,104 @@ def update_assets() -> None:
             _update_asset(health.corpus, health.live, health.counts.totals())
 
 
-with DAG(
-    "inset_publish",
-    description="Make a version live, and end a hold",
-    params={
-        "corpus": _STORED_CORPUS,
-        "version": _VERSION_PARAM,
-        "reason": _REASON,
-        "override": Param(
-            False, type="boolean", title="Override", description="Publish a version that gates refused; it needs a reason."
-        ),
-    },
-    schedule=None,
-    **_DAG,
-) as inset_publish:
-    publish()
+def _operations(suffix: str, corpora: Param, stored: Param) -> Iterator[DAG]:
+    """Yield the DAGs that operators start, of some corpora.
 
-with DAG(
-    "inset_roll_back",
-    description="Make an older version live, and hold the corpus at it",
-    params={
-        "corpus": _STORED_CORPUS,
-        "version": Param("previous", type="string", title="Version", description="A version; or previous."),
-        "reason": _REASON,
-    },
-    schedule=None,
-    **_DAG,
-) as inset_roll_back:
-    roll_back()
+    Args:
+        suffix: Ends their names.
+        corpora: Chooses among the corpora that work.
+        stored: Chooses among those whose file may be broken: their live version can be moved all the same.
+    """
+    with DAG(
+        f"inset_publish{suffix}",
+        description="Make a version live, and end a hold",
+        params={
+            "corpus": stored,
+            "version": _VERSION_PARAM,
+            "reason": _REASON,
+            "override": Param(
+                False,
+                type="boolean",
+                title="Override",
+                description="Publish a version that gates refused; it needs a reason.",
+            ),
+        },
+        schedule=None,
+        **_DAG,
+    ) as dag:
+        publish()
+    yield dag
 
-with DAG(
-    "inset_plan",
-    description="Say what a refresh would do and cost, and do nothing",
-    params={"corpus": _CORPUS, "reason": _REASON, **{name: PARAMS[name] for name in ("replay", "force", "money")}},
-    schedule=None,
-    **{**_DAG, "default_args": {"owner": "inset"}},
-) as inset_plan:
-    plan()
+    with DAG(
+        f"inset_roll_back{suffix}",
+        description="Make an older version live, and hold the corpus at it",
+        params={
+            "corpus": stored,
+            "version": Param("previous", type="string", title="Version", description="A version; or previous."),
+            "reason": _REASON,
+        },
+        schedule=None,
+        **_DAG,
+    ) as dag:
+        roll_back()
+    yield dag
 
-with DAG(
-    "inset_free_lease",
-    description="Free the lease of a run that is dead",
-    params={"corpus": _STORED_CORPUS, "run": Param("", type="string", title="Run"), "reason": _REASON},
-    schedule=None,
-    **_DAG,
-) as inset_free_lease:
-    free_lease()
+    with DAG(
+        f"inset_plan{suffix}",
+        description="Say what a refresh would do and cost, and do nothing",
+        params={"corpus": corpora, "reason": _REASON, **{name: PARAMS[name] for name in ("replay", "force", "money")}},
+        schedule=None,
+        **{**_DAG, "default_args": {"owner": "inset"}},
+    ) as dag:
+        plan()
+    yield dag
 
-with DAG(
-    "inset_prune",
-    description="Remove what no kept version needs",
-    params={
-        "corpus": _CORPUS,
-        "reason": _REASON,
-        "dry_run": Param(False, type="boolean", title="Dry run", description="Count only, remove nothing."),
-    },
-    schedule=None,
-    **_DAG,
-) as inset_prune:
-    prune()
+    with DAG(
+        f"inset_free_lease{suffix}",
+        description="Free the lease of a run that is dead",
+        params={"corpus": stored, "run": Param("", type="string", title="Run"), "reason": _REASON},
+        schedule=None,
+        **_DAG,
+    ) as dag:
+        free_lease()
+    yield dag
+
+    with DAG(
+        f"inset_prune{suffix}",
+        description="Remove what no kept version needs",
+        params={
+            "corpus": corpora,
+            "reason": _REASON,
+            "dry_run": Param(False, type="boolean", title="Dry run", description="Count only, remove nothing."),
+        },
+        schedule=None,
+        **_DAG,
+    ) as dag:
+        prune()
+    yield dag
+
+    with DAG(
+        f"inset_replay{suffix}",
+        description="Refresh a corpus, and try the documents in quarantine again",
+        params={"corpus": corpora, "reason": _REASON},
+        schedule=None,
+        **_DAG,
+    ) as dag:
+        TriggerDagRunOperator(
+            task_id="replay", trigger_dag_id="refresh_{{ params.corpus }}", conf={"replay": True}, wait_for_completion=False
+        )
+    yield dag
+
+
+def _every_operation() -> Iterator[DAG]:
+    """Yield those of all corpora, and those of each corpus that has its own."""
+    yield from _operations("", _CORPUS, _corpus_param([found.name for found in _SHARED if found.store]))
+    for found in _SCHEDULES:
+        if found.store and found.operations.own_dags:
+            yield from _operations(f"_{found.name}", _corpus_param([found.name]), _corpus_param([found.name]))
+
+
+globals().update({f"DAG {dag.dag_id}": dag for dag in _every_operation()})
 
 with DAG(
     "inset_mirror",
@@ -265,17 +303,6 @@ with DAG(
     **_DAG,
 ) as inset_mirror:
     mirror()
-
-with DAG(
-    "inset_replay",
-    description="Refresh a corpus, and try the documents in quarantine again",
-    params={"corpus": _CORPUS, "reason": _REASON},
-    schedule=None,
-    **_DAG,
-) as inset_replay:
-    TriggerDagRunOperator(
-        task_id="replay", trigger_dag_id="refresh_{{ params.corpus }}", conf={"replay": True}, wait_for_completion=False
-    )
 
 with DAG(
     "inset_watch",

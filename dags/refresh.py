@@ -213,7 +213,7 @@ def publish(corpus: str) -> None:
 
 @task
 def release(corpus: str) -> None:
-    """Release the run's lease, whether the run succeeded or not; fail where a stopped run would end as a success."""
+    """Release the run's lease, whether the run succeeded or not. The run ends as this task does, so it fails where another did."""
     from pipeline.records.last_refresh import note_refresh, read_last_refresh
 
     context: Any = get_current_context()
@@ -227,18 +227,24 @@ def release(corpus: str) -> None:
     # Airflow skips the tasks of a stopped run, those that were to be tried again too.
     stopped = last is not None and last.run_id == run.run_id and last.state in ("started", "retrying", "waiting")
     where = f" at {', '.join(failed)}" if failed else ""
-    why = f"somebody stopped the run{where}, or its process died"
     if stopped:  # a task that fails by itself says why
+        why = f"somebody stopped the run{where}, or its process died"
         note_refresh(store, run.run_id, "failed", why)
-    if (stopped or failed) and states.get("confirm") not in ("failed", "upstream_failed"):
         raise AirflowFailException(why)
+    if failed:
+        raise AirflowFailException(f"the run failed{where}")
 
 
-def _stage(which: Stage, file: str, about: str) -> Any:
+def _stage(which: Stage, found: CorpusSchedule, about: str) -> Any:
+    file = str(found.file)
     if which is Stage.ENRICH:
         # Runs even where parse is skipped for lack of documents.
         return Enrich(
-            task_id=which.value, corpus=file, doc_md=about, trigger_rule=TriggerRule.NONE_FAILED, pool=_ENRICH_POOL
+            task_id=which.value,
+            corpus=file,
+            doc_md=about,
+            trigger_rule=TriggerRule.NONE_FAILED,
+            pool=found.operations.pool or _ENRICH_POOL,
         )
     return stage.override(task_id=which.value, doc_md=about)(file, which.value)
 
@@ -298,32 +304,37 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
     published = Asset(f"inset://{found.name}", group="inset")
     watch = [AssetWatcher("source", SourceTrigger(file, found.operations.watch_s))] if found.operations.watch_s else []
     source = Asset(f"inset-source://{found.name}", group="inset", watchers=watch)
-    check_notifiers(found.operations)
+    operations = found.operations
+    check_notifiers(operations)
+    at_once: dict[str, Any] = {"max_active_tis_per_dag": operations.max_active_tis}
+    pool: dict[str, Any] = {"pool": operations.pool} if operations.pool else {}
     with DAG(
         f"refresh_{found.name}",
         description=f"Bring the corpus {found.name} up to date",
         doc_md=_ABOUT.format(name=found.name, source=found.source, file=line(file)),
         schedule=_timetable(found, source),
-        tags=["inset", "refresh"],
+        tags=["inset", "refresh", *operations.tags],
         params=PARAMS,
-        default_args={"owner": "inset", **refresh_callbacks(found), **RETRIES},
+        default_args={"owner": operations.owner, **refresh_callbacks(found), **RETRIES},
         **_EVERY_DAG,
     ) as dag:
         shards = plan(file)
-        middle: list[Any] = [_stage(which, file, about) for which, about in ON_A_VERSION.items()]
+        middle: list[Any] = [_stage(which, found, about) for which, about in ON_A_VERSION.items()]
         if found.tagged:
             cut = tag_shards(file)
             after = 1 + list(ON_A_VERSION).index(Stage.ASSEMBLE)
-            middle[after:after] = [cut, tag.partial(corpus=file).expand(shard=cut)]
+            middle[after:after] = [cut, tag.override(**at_once).partial(corpus=file).expand(shard=cut)]
         chain(
             shards,
             *_plan_approval(found),
-            parse.override(trigger_rule=TriggerRule.NONE_FAILED).partial(corpus=file).expand(shards=shards),
+            parse.override(**at_once, **pool, trigger_rule=TriggerRule.NONE_FAILED)
+            .partial(corpus=file)
+            .expand(shards=shards),
             *middle,
             *_approval(file, found),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
             Confirm(task_id="confirm", found=found, asset=published, doc_md="Checks that the version is live."),
-            # It fails for a run that was stopped: Airflow skips the other tasks, and would call the run a success.
+            # Of a run that was stopped Airflow skips the other tasks, and would call it a success: this task decides.
             release.override(on_failure_callback=None, on_retry_callback=None)(file).as_teardown(
                 on_failure_fail_dagrun=True
             ),

@@ -22,6 +22,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _KEY = re.compile(r"^(name|store):[ \t]+([^\s#]+)[ \t]*$", re.MULTILINE)
 """Keys of a file that is no YAML."""
 
+_OWN_DAGS = re.compile(r"\bown_dags[\"']?:[ \t]*true\b", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
 class CorpusSchedule:
@@ -98,26 +100,31 @@ def _broken(file: Path, problem: str) -> CorpusSchedule:
 
     Its runs fail visibly: where it can't be read, every day.
     """
-    mapping: dict[str, Any] = {}
+    mapping, text = dict[str, Any](), ""
     schedule: object = _OF_UNREADABLE
     with contextlib.suppress(OSError):
         if file.is_file():
-            mapping = dict(_KEY.findall(file.read_text(errors="replace")[:MAX_BYTES]))
+            text = file.read_text(errors="replace")[:MAX_BYTES]
+            mapping = dict(_KEY.findall(text))
     with contextlib.suppress(UserError):
         mapping = read_mapping(file)
         schedule = mapping.get("schedule")
     name, store = mapping.get("name"), mapping.get("store")
     if not (isinstance(name, str) and _NAME.fullmatch(name)):
         name = None
-    notify = operations.get("notify") if isinstance(operations := mapping.get("operations"), dict) else None
+    operations = mapping.get("operations")
+    notify = operations.get("notify") if isinstance(operations, dict) else None
+    # Rights must not widen because of a typing mistake.
+    kept = OperationOptions(own_dags=_OWN_DAGS.search(text) is not None)
     made = CorpusSchedule(
         name=name or _name_of(file),
         file=file,
         schedule=schedule if schedule is None or (isinstance(schedule, str) and is_plain(schedule)) else _OF_UNREADABLE,
+        operations=kept,
         problem=problem,
     )
     with contextlib.suppress(ValidationError):
-        made = replace(made, operations=OperationOptions(notify=notify or {}))
+        made = replace(made, operations=OperationOptions(own_dags=kept.own_dags, notify=notify or {}))
     with contextlib.suppress(UserError, UnicodeError, ValueError):
         if store is None or isinstance(store, str):
             made = replace(made, store=join(store_address(file, store), made.name))

@@ -18,8 +18,14 @@ PER_PAGE = 20
 EVENTS = 20
 """Events of the audit log that are read and shown."""
 
-PUBLISH, ROLL_BACK, PRUNE, PLAN, FREE = "inset_publish", "inset_roll_back", "inset_prune", "inset_plan", "inset_free_lease"
-"""The DAGs that the page starts."""
+STARTED = {
+    "publish": "inset_publish",
+    "roll_back": "inset_roll_back",
+    "prune": "inset_prune",
+    "plan": "inset_plan",
+    "free": "inset_free_lease",
+}
+"""The DAGs that the page starts, by action; of a corpus that has its own, its name follows."""
 
 VERSION_PATTERN = r"\d{8}T\d{6}Z-[0-9a-f]+"
 
@@ -77,7 +83,8 @@ def corpus(
     store = store_of(one) if health.readable else None
     events = read_events(store, EVENTS) if store else []
     paged = Paged(version_names(store) if store else [], page, PER_PAGE)
-    dags = {"publish": PUBLISH, "roll_back": ROLL_BACK, "prune": PRUNE, "refresh": dag_id, "plan": PLAN, "free": FREE}
+    own = f"_{one.name}" if one.operations.own_dags else ""
+    dags = {action: f"{dag}{own}" for action, dag in STARTED.items()} | {"refresh": dag_id}
     of_airflow = (health.refreshing or "").startswith("airflow:")
     return render(
         request,

@@ -33,6 +33,21 @@ class OperationOptions(Section):
         description="Hour of the day in UTC at which inset_evaluate runs the corpus's experiment on the live version again, if "
         "there are questions, and fails where it surely became worse than its last report; null: never.",
     )
+    own_dags: bool = Field(
+        False,
+        description="Give the corpus operators' DAGs of its own, inset_publish_NAME and so on, in place of those of all corpora, "
+        "so that a role of Airflow may publish, roll back, plan, prune, replay and free this corpus alone.",
+    )
+    owner: Text = Field("inset", min_length=1, description="Owner of the refresh's tasks in Airflow.")
+    tags: list[Text] = Field([], max_length=20, description="Tags of the refresh's DAG, beside inset and refresh.")
+    pool: Text | None = Field(
+        None,
+        min_length=1,
+        description="Airflow's pool for parse and enrich, which has to exist; default: INSET_ENRICH_POOL's.",
+    )
+    max_active_tis: int | None = Field(
+        None, ge=1, le=500, description="Tasks of parse and tag that run at once; null: no limit."
+    )
     notify: dict[Text, dict[Text, JsonValue]] = Field(
         {},
         description="Airflow notifiers called when a run fails, is tried again for long or waits for an answer, and when "

@@ -18,6 +18,9 @@ from tests.dags.test_refresh import described
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
+MOVES = {"inset_free_lease", "inset_plan", "inset_prune", "inset_publish", "inset_replay", "inset_roll_back"}
+OPERATIONS = MOVES | {"inset_mirror"}
+
 _DESCRIBE = """
 import json
 from dags import installed, operations
@@ -41,6 +44,19 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
     moves = ("inset_free_lease", "inset_publish", "inset_roll_back")
     assert {tuple(dag["corpora"]) for name, dag in dags.items() if name not in moves} == {("pumps", "winches")}
     assert {tuple(dags[name]["corpora"]) for name in moves} == {("broken", "pumps", "winches")}, "what is live can be moved"
+
+
+def test_a_corpus_with_dags_of_its_own_is_in_no_other(tmp_path: Path, airflow_env: dict[str, str]) -> None:
+    (tmp_path / "pumps.yaml").write_text("name: pumps\nsource: x\n")
+    own = "operations:\n  own_dags: true\n"
+    (tmp_path / "secret.yaml").write_text(f"name: secret\nsource: x\n{own}")
+    (tmp_path / "broken.yaml").write_text(f"name: broken\nsourc: x\n{own}  notify: 3\n")
+    (tmp_path / "no_yaml.yaml").write_text(f"name: no_yaml\nsource: [x\n{own}")
+    dags = described(tmp_path, airflow_env, _DESCRIBE)
+    shared = {name: dag["corpora"] for name, dag in dags.items() if name in OPERATIONS}
+    assert shared == {name: ["pumps"] for name in OPERATIONS}
+    for corpus in ("secret", "broken", "no_yaml"):
+        assert {name for name, dag in dags.items() if dag["corpora"] == [corpus]} == {f"{one}_{corpus}" for one in MOVES}
 
 
 _SCHEDULE = """

@@ -213,7 +213,7 @@ def publish(corpus: str) -> None:
 
 @task
 def release(corpus: str) -> None:
-    """Release the run's lease, whether the run succeeded or not. The run ends as this task does, so it fails where another did."""
+    """Release the run's lease, whether the run succeeded or not; fail where another task did, since the run ends as this one."""
     from pipeline.records.last_refresh import note_refresh, read_last_refresh
 
     context: Any = get_current_context()

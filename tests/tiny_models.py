@@ -34,11 +34,15 @@ def write_clip(folder: Path, *, seed: int = 0, sizes: Mapping[str, Any] = CLIP) 
     return folder
 
 
-def write_bert(folder: Path, *, scores: bool = False, seed: int = 0) -> Path:
-    """Write a folder of BERT with a tokenizer of letters: an encoder, or one that gives a pair of texts a score."""
+def write_bert(folder: Path, *, scores: bool = False, seed: int = 0, family: str = "Bert") -> Path:
+    """Write a folder of BERT with a tokenizer of letters: an encoder, or one that gives a pair of texts a score.
+
+    ``family`` is how names of the classes begin: Bert or XLMRoberta.
+    """
     import torch
+    import transformers
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     letters = [chr(code) for code in range(33, 127)]
@@ -50,7 +54,9 @@ def write_bert(folder: Path, *, scores: bool = False, seed: int = 0) -> Path:
     tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ends)
     named = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **named).save_pretrained(folder)
-    configuration = BertConfig(
+    configuration = getattr(transformers, f"{family}Config")(
+        max_position_embeddings=514,
+        pad_token_id=0,
         vocab_size=len(vocabulary),
         hidden_size=32,
         num_hidden_layers=2,
@@ -60,7 +66,8 @@ def write_bert(folder: Path, *, scores: bool = False, seed: int = 0) -> Path:
         initializer_range=0.5,
     )
     torch.manual_seed(seed)
-    (BertForSequenceClassification if scores else BertModel)(configuration).save_pretrained(folder)
+    kind = "ForSequenceClassification" if scores else "Model"
+    getattr(transformers, f"{family}{kind}")(configuration).save_pretrained(folder)
     return folder
 
 
@@ -303,7 +310,7 @@ def write_qwen3_embedding(folder: Path, *, seed: int = 0, text: Mapping[str, Any
     base = folder / "base"
     tokenizer.save_pretrained(base)
     torch.manual_seed(seed)
-    Qwen3Model(Qwen3Config(vocab_size=len(tokenizer), **text)).save_pretrained(base)
+    Qwen3Model(Qwen3Config(**{"vocab_size": len(tokenizer), **text})).save_pretrained(base)
     read = Transformer(str(base), max_seq_length=longest)
     pooled = Pooling(int(text["hidden_size"]), pooling_mode="lasttoken")
     prompts = {"query": QWEN3_QUERY, "document": ""}

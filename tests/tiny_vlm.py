@@ -46,8 +46,27 @@ VISION: Mapping[str, Any] = {
 }
 
 
+QWEN3_TEXT: Mapping[str, Any] = {**TEXT, "head_dim": 16}
+QWEN3_VISION: Mapping[str, Any] = {
+    **{"depth": 2, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32},
+    **{"deepstack_visual_indexes": [1], "num_position_embeddings": 64, "initializer_range": 0.5},
+}
+
+
+def write_qwen3(folder: Path) -> Path:
+    """Write a folder of Qwen3-VL."""
+    return write(folder, text=QWEN3_TEXT, vision=QWEN3_VISION, family="Qwen3VL", patch_px=16)
+
+
 def write(
-    folder: Path, *, seed: int = 7, text: Mapping[str, Any] = TEXT, vision: Mapping[str, Any] = VISION, **more: Any
+    folder: Path,
+    *,
+    seed: int = 7,
+    text: Mapping[str, Any] = TEXT,
+    vision: Mapping[str, Any] = VISION,
+    family: str = "Qwen2_5_VL",
+    patch_px: int = 14,
+    **more: Any,
 ) -> Path:
     """Write the configuration, the weights, the tokenizer and the processor that the real model has into a folder.
 
@@ -56,27 +75,25 @@ def write(
         seed: What the weights are drawn by.
         text: The sizes of the part that reads and writes.
         vision: The sizes of the part that sees.
+        family: How names of its classes begin.
+        patch_px: Side of what it sees as one.
         more: Other settings of the model.
     """
     import torch
-    from transformers import (
-        Qwen2_5_VLConfig,
-        Qwen2_5_VLForConditionalGeneration,
-        Qwen2_5_VLProcessor,
-        Qwen2Tokenizer,
-        Qwen2VLImageProcessor,
-        Qwen2VLVideoProcessor,
-    )
+    import transformers
+    from transformers import Qwen2Tokenizer, Qwen2VLImageProcessor
+
+    videos = transformers.Qwen3VLVideoProcessor if family == "Qwen3VL" else transformers.Qwen2VLVideoProcessor
 
     vocabulary, merges = _bytes_and_merges()
     tokenizer = Qwen2Tokenizer(
         vocab=vocabulary, merges=merges, eos_token="<|im_end|>", additional_special_tokens=_SPECIAL, model_max_length=4096
     )
     tokens = dict(zip(_SPECIAL, tokenizer.convert_tokens_to_ids(_SPECIAL), strict=True))
-    Qwen2_5_VLProcessor(
-        Qwen2VLImageProcessor(), tokenizer, Qwen2VLVideoProcessor(), chat_template=_TEMPLATE
+    getattr(transformers, f"{family}Processor")(
+        Qwen2VLImageProcessor(patch_size=patch_px), tokenizer, videos(), chat_template=_TEMPLATE
     ).save_pretrained(folder)
-    config = Qwen2_5_VLConfig(
+    config = getattr(transformers, f"{family}Config")(
         text_config={
             "vocab_size": len(tokenizer),
             **text,
@@ -92,7 +109,7 @@ def write(
         **more,
     )
     torch.manual_seed(seed)
-    Qwen2_5_VLForConditionalGeneration(config).save_pretrained(folder)
+    getattr(transformers, f"{family}ForConditionalGeneration")(config).save_pretrained(folder)
     return folder
 
 

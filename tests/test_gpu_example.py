@@ -1,0 +1,133 @@
+"""The corpus file for a GPU: every class of model that it names is loaded, tiny and with random weights."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from backends.models.registry import EMBEDDERS, TEXT_EMBEDDERS, language_model, scorer
+from pipeline.corpus.corpora import load_corpus
+from schemas.corpus import Corpus
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import ModelConfig, ScorerConfig
+from schemas.generation import Reply
+from schemas.models import ModelName
+from schemas.ports import Vector
+from tasks.enriching.spaces import IMAGE, LATE, TEXT
+from tests import tiny_vlm
+from tests.tiny_models import QWEN3_QUERY, draw, write_bert, write_clip, write_colqwen2, write_qwen3_embedding
+
+FILE = Path(__file__).parent.parent / "examples" / "gpu.yaml"
+LONGEST = 64
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return load_corpus(str(FILE))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Folders of tiny models of the classes that the file names."""
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.cross_encoder.modules import LogitScore
+
+    root = tmp_path_factory.mktemp("tiny")
+    seen = tiny_vlm.write_qwen3(root / "vlm")
+    read = Transformer(str(seen), transformer_task="any-to-any")
+    yes, no = read.tokenizer.convert_tokens_to_ids(["y", "n"])
+    CrossEncoder(modules=[read, LogitScore(yes, no)]).save_pretrained(str(root / "seeing"))
+    return {
+        "Qwen/Qwen3-VL-8B-Instruct": seen,
+        "Qwen/Qwen3-Embedding-4B": write_qwen3_embedding(root / "text", longest=LONGEST),
+        "laion/CLIP-ViT-H-14-laion2B-s32B-b79K": write_clip(root / "clip"),
+        "vidore/colqwen2-v1.0-hf": write_colqwen2(root / "late"),
+        "BAAI/bge-reranker-v2-m3": write_bert(root / "reranker", scores=True, family="XLMRoberta"),
+        "Qwen/Qwen3-VL-Reranker-2B": root / "seeing",
+    }
+
+
+@pytest.fixture(scope="module")
+def embeddings(corpus: Corpus, tiny: Mapping[str, Path]) -> EmbeddingOptions:
+    """The file's embeddings, with the tiny models."""
+    given = corpus.embeddings
+    assert given.image is not None
+    assert given.late is not None
+    return given.model_copy(
+        update={
+            "text": str(tiny[given.text]),
+            "image": given.image.model_copy(update={"model": str(tiny[given.image.model])}),
+            "late": given.late.model_copy(update={"model": str(tiny[given.late.model])}),
+        }
+    )
+
+
+def last_tokens(folder: Path, texts: list[str]) -> Vector:
+    """Return the vectors as their authors compute them: each text alone, cut before its end, the state of the end alone."""
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    made = []
+    for text in texts:
+        ids = [*tokenizer(text, add_special_tokens=False)["input_ids"][: LONGEST - 1], tokenizer.eos_token_id]
+        with torch.inference_mode():
+            state = model(input_ids=torch.tensor([ids])).last_hidden_state[0, -1].float().numpy()
+        made.append(state / np.linalg.norm(state))
+    return np.stack(made)
+
+
+def test_texts_are_pooled_and_cut_as_their_model_wants_and_questions_have_the_instruction(
+    corpus: Corpus, embeddings: EmbeddingOptions, tiny: Mapping[str, Path]
+) -> None:
+    embedder = TEXT_EMBEDDERS.find(embeddings.text_model).load(4)
+    texts = ["Loosen the screw.", "a", "Turn the shaft by hand. " * 9]
+    folder = tiny[corpus.embeddings.text]
+    assert embedder.embed_documents(texts) == pytest.approx(last_tokens(folder, texts), abs=1e-5)
+    prompt = corpus.embeddings.query_prompt
+    assert prompt is not None
+    assert prompt.startswith("Instruct: ")
+    assert prompt.endswith("\nQuery:")
+    assert embedder.embed_query("which?") == pytest.approx(last_tokens(folder, [f"{prompt}which?"])[0], abs=1e-5)
+    own = TEXT_EMBEDDERS.find(ModelName(str(folder), "1", (), "embeddings.text")).load(4)
+    assert own.embed_query("which?") == pytest.approx(last_tokens(folder, [f"{QWEN3_QUERY}which?"])[0], abs=1e-5)
+
+
+def test_pictures_become_vectors_of_both_models(embeddings: EmbeddingOptions) -> None:
+    pictures = [draw(seed) for seed in range(3)]
+    for space in (IMAGE, LATE):
+        model = space.model(embeddings)
+        assert model is not None
+        embedder: Any = EMBEDDERS[space.embeds].find(model).load(space.pool(embeddings).batch)
+        vectors = embedder.embed_pictures(pictures)
+        assert len(vectors) == 3
+        assert all(np.linalg.norm(np.atleast_2d(one), axis=1) == pytest.approx(1, abs=1e-3) for one in vectors)
+    assert TEXT.pool(embeddings).gpus == IMAGE.pool(embeddings).gpus == LATE.pool(embeddings).gpus == 1
+
+
+def test_captions_and_answers_are_written_by_a_model_that_sees(corpus: Corpus, tiny: Mapping[str, Path]) -> None:
+    captioner, answers = corpus.captions.models["vlm"], corpus.retrieval.models["vlm"]
+    assert isinstance(answers, ModelConfig)
+    for options in (captioner, answers):
+        small = options.model_copy(update={"model": str(tiny[options.model]), "max_tokens": 4})
+        model = language_model("models.vlm", small).load(captioner.batch)
+        replies = dict(model.replies(tiny_vlm.requests(4)))
+        assert all(isinstance(reply, Reply) for reply in replies.values()), replies
+        assert isinstance(small, ModelCaptioner | ModelConfig)
+
+
+def test_rerankers_score_and_one_of_them_sees(corpus: Corpus, tiny: Mapping[str, Path]) -> None:
+    for name, sees in (("reranker", False), ("seeing_reranker", True)):
+        options = corpus.retrieval.models[name]
+        assert isinstance(options, ScorerConfig)
+        small = options.model_copy(update={"model": str(tiny[options.model])})
+        model = scorer(f"retrieval.models.{name}", small).load(4)
+        assert model.sees_pictures is sees
+        pictures = [draw(1), None] if sees else ()
+        scores = model.scores("Which pump?", ["The water pump.", "A winch."], pictures)
+        assert len(scores) == 2
+        assert scores[0] != scores[1]

@@ -18,8 +18,7 @@ PER_PAGE = 50
 router = APIRouter()
 
 
-def _permitted(user: Any) -> list[CorpusSchedule]:
-    found = corpus_schedules()
+def _permitted(found: list[CorpusSchedule], user: Any) -> list[CorpusSchedule]:
     names = readable((one.name for one in found), user)
     return [one for one in found if one.name in names]
 
@@ -33,9 +32,9 @@ def overview(
     state: Annotated[str, Query(max_length=20)] = "",
 ) -> HTMLResponse:
     """Show every corpus that the user may see, the worst first; of a state, or whose name contains a text."""
-    permitted = _permitted(user)
-    found = sorted(corpora_health(permitted), key=lambda one: one.state.severity)
-    lost = orphans(corpus_schedules())
+    every = corpus_schedules()
+    found = sorted(corpora_health(_permitted(every, user)), key=lambda one: one.state.severity)
+    lost = orphans(every)
     seen = readable((one.corpus for one in lost), user)
     return render(
         request,
@@ -52,7 +51,7 @@ def overview(
 @router.get("/health.json")
 def health(user: User) -> JSONResponse:
     """Return name, state and problems of every corpus, the worst first, for the home card."""
-    found = sorted(corpora_health(_permitted(user)), key=lambda one: one.state.severity)
+    found = sorted(corpora_health(_permitted(corpus_schedules(), user)), key=lambda one: one.state.severity)
     lines = [
         {
             "corpus": one.corpus,

@@ -33,6 +33,20 @@ def test_a_user_sees_only_corpora_whose_dag_they_may_read(client: TestClient, fo
     assert [line["corpus"] for line in client.get("/inset/health.json").json()] == ["pumps"]
 
 
+def test_the_overview_shows_the_worst_first_and_filters(client: TestClient, folder: Path) -> None:
+    write_corpus(folder, "fine", versions=1)
+    write_corpus(folder, "new")
+    write_version(write_corpus(folder, "refused", versions=1), "refused", 1, gates=[REFUSES])
+
+    def shown(query: str) -> list[str]:
+        page = client.get(f"/inset/{query}").text
+        return re.findall(r'href="[^"]*dags/refresh_(\w+)/plugin/inset_corpus"', page)
+
+    assert list(dict.fromkeys(shown(""))) == ["refused", "new", "fine"]
+    assert set(shown("?state=empty")) == {"new"}
+    assert set(shown("?name=f")) == {"refused", "fine"}
+
+
 def test_the_overview_is_paged(client: TestClient, folder: Path) -> None:
     for number in range(overview.PER_PAGE + 1):
         write_corpus(folder, f"corpus_{number:02}")

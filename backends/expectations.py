@@ -58,6 +58,14 @@ class RowBatch:
     repeated: Sequence[bool] | NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
+class UnchangedRows:
+    """Rows of the version that an earlier one validated: their number, and how many of them a gate allows to break its rule."""
+
+    rows: int
+    broken: Mapping[Gate, int]
+
+
 def expect_evidence(
     batches: Callable[[], Iterable[RowBatch]],
     names: Mapping[str, str],
@@ -67,6 +75,7 @@ def expect_evidence(
     by_text: Sequence[tuple[str, Mapping[int, bool]]] = (),
     unknown: Sequence[str] = (),
     docs: Path | None = None,
+    unchanged: UnchangedRows | None = None,
 ) -> list[GateVerdict]:
     """Validate rows of evidence in batches, whose results are joined.
 
@@ -79,6 +88,7 @@ def expect_evidence(
             for ``docs``.
         unknown: Of each document "", or its source and language if the text model doesn't know it; for ``docs``.
         docs: Empty folder for the Data Docs, which start at ``index.html``; None for none.
+        unchanged: The rows of the version that aren't in ``batches``.
 
     Returns:
         A verdict a rule: ``value`` is the share of rows that break it, ``bound`` the allowed share; both None for the
@@ -103,6 +113,8 @@ def expect_evidence(
         keys = ["evidence_id"] if complete else []
         how = {"result_format": "SUMMARY", "unexpected_index_column_names": keys}
         joined.add(validated("evidence", frame, rules, how))
+    if unchanged is not None and unchanged.rows:
+        joined.count(unchanged.rows, {rule.description: unchanged.broken.get(rule.gate, 0) for rule in rules if rule.gate})
     if docs is not None:
         pictures = _Joined()
         pictures.add(validated("pictures", *_pictures(by_text, gates), {"result_format": "SUMMARY"}))
@@ -150,6 +162,14 @@ class _Joined:
             first = self.results.setdefault(rule, result)
             if first is not result:
                 self.results[rule] = _both(first, result)
+
+    def count(self, rows: int, broken: Mapping[str, int]) -> None:
+        """Add rows that were validated before, of which some break rules."""
+        for rule, result in self.results.items():
+            earlier = copy.copy(result)
+            earlier.result = {"element_count": rows, "unexpected_count": broken.get(rule, 0), "missing_count": 0}
+            if "element_count" in result.result:
+                self.results[rule] = _both(result, earlier)
 
     def refuses(self, rule: str) -> bool:
         return not self.results[rule].success and "element_count" in self.results[rule].result

@@ -115,9 +115,10 @@ def _opened(workspace: "Workspace") -> Any:
 def _make(workspace: "Workspace", documents: int) -> None:
     import pyarrow as pa
 
-    from pipeline.records.evidence import evidence_writer, placement_writer
+    from backends.stores.temporary_tables import TemporaryTables
     from pipeline.records.ledger import write_ledger
-    from schemas.evidence import EVIDENCE, PLACEMENTS
+    from pipeline.records.row_parts import Facts, VersionParts, write_version_rows
+    from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
     from schemas.ids import sha256
     from schemas.parquet import Rows
     from schemas.versions import LedgerRow, Status
@@ -125,17 +126,17 @@ def _make(workspace: "Workspace", documents: int) -> None:
     chance, known = random.Random(7), vocabulary()
     texts = [" ".join(chance.choices(known, k=110)) for _ in range(_TEXTS)]
     doc_ids = sorted(sha256(str(number).encode()) for number in range(documents))
-    evidence, placements = evidence_writer(workspace.store, VERSION), placement_writer(workspace.store, VERSION)
-    for start in range(0, documents, _DOCUMENTS_AT_ONCE):
-        some = range(start, min(start + _DOCUMENTS_AT_ONCE, documents))
-        made = [
-            _row(chance, doc_ids[number], number, order, texts) for number in some for order in range(PAGES * ROWS_A_PAGE)
-        ]
-        evidence.add(pa.Table.from_pylist(made, EVIDENCE))
-        placed = [_placement(doc_ids[number], page) for number in some for page in range(1, PAGES + 1)]
-        placements.add(pa.Table.from_pylist(placed, PLACEMENTS))
-    evidence.close()
-    placements.close()
+
+    def documents_rows() -> Iterator[tuple[str, VersionRows]]:
+        for number, doc_id in enumerate(doc_ids):
+            rows = [_row(chance, doc_id, number, order, texts) for order in range(PAGES * ROWS_A_PAGE)]
+            placed = [_placement(doc_id, page) for page in range(1, PAGES + 1)]
+            yield doc_id, VersionRows(pa.Table.from_pylist(rows, EVIDENCE), pa.Table.from_pylist(placed, PLACEMENTS))
+
+    with TemporaryTables() as tables:
+        facts = Facts(workspace.store, VersionParts(), tables)
+        made = documents_rows()
+        write_version_rows(workspace.store, VERSION, VersionParts(), {}, set(), doc_ids, made, facts)
     ledger = (
         LedgerRow(f"folder-{number % 97}/manual-{number:06}.pdf", doc_id, 1_000_000 + number, "", Status.INDEXED, "", PAGES)
         for number, doc_id in enumerate(doc_ids)

@@ -35,6 +35,7 @@ from pipeline.records.evidence import figures_of, placement_parts
 from pipeline.records.lease import LEASE
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.row_parts import read_parts
 from pipeline.run import refresh
 from pipeline.upkeep.doctor import diagnose
 from schemas.errors import InsetError
@@ -67,7 +68,9 @@ KINDS = (
     "quality/",
     "ledger.parquet",
     "evidence/",
-    "placements/rows-00001-of-00001.parquet",
+    "placements/",
+    "parts.json",
+    "documents.parquet",
     "files.parquet",
     "quarantine/",
     "recognised/",
@@ -201,6 +204,10 @@ class Objects:
         version, wanted = pointer.version, kind
         if kind.startswith("previous "):
             version, wanted = str(pointer.previous), kind.removeprefix("previous ")
+        if wanted in ("evidence/", "placements/"):
+            parts = read_parts(self._store, version)
+            assert parts is not None
+            return parts.parts[0].evidence if wanted == "evidence/" else parts.parts[0].placements
         if wanted.startswith("lance/"):
             place = f"/{wanted.removeprefix('lance/')}/"
             return max(name for name in self.names(f"versions/{version}/lance") if place in name)

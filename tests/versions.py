@@ -5,13 +5,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.evidence import evidence_parts
+from pipeline.records.row_parts import Facts, VersionParts, by_document, write_version_rows
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
 from schemas.violations import GateVerdict
 from tasks.versions import check
-from tasks.versions.assemble import DocumentChunks, make_rows, merge, number_version, taken_from
+from tasks.versions.assemble import DocumentChunks, make_rows, number_version, with_sources
 
 ALWAYS = ["pages", "hybrid", "dense", "bm25"]
 """The modes that every version can be searched in."""
@@ -20,6 +22,21 @@ ALWAYS = ["pages", "hybrid", "dense", "bm25"]
 def read_evidence(store: ObjectStore, version: str) -> pa.Table:
     """Return a version's evidence as one table; raises as ``evidence_parts`` does."""
     return pa.concat_tables([EVIDENCE.empty_table(), *evidence_parts(store, version)])
+
+
+def write_version(
+    store: ObjectStore, version: str, evidence: pa.Table | None = None, placements: pa.Table | None = None
+) -> dict[str, int]:
+    """Write the rows of a version, and return its counts."""
+    rows = VersionRows(
+        EVIDENCE.empty_table() if evidence is None else evidence,
+        PLACEMENTS.empty_table() if placements is None else placements,
+    )
+    documents = list(by_document(rows))
+    with TemporaryTables() as tables:
+        facts = Facts(store, VersionParts(), tables)
+        names = [doc_id for doc_id, _ in documents]
+        return write_version_rows(store, version, VersionParts(), {}, set(), names, iter(documents), facts)
 
 
 class InMemory:
@@ -50,16 +67,18 @@ def assemble(
     )
     numbers, again = number_version(
         ((one.figures, one.placements) for one in fresh),
-        lambda: (rows.placements for rows in earlier),
+        lambda _endings: (rows.placements for rows in earlier),
         lambda doc_id: (known[doc_id].figures, known[doc_id].placements),
         digits,
         aside,
     )
     ordered = sorted([*fresh, *(known[doc_id] for doc_id in again)], key=lambda one: one.doc_id)
-    sources = {doc_id: one.sources for doc_id, one in known.items()}
-    doc_types = {one.sources: one.doc_type for one in known.values()}
-    taken = taken_from(earlier, sources, again, lambda named: doc_types[tuple(named)])
-    parts = list(merge(make_rows(ordered, numbers, template), taken))
+    taken = [
+        (doc_id, with_sources(own, known[doc_id].sources, known[doc_id].doc_type))
+        for rows in earlier
+        for doc_id, own in by_document(rows.without(again))
+    ]
+    parts = [rows for _, rows in sorted([*make_rows(ordered, numbers, template), *taken], key=lambda pair: pair[0])]
     return VersionRows(
         pa.concat_tables([EVIDENCE.empty_table(), *(part.evidence for part in parts)]).combine_chunks(),
         pa.concat_tables([PLACEMENTS.empty_table(), *(part.placements for part in parts)]).combine_chunks(),
@@ -75,15 +94,6 @@ def content_conserved(
     law = check.ContentConserved()
     law.look(documents, VersionRows(evidence, placements))
     return law.verdicts(names)
-
-
-def taken_over(
-    earlier_evidence: pa.Table, earlier_placements: pa.Table, evidence: pa.Table, placements: pa.Table, names: check.Names
-) -> GateVerdict:
-    law = check.ReusedRows()
-    law.expect(VersionRows(earlier_evidence, earlier_placements))
-    law.look(VersionRows(evidence, placements))
-    return law.verdict(names)
 
 
 def tags_are_placements(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: check.Names) -> GateVerdict:

@@ -1,7 +1,7 @@
 """Checksums of stored objects, placed where each format has room, so that any tool still reads them.
 
-Documents are named by the digest of their bytes, and figures by that of their pixels. A JSON object ends with the digest of the
-bytes before it, a Parquet file contains its own (``schemas.parquet``), and a tagged copy ends with a comment.
+Documents and rows are named by the digest of their bytes, and figures by that of their pixels. A JSON object ends with the digest
+of the bytes before it, a Parquet file contains its own (``schemas.parquet``), and a tagged copy ends with a comment.
 """
 
 import io
@@ -16,6 +16,8 @@ from schemas.parquet import check_parquet
 _DOCUMENT = re.compile(r"(?:.*/)?documents/([0-9a-f]{64})\.pdf")
 _FIGURE = re.compile(r"(?:.*/)?figures/([0-9a-f]{64})\.png")
 _TAGGED = re.compile(r"(?:.*/)?tagged/.*\.pdf")
+
+_ROWS = re.compile(r"(?:.*/)?rows/([0-9a-f]{64})\.parquet")
 
 _SHARED = ("documents/", "figures/", "parsed/", "structured/")
 """Objects that a refresh doesn't read again."""
@@ -50,6 +52,8 @@ def unsealed(name: str, data: bytes) -> bytes:
         _expect(sha256(data) == found[1], "isn't what was written: its name is another digest than its bytes'")
     elif found := _FIGURE.fullmatch(name):
         _check_pixels(data, found[1])
+    elif found := _ROWS.fullmatch(name):
+        _expect(sha256(data) == found[1], "isn't what was written: its name is another digest than its bytes'")
     elif name.endswith(".parquet"):
         check_parquet(data)
     elif _TAGGED.fullmatch(name):

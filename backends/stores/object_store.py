@@ -28,7 +28,7 @@ _PARTIAL = ".part-"
 _ASKED_FIRST = 1 << 20
 """Bytes from which a store in S3 is asked for an object before it is sent."""
 _REMEMBERED = re.compile(
-    r"versions/[^/]+/(manifest|plan|index|delta|stages/[^/]+)\.json|versions/[^/]+/(plan|ledger|files)\.parquet"
+    r"versions/[^/]+/(manifest|plan|index|parts|stages/[^/]+)\.json|versions/[^/]+/(plan|ledger|files|documents)\.parquet"
 )
 """Small files of a version, which stages of a run write and read in turn."""
 

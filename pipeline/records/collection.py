@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.delta import Difference
 from pipeline.records.inventory import check_index_files
+from pipeline.records.row_parts import Difference
 from pipeline.records.vectors import SpaceVectors, VectorJoin, passage_of, passages, search_texts
 from schemas.batches import batched
 from schemas.errors import DamagedError

@@ -1,7 +1,7 @@
 """Differences between two versions, from the files that both have in the store."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +13,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import named_manifest, readable_manifest
+from pipeline.records.row_parts import difference, rows_of_documents, tagged_figures
 from pipeline.records.version_names import resolve_version
 from schemas.differences import VersionDiff
 from schemas.errors import DamagedError
@@ -55,19 +56,31 @@ def write_diff(store: ObjectStore, manifest: Manifest) -> None:
 def _compared(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:
     with TemporaryTables() as tables:
         had, has = (KeyedTable(tables, name, TAGGED_FIGURE, "figure_id") for name in ("had", "has"))
-        before = _facts(store, base, had) if base else None
-        now = _facts(store, manifest, has)
+        # Figures of documents that both have are in both.
+        changes = difference(store, manifest.version, base.version) if base else None
+        before = _facts(store, base, had, changes.removed if changes else None, manifest.version) if base else None
+        now = _facts(store, manifest, has, changes.changed if changes else None, changes.earlier if changes else None)
         return diff(before, now, zip(had.tables(), has.tables(), strict=True))
 
 
-def _facts(store: ObjectStore, manifest: Manifest, figures: KeyedTable) -> VersionFacts:
-    """Return the facts of a version; its tagged figures go to ``figures``."""
+def _facts(
+    store: ObjectStore, manifest: Manifest, figures: KeyedTable, doc_ids: Sequence[str] | None, other: str | None
+) -> VersionFacts:
+    """Return the facts of a version; its tagged figures go to ``figures``.
+
+    Where ``doc_ids`` is given, only those of these documents go there which the ``other`` version has in no document.
+    """
     report: ModeReport | None = None
     with contextlib.suppress(FileNotFoundError):
         report = read_model(store, version_file(manifest.version, f"evaluation/{JUDGED}.json"), ModeReport)
     fates = read_fates(store, manifest.version)
-    for table in _figures(store, manifest.version, fates):
-        figures.add(table)
+    for table in _figures(store, manifest.version, fates, doc_ids):
+        if doc_ids is None or other is None:
+            figures.add(table)
+            continue
+        names = table.column("figure_id")
+        elsewhere = pa.array(sorted(tagged_figures(store, other, set(map(str, names.to_pylist())))), pa.string())
+        figures.add(table.filter(pc.invert(pc.is_in(names, elsewhere))))
     return VersionFacts(
         manifest=manifest,
         sources=each_fate(fates),
@@ -76,16 +89,20 @@ def _facts(store: ObjectStore, manifest: Manifest, figures: KeyedTable) -> Versi
     )
 
 
-def _figures(store: ObjectStore, version: str, fates: pa.Table) -> Iterator[pa.Table]:
-    """Yield the tagged figures of a version as ``TAGGED_FIGURE`` rows, in reading order."""
+def _figures(store: ObjectStore, version: str, fates: pa.Table, doc_ids: Sequence[str] | None) -> Iterator[pa.Table]:
+    """Yield the tagged figures of a version, or of some documents, as ``TAGGED_FIGURE`` rows, in reading order."""
     named = fates.select(["doc_id", "source"]).sort_by([("doc_id", "ascending"), ("source", "ascending")]).combine_chunks()
-    for part in placement_parts(store, version):
+    parts = placement_parts(store, version)
+    if doc_ids is not None:
+        some = [rows.placements for _, rows in rows_of_documents(store, version, set(doc_ids))]
+        parts = iter([pa.concat_tables(some)] if some else [])
+    for part in parts:
         if not part.num_rows:
             continue
         rows = part.filter(pc.is_valid(part.column("tag")))
-        doc_ids = rows.column("doc_id")
+        of_rows = rows.column("doc_id")
         # Both are sorted by document, so each part needs one slice of the sources.
         first, last = (rows_before(named, str(part.column("doc_id")[row].as_py())) for row in (0, -1))
         here = named.slice(first, last - first + 1)
-        found = here.column("source").take(pc.index_in(doc_ids, here.column("doc_id").combine_chunks()))
-        yield rows.append_column("source", pc.coalesce(found, doc_ids)).select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)
+        found = here.column("source").take(pc.index_in(of_rows, here.column("doc_id").combine_chunks()))
+        yield rows.append_column("source", pc.coalesce(found, of_rows)).select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)

@@ -1,9 +1,9 @@
-"""The rows of a version: written to Parquet files of a bounded number of rows, read one file at a time."""
+"""Read the rows of a version, one file at a time."""
 
 import bisect
 import functools
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -14,74 +14,18 @@ from numpy.typing import NDArray
 
 from backends.stores.checksums import damage
 from backends.stores.objects import read_part, read_table, reading
+from pipeline.records.row_parts import read_part_rows, read_parts
 from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows, rows_before
 from schemas.ids import version_file
-from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 
-ROWS_A_FILE = 10_000
 FILES_SAMPLED, ROWS_SAMPLED = 10, 50
 
 _AFTER_ALL = "~"
 """Sorts after every document id."""
 
 _OF = re.compile(r"-of-(\d+)\.parquet$")
-_STEM = "rows-"
-
-
-class PartWriter:
-    """Writes a table to files; the same rows give the same files, however they are split between calls.
-
-    An existing table in the folder is deleted first. The name of the last file contains the number of files.
-    """
-
-    def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
-        self._store, self._folder, self._schema = store, folder, schema
-        self._held: list[pa.Table] = []
-        self._waiting = 0
-        self._written = 0
-        self.bytes = 0
-        self.rows = 0
-        for name in store.names(folder):
-            store.delete(name)
-
-    def add(self, table: pa.Table) -> None:
-        """Add rows, and write the files that are full."""
-        self.rows += table.num_rows
-        self._waiting += table.num_rows
-        self._held.append(table)
-        # The last file gets another name, so a full one waits for more rows.
-        while self._waiting > ROWS_A_FILE:
-            self._write("")
-
-    def close(self) -> None:
-        """Write the rest."""
-        self._write(f"-of-{self._written + 1:05d}")
-
-    def _write(self, suffix: str) -> None:
-        held = pa.concat_tables([self._schema.empty_table(), *self._held])
-        self._written += 1
-        data = to_parquet(held.slice(0, ROWS_A_FILE).combine_chunks())
-        self._store.replace(f"{self._folder}/{_STEM}{self._written:05d}{suffix}.parquet", data)
-        self.bytes += len(data)
-        self._held = [held.slice(ROWS_A_FILE)]
-        self._waiting = self._held[0].num_rows
-
-
-def evidence_writer(store: ObjectStore, version: str) -> PartWriter:
-    """Open a version's evidence for writing."""
-    return PartWriter(store, version_file(version, "evidence"), EVIDENCE)
-
-
-def placement_writer(store: ObjectStore, version: str) -> PartWriter:
-    """Open a version's placements for writing."""
-    return PartWriter(store, version_file(version, "placements"), PLACEMENTS)
-
-
-def table_parts(store: ObjectStore, folder: str, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield a table that a ``PartWriter`` wrote; raises as ``evidence_parts`` does."""
-    return (read_table(store, name, schema) for name in _parts(store, folder))
 
 
 def row_files(store: ObjectStore, version: str, *kinds: Literal["evidence", "placements"]) -> list[str]:
@@ -90,7 +34,7 @@ def row_files(store: ObjectStore, version: str, *kinds: Literal["evidence", "pla
     Raises:
         DamagedError: One is missing.
     """
-    return [name for kind in kinds or ("evidence", "placements") for name in _parts(store, version_file(version, kind))]
+    return [name for kind in kinds or ("evidence", "placements") for name in _files(store, version, kind)]
 
 
 def rows_at(
@@ -109,7 +53,7 @@ def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
     Raises:
         DamagedError: A part is damaged or missing.
     """
-    return table_parts(store, version_file(version, "evidence"), EVIDENCE)
+    return (read_table(store, name, EVIDENCE) for name in row_files(store, version, "evidence"))
 
 
 def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
@@ -128,11 +72,14 @@ def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
 
 def placement_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
     """Yield a version's placements, by document id and order; raises as ``evidence_parts`` does."""
-    return table_parts(store, version_file(version, "placements"), PLACEMENTS)
+    return (read_table(store, name, PLACEMENTS) for name in row_files(store, version, "placements"))
 
 
 def version_rows(store: ObjectStore, version: str) -> Iterator[VersionRows]:
     """Yield a version's rows, some whole documents at a time; raises as ``evidence_parts`` does."""
+    if (known := read_parts(store, version)) is not None:
+        yield from (read_part_rows(store, part) for part in known.parts)
+        return
     placements = _ByDocument(placement_parts(store, version))
     held = EVIDENCE.empty_table()
     for part in evidence_parts(store, version):
@@ -170,22 +117,6 @@ class _ByDocument:
         return pa.concat_tables(taken)
 
 
-def delete_documents(store: ObjectStore, version: str, doc_ids: Collection[str]) -> bool:
-    """Rewrite the files with rows of some documents, each whole or not at all; return whether there were any.
-
-    Raises:
-        DamagedError: A file is damaged or missing.
-    """
-    gone, changed = pa.array(sorted(doc_ids), pa.string()), False
-    for name in row_files(store, version):
-        rows = read_table(store, name)
-        kept = rows.filter(pc.invert(pc.is_in(rows.column("doc_id"), gone)))
-        if kept.num_rows < rows.num_rows:
-            store.replace(name, to_parquet(kept.combine_chunks()))
-            changed = True
-    return changed
-
-
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
     """Return a version's placements as one table; raises as ``evidence_parts`` does."""
     return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
@@ -200,7 +131,9 @@ class DocumentRows:
     def __init__(self, store: ObjectStore, version: str) -> None:
         self._store = store
         self._names = row_files(store, version, "evidence")
-        self._first_document = functools.cache(self._read_first_document)
+        parts = read_parts(store, version)
+        firsts = {part.evidence: part.first for part in parts.parts} if parts else {}
+        self._first_document = firsts.__getitem__ if parts else functools.cache(self._read_first_document)
 
     def files(self, doc_id: str) -> list[str]:
         """Return the files that may have rows of a document."""
@@ -254,7 +187,10 @@ def figures_of(placements: pa.Table) -> frozenset[str]:
     return frozenset(figure for figure in placements.column("figure_id").to_pylist() if figure is not None)
 
 
-def _parts(store: ObjectStore, folder: str) -> list[str]:
+def _files(store: ObjectStore, version: str, kind: Literal["evidence", "placements"]) -> list[str]:
+    if (parts := read_parts(store, version)) is not None:
+        return [part.evidence if kind == "evidence" else part.placements for part in parts.parts]
+    folder = version_file(version, kind)  # of release 0.2.0
     names = store.names(folder)
     found = _OF.search(names[-1]) if names else None
     if found is None or len(names) != int(found[1]):

@@ -2,20 +2,20 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.evidence import evidence_parts, placement_parts, version_rows
+from pipeline.records.evidence import evidence_parts, placement_parts
 from pipeline.records.inventory import missing_or_cut
 from pipeline.records.ledger import indexed_pages, read_ledger
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import read_failures
+from pipeline.records.row_parts import DocumentFacts, VersionParts, read_documents, read_parts
 from schemas.errors import UNFINISHED, DamagedError, Failure
-from schemas.evidence import VersionRows
 from schemas.ports import ObjectStore
 from schemas.stages import Step
 from schemas.versions import Manifest, Plan
@@ -25,13 +25,17 @@ from schemas.versions import Manifest, Plan
 class Inherited:
     """Documents of the parent that the next version takes over, with their number of pages; their rows stay in the parent.
 
-    ``failures`` are those of their pages.
+    ``failures`` are those of their pages. ``parts`` and ``facts`` are those of all documents of the parent.
     """
 
     pages: Mapping[str, int]
     failures: Sequence[Failure]
     version: str | None = None
     """The parent; None where nothing is taken over."""
+    parts: VersionParts = field(default_factory=VersionParts)
+    facts: Mapping[str, DocumentFacts] = field(default_factory=dict)
+    embedded: bool = True
+    """Whether their rows have vectors in the spaces of the next version."""
 
     @property
     def documents(self) -> Set[str]:
@@ -45,14 +49,6 @@ class Inherited:
         pages = {doc_id: count for doc_id, count in self.pages.items() if doc_id not in doc_ids}
         failures = [failure for failure in self.failures if failure.doc_id in pages]
         return dataclasses.replace(self, pages=pages, failures=failures)
-
-    def rows(self, store: ObjectStore) -> Iterator[VersionRows]:
-        """Yield their rows, by document id."""
-        if self.version is None or not self.pages:
-            return
-        known = pa.array(sorted(self.pages), pa.string())
-        for rows in version_rows(store, self.version):
-            yield VersionRows(*(_of(table, known) for table in (rows.evidence, rows.placements)))
 
     def evidence(self, store: ObjectStore) -> Iterator[pa.Table]:
         """Yield their evidence."""
@@ -90,8 +86,8 @@ def inherit(workspace: Workspace, plan: Plan) -> Inherited:
 
 def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:
     store = workspace.store
-    failures = read_failures(store, manifest)
-    if failures is None:
+    failures, parts = read_failures(store, manifest), read_parts(store, manifest.version)
+    if failures is None or parts is None:
         return NOTHING
     before = indexed_pages(read_ledger(store, manifest.version))
     # A document that is parsed again was damaged; one that a budget left unread may be read now.
@@ -104,7 +100,8 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     }
     # Tagged copies that failed are tried again.
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != Step.TAG]
-    return Inherited(pages, failures, manifest.version)
+    facts, embedded = read_documents(store, manifest.version), manifest.spaces == workspace.spaces
+    return Inherited(pages, failures, manifest.version, parts, facts, embedded)
 
 
 def _of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:

@@ -10,6 +10,7 @@ from pathlib import Path
 from backends.stores.objects import is_remote, read_table
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records.publication import manifest_name
+from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.errors import DamagedError, MissingError
 from schemas.ids import sha256, version_file
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
@@ -66,18 +67,21 @@ def read_inventory(store: ObjectStore, version: str) -> tuple[Item, ...]:
 
 
 def missing_or_cut(store: ObjectStore, version: str) -> Iterator[DamagedError]:
-    """Yield an error for each file of a finished version that is missing or cut, by a listing."""
+    """Yield an error for each file or part of rows of a finished version that is missing or cut, by listings."""
     try:
-        items = read_inventory(store, version)
+        expected = {item.name: item.bytes for item in read_inventory(store, version)}
+        sizes = store.sizes(version_file(version, ""))
+        if (parts := read_parts(store, version)) is not None:
+            expected |= parts.sizes()
+            sizes |= store.sizes(FOLDER)
     except DamagedError as error:
         yield error
         return
-    sizes = store.sizes(version_file(version, ""))
-    for item in items:
-        size = sizes.get(item.name)
-        if size != item.bytes:
-            fault = "is missing" if size is None else f"has {size} bytes instead of {item.bytes}"
-            yield DamagedError(f"{store.root}/{item.name} {fault}", item.name)
+    for name, size in expected.items():
+        if name not in sizes:
+            yield DamagedError(f"{store.root}/{name} is missing", name)
+        elif size != sizes[name]:
+            yield DamagedError(f"{store.root}/{name} has {sizes[name]} bytes instead of {size}", name)
 
 
 def changed(store: ObjectStore, version: str) -> Iterator[DamagedError]:

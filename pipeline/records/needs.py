@@ -16,6 +16,7 @@ from pipeline.records.evidence import evidence_parts, figures_of, page_rows, pla
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
+from pipeline.records.row_parts import FOLDER, read_parts
 from pipeline.records.vectors import open_vectors, passages
 from schemas.batches import batched
 from schemas.documents import Recognised, Segmented, drawn_page_id
@@ -25,7 +26,7 @@ from schemas.parquet import schema_of
 from schemas.progress import Report, silent
 from schemas.versions import Manifest, Status
 
-KINDS = ("documents", "figures", "parsed", "structured", "tagged", "quarantine")
+KINDS = ("documents", "figures", "parsed", "structured", "tagged", "quarantine", FOLDER)
 """Folders of objects that versions share."""
 
 _IDS = pa.schema((pa.field("id", pa.string(), nullable=False),))
@@ -147,6 +148,8 @@ def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
     if manifest.counts.rows_by_modality.get(Modality.PAGE):
         for part in evidence_parts(store, version):
             yield from (figure_file(picture) for _, _, picture in page_rows(part))
+    if (parts := read_parts(store, version)) is not None:
+        yield from parts.sizes()
     if store.exists(failures := quarantine_file(manifest.run_id)):  # an older version answers without
         yield failures
     try:

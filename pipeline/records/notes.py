@@ -10,6 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from backends.stores.objects import read_model, read_table
+from pipeline.records.row_parts import IN, OF_TYPE
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import Failure
 from schemas.ids import version_file
@@ -42,6 +43,9 @@ class StageNote(BaseModel):
     calibration: Calibration | None = None
     slowest: list[SlowDocument] = []
 
+
+DERIVATIONS = "derivations"
+"""Count of the note of ``build``: how often the collection was derived from another since it was filled."""
 
 SLOWEST = 10
 """Most documents that ``slowest`` names."""
@@ -87,13 +91,6 @@ def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage
         if stage in wanted:
             notes.setdefault(Stage(stage), []).append(read_model(store, name, StageNote))
     return {stage: join_notes(notes[stage]) for stage in wanted if stage in notes}
-
-
-IN = "documents_in_"
-"""Prefix of the counts of documents by language."""
-
-OF_TYPE = "documents_of_"
-"""Prefix of the counts of documents by type."""
 
 
 def counts_of(note: StageNote) -> Counts:

@@ -137,6 +137,8 @@ class VectorJoin:
         """
         found = np.zeros(self._rows, bool)
         for shard in self._vectors.cache.shards() if self._with_vectors else ():
+            if self._with_vectors == np.count_nonzero(found):
+                break  # new vectors are in the newest shards, which come first
             self._tables.create(self._shard, _RECORD)
             self._tables.add(self._shard, pa.table([shard.column("id"), np.arange(shard.num_rows)], schema=_RECORD))
             column = shard.column("vector").combine_chunks()

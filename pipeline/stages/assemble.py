@@ -1,30 +1,28 @@
 """Stage 4: write the rows of the new version from finished work, and number its tags."""
 
+import heapq
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
 from types import MappingProxyType
 
 from backends.stores.document_files import reported
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import StructuredFiles, drawn_cache
-from pipeline.records.content_counts import ContentCounter
-from pipeline.records.delta import DeltaWriter
 from pipeline.records.document_reader import DocumentReader, parsed_documents
-from pipeline.records.evidence import evidence_writer, placement_writer
 from pipeline.records.inherit import Inherited, inherit
-from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
+from pipeline.records.ledger import indexed_pages, indexed_sources, read_ledger, write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
+from pipeline.records.row_parts import Facts, rows_of_documents, write_version_rows
 from schemas.errors import UNREAD_PAGES, ContractError, Failure, FailureCode
 from schemas.parquet import Rows
 from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
-from tasks.versions.assemble import NUMBERED, DocumentChunks, Pictures, make_rows, merge, number_version, taken_from
+from tasks.versions.assemble import NUMBERED, DocumentChunks, Pictures, make_rows, number_version, with_sources
 
 
 def assemble(
@@ -120,33 +118,50 @@ def _write(
     tables: TemporaryTables,
     report: Report,
 ) -> dict[str, int]:
-    """Write evidence and placements, document by document; return their counts."""
+    """Write the version's rows, of which those of unchanged documents are named; return its counts."""
     store, corpus, digits = workspace.store, workspace.corpus, workspace.corpus.tags.digits
-    fresh = sorted(sources.keys() - inherited.documents)
+    fresh, gone = sorted(sources.keys() - inherited.documents), inherited.facts.keys() - inherited.documents
+    facts = Facts(store, inherited.parts, tables)
     numbers, again = number_version(
         (_pictures(workspace, doc_id) for doc_id in fresh),
-        lambda: inherited.placements(store),
+        (lambda endings: facts.sharing(endings, digits, gone)) if inherited.facts else None,
         lambda doc_id: _pictures(workspace, doc_id),
         digits,
         KeyedTable(tables, "numbers", NUMBERED, "ending"),
     )
-    made = make_rows(
+    moved = _moved(workspace, inherited, sources) - again
+    rows = make_rows(
         _documents(workspace, sorted([*fresh, *again]), sources, inherited, report),
         numbers,
         TagTemplate(corpus.tags.template),
     )
-    evidence, placements = evidence_writer(store, version), placement_writer(store, version)
-    delta = DeltaWriter(store, version, inherited, sources, chain(fresh, again))
-    contents = ContentCounter(tables)
-    for rows in merge(made, taken_from(inherited.rows(store), sources, again, corpus.doc_type)):
-        evidence.add(rows.evidence)
-        placements.add(rows.placements)
-        delta.add(rows.evidence)
-        contents.add(rows.evidence, rows.placements)
-    evidence.close()
-    placements.close()
-    delta.close()
-    return {**contents.counts(), "evidence_bytes": evidence.bytes}
+    unmoved = rows_of_documents(store, inherited.version, moved) if inherited.version else ()
+    amended = (
+        (doc_id, with_sources(earlier, sources[doc_id], corpus.doc_type(sources[doc_id]))) for doc_id, earlier in unmoved
+    )
+    return write_version_rows(
+        store,
+        version,
+        inherited.parts,
+        inherited.facts,
+        gone | again | moved,
+        sorted([*fresh, *again, *moved]),
+        heapq.merge(rows, amended, key=lambda pair: pair[0]),
+        facts,
+    )
+
+
+def _moved(workspace: Workspace, inherited: Inherited, sources: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Return the documents that are taken over whose sources or type changed."""
+    if inherited.version is None:
+        return set()
+    before = indexed_sources(read_ledger(workspace.store, inherited.version))
+    return {
+        doc_id
+        for doc_id in inherited.facts.keys() & inherited.documents & sources.keys()
+        if before.get(doc_id) != sources[doc_id]
+        or inherited.facts[doc_id].doc_type != workspace.corpus.doc_type(sources[doc_id])
+    }
 
 
 def _pictures(workspace: Workspace, doc_id: str) -> Pictures:

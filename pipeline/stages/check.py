@@ -6,30 +6,38 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.expectations import RowBatch, expect_evidence
+from backends.expectations import RowBatch, UnchangedRows, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.cache import RecordCache
 from pipeline.records.caption_targets import StructuredFiles, drawn_cache
-from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.languages import known_languages
 from pipeline.records.ledger import first_sources, indexed_pages, indexed_sources, read_ledger, readable_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import document_failures, replace_failures
+from pipeline.records.row_parts import (
+    DIGITS_OF_WORDS,
+    Facts,
+    VersionParts,
+    read_documents,
+    read_parts,
+    rows_of_documents,
+)
 from pipeline.records.tagged_copies import list_copies
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from schemas.errors import DamagedError, MissingError
-from schemas.evidence import VersionRows
-from schemas.gates import COUNTED
+from schemas.evidence import EVIDENCE
+from schemas.gates import COUNTED, DUPLICATES, LONG_TEXTS
 from schemas.ids import figure_file, version_file
 from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
@@ -42,7 +50,6 @@ from tasks.versions.check import (
     PLACED,
     ContentConserved,
     DocumentContent,
-    ReusedRows,
     TagsArePlacements,
     TagsResolve,
     documents_conserved,
@@ -51,17 +58,22 @@ from tasks.versions.check import (
     one_figure_a_number,
     pictured_pages,
     placed_figures,
+    rows_reused,
 )
 from tasks.versions.repeat import KEYED, keyed, keyed_by_words
 
 
 @dataclass(frozen=True)
 class _Findings:
-    """Gates of a version, the documents that break laws with those laws, and documents whose figures are verified."""
+    """Gates of a version, the documents that break laws with those laws, and documents whose figures are verified.
+
+    ``long`` is the number of rows whose text is too long.
+    """
 
     gates: list[GateResult]
     broken: dict[str, str]
     verified: Set[str]
+    long: int
 
 
 class Assemble(Protocol):
@@ -107,7 +119,7 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
         for failure in document_failures(ledger, plan.run_id)
         if failure.step == Stage.CHECK and failure.source not in carried
     ]
-    note = StageNote(seconds=time.monotonic() - started, failures=failures, gates=found.gates)
+    note = StageNote(seconds=time.monotonic() - started, failures=failures, gates=found.gates, counts={_LONG: found.long})
     return write_note(store, version, Stage.CHECK, note)
 
 
@@ -124,17 +136,18 @@ def _run_checks(
     """Check a version's rows, some documents at a time; ``tables`` hold what is compared across all of them."""
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     report("check", 0, 3)
-    data = _VersionData(workspace, ledger, inherited, verified, tables)
-    data.read_rows(version_rows(store, version))
+    data = _VersionData(workspace, version, ledger, inherited, verified, tables)
+    data.read_rows()
     report("check", 1, 3)
     suite = expect_evidence(
-        data.batches(lambda: evidence_parts(store, version)),
+        data.batches(),
         data.names,
         max_tokens=corpus.chunks.tokens,
         gates=corpus.gates,
         by_text=data.by_text,
         unknown=data.unknown,
         docs=docs,
+        unchanged=data.unchanged,
     )
     report("check", 2, 3)
     pixels = _figures(store, data.by_figure.tables(), data.names, set(chain.from_iterable(plan.shards)))
@@ -150,153 +163,192 @@ def _run_checks(
         *(gate.judge_counts(counts, had, corpus.gates, compare, corpus.name) for gate in COUNTED),
     ]
     report("check", 3, 3)
-    return _Findings(gates, by_document(laws, data.indexed), data.indexed.keys() if pixels.gate.passed else verified)
+    long = data.unchanged.broken.get(LONG_TEXTS, 0) + data.long
+    seen = data.indexed.keys() if pixels.gate.passed else verified
+    return _Findings(gates, by_document(laws, data.indexed), seen, long)
+
+
+_LONG = "long_texts"
+"""Count of the note: rows of the version whose text is too long."""
 
 
 class _VersionData:
-    """Facts about all rows of a version, collected in one pass."""
+    """Facts about the rows of a version that changed since its parent, collected in one pass, and about what they share."""
 
     def __init__(
         self,
         workspace: Workspace,
+        version: str,
         ledger: Sequence[LedgerRow],
         inherited: Inherited,
         verified: Set[str],
         tables: TemporaryTables,
     ) -> None:
+        store = workspace.store
+        self._workspace, self._version, self._inherited = workspace, version, inherited
         self.indexed, self.names = indexed_pages(ledger), first_sources(ledger)
         self.by_text: list[tuple[str, Mapping[int, bool]]] = []
-        self.unknown: list[str] = []
-        self._known = known_languages(workspace)
-        self.by_figure = KeyedTable(tables, "figures", PLACED, "figure_id")
+        self._verified, self._tables = verified, tables
+        self._parts, self._documents = read_parts(store, version) or VersionParts(), read_documents(store, version)
+        self._facts = Facts(store, self._parts, tables)
+        before = inherited.facts
+        self._changed = {
+            doc_id
+            for doc_id, known in self._documents.items()
+            if doc_id not in before or before[doc_id].digest != known.digest
+        } | (self._documents.keys() - inherited.documents)
+        understood = known_languages(workspace)
+        self.unknown = [
+            f"{self.names.get(doc_id, doc_id)} ({facts.language})"
+            if understood is not None and facts.language is not None and facts.language not in understood
+            else ""
+            for doc_id, facts in self._documents.items()
+        ]
+        self.by_figure = KeyedTable(tables, "placed", PLACED, "figure_id")
         self._by_number = KeyedTable(tables, "numbers", PLACED, "number")
-        self._tables = tables
-        for name in ("ids", "words"):
+        for name in ("ids", "keys"):
             tables.create(name, KEYED)
-        spaces = open_vectors(workspace.store, workspace.spaces)
-        self._joins = [VectorJoin(tables, one) for one in spaces]
+        self._joins = [VectorJoin(tables, one) for one in open_vectors(store, workspace.spaces)]
         self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
         template = TagTemplate(workspace.corpus.tags.template)
-        self._content, self._conserved = ContentConserved(), ReusedRows()
+        self._content = ContentConserved()
         self._placed, self._resolved = TagsArePlacements(template), TagsResolve(template)
-        documents = _documents_in(workspace, self.indexed.keys() - inherited.documents)
-        self._fresh = _Cursor(documents, lambda document: document.doc_id)
-        self._earlier = _Cursor(inherited.rows(workspace.store), lambda rows: rows.first)
-        self._verified = verified
         self._rows = 0
+        self.long = 0
+        self.unchanged = UnchangedRows(0, {})
 
-    def read_rows(self, parts: Iterable[VersionRows]) -> None:
-        """Read all rows of the version, and the documents they were made of."""
-        for rows in parts:
-            self._expect(rows.last)
-            self._content.look(self._inputs(rows.last), rows)
-            for law in (self._conserved, self._placed, self._resolved):
+    def read_rows(self) -> None:
+        """Read the changed rows, and the documents they were made of."""
+        fresh = self._changed - self._inherited.documents
+        drawn, seen = drawn_cache(self._workspace), set[str]()
+        for doc_id, rows in rows_of_documents(self._workspace.store, self._version, self._changed):
+            seen.add(doc_id)
+            if doc_id in fresh:
+                self._content.look([self._content_of(doc_id, drawn)], rows)
+            for law in (self._placed, self._resolved):
                 law.look(rows)
-            self.unknown += self._unknown(rows)
             for join in self._joins:
                 join.expect(passages(rows.evidence))
             span = range(self._rows, self._rows + rows.evidence.num_rows)
             self._tables.add("ids", keyed(span, rows.evidence.column("evidence_id").to_pylist()))
-            self._tables.add("words", keyed_by_words(rows.evidence, self._rows))
-            figures = placed_figures(rows.placements, self._verified)
-            self.by_figure.add(figures)
+            self._tables.add("keys", keyed_by_words(rows.evidence, self._rows))
             self.by_figure.add(pictured_pages(rows.evidence, self._verified))
-            self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
+            self._add_figures(placed_figures(rows.placements, self._verified))
             self._rows = span.stop
-        self._expect(None)
-        self._content.look(self._inputs(None))
+        for doc_id in sorted((self.indexed.keys() - self._inherited.documents) - seen):
+            self._content.look([self._content_of(doc_id, drawn)])
+        if len(self._changed) < len(self._documents):
+            for table in self._facts.sharing_figures(self._changed):
+                self._add_figures(placed_figures(table.cast(_SHARING), self._verified))
 
-    def _expect(self, last: str | None) -> None:
-        for earlier in self._earlier.until(last):
-            self._conserved.expect(earlier)
+    def _add_figures(self, figures: pa.Table) -> None:
+        self.by_figure.add(figures)
+        self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
 
-    def _unknown(self, rows: VersionRows) -> Iterator[str]:
-        """Yield "" for each document, or its source and language where the text model doesn't know the language."""
-        documents = rows.evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"], use_threads=False)
-        for row in documents.aggregate([]).to_pylist():
-            language = row["language"]
-            known = self._known is None or language is None or language in self._known
-            yield "" if known else f"{self.names.get(row['doc_id'], row['doc_id'])} ({language})"
+    def _content_of(self, doc_id: str, drawn: RecordCache | None) -> DocumentContent:
+        """Return the parse result of a document that isn't taken over from the live version, which checked those."""
+        files = StructuredFiles(self._workspace, doc_id, drawn)
+        by_text = read_with_neighbours(files.pages, files.blocks, files.figures)
+        if by_text:
+            self.by_text.append((self.names[doc_id], by_text))
+        return DocumentContent(
+            doc_id=doc_id,
+            pages=files.pages,
+            placements=files.parsed.placements,
+            failed=frozenset(failure.page for failure in files.failures if failure.page is not None),
+            marginal=files.marginal_pages,
+            by_text=by_text,
+            pictured=files.pictures.keys(),
+        )
 
-    def _inputs(self, last: str | None) -> Iterator[DocumentContent]:
-        for document in self._fresh.until(last):
-            if document.by_text:
-                self.by_text.append((self.names[document.doc_id], document.by_text))
-            yield document
-
-    def batches(self, evidence: Callable[[], Iterable[pa.Table]]) -> Callable[[], Iterator[RowBatch]]:
-        """Return a function that yields the rows with the facts about each; it may be called more than once.
+    def batches(self) -> Callable[[], Iterator[RowBatch]]:
+        """Return a function that yields the changed rows with the facts about each; it may be called more than once.
 
         Raises:
             DamagedError: A row lacks a vector.
         """
-        shares_id = self._rows_where("ids", "count(*) OVER (PARTITION BY key) > 1")
-        repeated = self._rows_where("words", "row_number() OVER (PARTITION BY key ORDER BY row) > 1")
+        shares_id = self._rows_where("SELECT row FROM ids QUALIFY count(*) OVER (PARTITION BY key) > 1")
+        # Of rows with the same words, all repeat one of an unchanged document, or all but the first the first.
+        repeated = self._rows_where(
+            f"WITH mine AS (SELECT row, key[:{DIGITS_OF_WORDS}] AS key FROM keys), "
+            "shared AS (SELECT key, sum(n) AS n FROM words WHERE key IN (SELECT key FROM mine) GROUP BY key) "
+            "SELECT row FROM mine JOIN shared USING (key) "
+            "QUALIFY row_number() OVER (PARTITION BY key ORDER BY row) > 1 OR n > count(*) OVER (PARTITION BY key)"
+        )
         norms = {join.name: join.norms() for join in self._joins}
+        limit = self._workspace.corpus.chunks.tokens
+        self.unchanged = self._count_unchanged(limit, int(repeated.sum()))
 
         def joined() -> Iterator[RowBatch]:
-            stop = 0
-            for part in evidence():
-                start, stop = stop, stop + part.num_rows
+            stop = self.long = 0
+            for rows in self._batches():
+                start, stop = stop, stop + rows.num_rows
                 span = slice(start, stop)
                 lengths = {space: values[span] for space, values in norms.items()}
-                n_tokens = self._count_tokens([str(text) for text in part.column("text").to_pylist()])
-                yield RowBatch(part, n_tokens, lengths, shares_id[span], repeated[span])
+                n_tokens = self._count_tokens([str(text) for text in rows.column("text").to_pylist()])
+                self.long += sum(count > limit for count in n_tokens)
+                yield RowBatch(rows, n_tokens, lengths, shares_id[span], repeated[span])
 
-        return joined
+        def at_least_one() -> Iterator[RowBatch]:
+            yield from joined()
+            if not self._rows:
+                empty = {space: values[:0] for space, values in norms.items()}
+                yield RowBatch(EVIDENCE.empty_table(), [], empty, shares_id, repeated)
 
-    def _rows_where(self, table: str, condition: str) -> NDArray[np.bool_]:
+        return at_least_one
+
+    def _batches(self) -> Iterator[pa.Table]:
+        """Yield the changed rows in the order in which they were read."""
+        waiting: list[pa.Table] = []
+        for _, rows in rows_of_documents(self._workspace.store, self._version, self._changed):
+            waiting.append(rows.evidence)
+            if sum(table.num_rows for table in waiting) >= _ROWS_A_BATCH:
+                yield pa.concat_tables(waiting)
+                waiting.clear()
+        if waiting:
+            yield pa.concat_tables(waiting)
+
+    def _count_unchanged(self, limit: int, repeated: int) -> UnchangedRows:
+        """Count the rows of unchanged documents, and those that are too long or repeat others, by what the parent counted."""
+        store, parent = self._workspace.store, self._inherited.version
+        if parent is None:
+            return UnchangedRows(0, {})
+        note = read_notes(store, parent, [Stage.CHECK]).get(Stage.CHECK)
+        left = {doc_id for doc_id in self._inherited.facts if doc_id in self._changed or doc_id not in self._documents}
+        gone = 0
+        for _, rows in rows_of_documents(store, parent, left):
+            gone += sum(
+                count > limit for count in self._count_tokens(list(map(str, rows.evidence.column("text").to_pylist())))
+            )
+        long = max(0, (note.counts.get(_LONG, 0) if note else 0) - gone)
+        count = sum(facts.rows for doc_id, facts in self._documents.items() if doc_id not in self._changed)
+        return UnchangedRows(count, {LONG_TEXTS: long, DUPLICATES: max(0, self._facts.repeated() - repeated)})
+
+    def _rows_where(self, query: str) -> NDArray[np.bool_]:
         found = np.zeros(self._rows, bool)
-        for rows in self._tables.query(f"SELECT row FROM {table} QUALIFY {condition}"):
+        for rows in self._tables.query(query):
             found[rows.column("row").to_numpy()] = True
         return found
 
     def verdicts(self) -> list[GateVerdict]:
         """Return the verdicts on the laws of conservation and of tags."""
+        written = sum(part.rows for part in self._parts.parts)
         return [
             *self._content.verdicts(self.names),
-            *(law.verdict(self.names) for law in (self._conserved, self._placed, self._resolved)),
+            rows_reused(self._inherited.facts, self._documents, self._inherited.documents, written, self.names),
+            *(law.verdict(self.names) for law in (self._placed, self._resolved)),
             one_figure_a_number(self._by_number.tables(), self.by_figure.tables(), self.names),
         ]
 
 
-Item = TypeVar("Item")
-
-
-class _Cursor(Generic[Item]):
-    """A cursor over items that are sorted by document id."""
-
-    def __init__(self, items: Iterable[Item], name: Callable[[Item], str | None]) -> None:
-        self._items, self._name = iter(items), name
-        self._held = next(self._items, None)
-
-    def until(self, doc_id: str | None) -> Iterator[Item]:
-        """Yield the remaining items up to a document, itself included; all where None."""
-        while self._held is not None and (doc_id is None or (self._name(self._held) or "") <= doc_id):
-            yield self._held
-            self._held = next(self._items, None)
+_SHARING = pa.schema([PLACED.field(name) for name in ("doc_id", "page", "figure_id", "number")])
+_ROWS_A_BATCH = 10_000
 
 
 def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             store.replace(version_file(version, f"quality/{path.relative_to(folder).as_posix()}"), path.read_bytes())
-
-
-def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[DocumentContent]:
-    """Yield the parse results of documents that are not taken over from the live version, which checked those."""
-    drawn = drawn_cache(workspace)
-    for doc_id in sorted(doc_ids):
-        files = StructuredFiles(workspace, doc_id, drawn)
-        yield DocumentContent(
-            doc_id=doc_id,
-            pages=files.pages,
-            placements=files.parsed.placements,
-            failed=frozenset(failure.page for failure in files.failures if failure.page is not None),
-            marginal=files.marginal_pages,
-            by_text=read_with_neighbours(files.pages, files.blocks, files.figures),
-            pictured=files.pictures.keys(),
-        )
 
 
 def _figures(

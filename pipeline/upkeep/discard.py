@@ -24,9 +24,11 @@ from pipeline.records.publication import (
     readable_pointer,
 )
 from pipeline.records.quarantine import quarantine_file
+from pipeline.records.row_parts import DOCUMENTS
 from pipeline.records.vectors import open_vectors, passages
 from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, MissingError
+from schemas.ids import version_file
 from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
@@ -100,6 +102,8 @@ def discard(workspace: Workspace, names: Iterable[str]) -> None:
             continue
         if kind in ("documents", "parsed", "structured"):
             documents.add(version.removesuffix(".pdf"))
+        elif kind == "vectors" and live:  # rows that are taken over aren't embedded again
+            store.delete(version_file(live, DOCUMENTS))
         elif kind == "figures" and live:
             documents |= _documents_with(store, live, rest.removesuffix(".png"))
         # Originals stay, since a parse writes one again if it can read the source.
@@ -117,10 +121,14 @@ def discard(workspace: Workspace, names: Iterable[str]) -> None:
 def discard_lost_versions(workspace: Workspace) -> None:
     """Discard versions that can't be gone back to: their files are missing or cut. Call it under the lease."""
     store, pointer = workspace.store, readable_pointer(workspace.store)
+    # Rows that the live version lacks too are made again with it.
+    made_again = {error.name for error in missing_or_cut(store, pointer.version)} if pointer else set()
     for version in [*store.folders("versions"), *_lost_versions(store)]:
         name = manifest_name(version)
         if (pointer is None or version != pointer.version) and store.exists(name):
-            discard(workspace, [error.name for error in (*_unreadable(store, [name]), *missing_or_cut(store, version))])
+            errors = [*_unreadable(store, [name]), *missing_or_cut(store, version)]
+            if any(error.name not in made_again for error in errors):
+                discard(workspace, [name])
     if pointer is not None and (lost := _lost_versions(store)):
         drop_previous(store, lost)
 

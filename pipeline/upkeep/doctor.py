@@ -6,7 +6,7 @@ import importlib.util
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pipeline.corpus.answers import check_answers
@@ -27,6 +27,7 @@ from pipeline.records.publication import (
     read_pointer,
     readable_pointer,
 )
+from pipeline.records.row_parts import read_parts
 from pipeline.upkeep.discard import discard, find_damage
 from schemas.errors import DamagedError, InsetError, UserError
 from schemas.inspection import Diagnosis, Finding
@@ -287,11 +288,22 @@ def _remedy(workspace: Workspace, damaged: str) -> str:
     version = damaged.split("/")[1] if damaged.startswith("versions/") else None
     if pointer is not None and pointer.held and version == pointer.version:
         return f"inset publish {workspace.corpus.name} VERSION, since the corpus is held; then {refresh} makes it again"
+    if damaged.startswith("rows/") and pointer is not None and damaged not in _parts_of(workspace, pointer.version):
+        return f"{refresh} removes the earlier versions that need it, which can't be restored"
     if version in workspace.corpus.retention.pinned and (pointer is None or version != pointer.version):
         return f"{version} is pinned and can't be made again: copy it from elsewhere, or remove it from 'pinned'"
     if version is not None and pointer is not None and version != pointer.version:
         return f"{refresh} removes {version}, which can't be restored"
     return f"{refresh} makes it again"
+
+
+def _parts_of(workspace: Workspace, version: str) -> Collection[str]:
+    """Return the names of a version's parts; none where they can't be read, so that the version is built again."""
+    try:
+        parts = read_parts(workspace.store, version)
+    except DamagedError:
+        return ()
+    return parts.sizes() if parts is not None else ()
 
 
 def _alias(workspace: Workspace) -> Finding:

@@ -8,7 +8,7 @@ leaves the documents out. A killed deletion is finished by the next refresh, or 
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -21,17 +21,23 @@ from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
 from pipeline.records.alias import update_alias
 from pipeline.records.audit import this_person
 from pipeline.records.collection import fill
-from pipeline.records.content_counts import ContentCounter
-from pipeline.records.delta import delete_delta, read_delta
 from pipeline.records.descriptions import add_spent, read_spent
-from pipeline.records.evidence import delete_documents, evidence_parts, row_files, version_rows
+from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.forgotten import Forgotten, ForgottenDocument, read_forgotten, write_forgotten
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import holding, release
 from pipeline.records.ledger import indexed_pages, read_ledger
-from pipeline.records.notes import StageNote, counts_of
+from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes
 from pipeline.records.publication import manifest_name, manifests, note_rewritten, read_manifest
 from pipeline.records.replies import spent_on_replies
+from pipeline.records.row_parts import (
+    Facts,
+    VersionParts,
+    by_document,
+    read_documents,
+    read_parts,
+    write_version_rows,
+)
 from pipeline.records.vectors import open_vectors
 from pipeline.upkeep.prune import prune_all
 from pipeline.upkeep.retain import sweep
@@ -213,16 +219,13 @@ def _rewrite(workspace: Workspace, version: str, gone: _Gone, *, resumed: bool) 
     manifest = read_manifest(store, version)
     if manifest is None:
         return
-    changed = delete_documents(store, version, gone.doc_ids)
-    counts = _counted(store, version)
+    counts, changed = _delete_rows(store, version, gone.doc_ids)
+    notes = read_notes(store, version, [Stage.BUILD])
     # Files of a derived collection are shared with those it comes from, deleted rows included.
-    delta = read_delta(store, version)
-    if counts["rows"] != manifest.counts.rows or (delta is not None and delta.derivations):
+    derived = Stage.BUILD in notes and notes[Stage.BUILD].counts.get(DERIVATIONS, 1) > 0
+    if counts["rows"] != manifest.counts.rows or derived:
         index, vectors = workspace.index(version), open_vectors(store, manifest.spaces)
         fill(index, lambda: evidence_parts(store, version), vectors, LEXICAL_FIELDS)
-        changed = True
-    if delta is not None:
-        delete_delta(store, version)
         changed = True
     for file in ("ledger.parquet", "plan.parquet"):
         changed |= _filter_table(store, version_file(version, file), gone)
@@ -273,16 +276,26 @@ def _finish_version(workspace: Workspace, manifest: Manifest, gone: _Gone, count
     store.replace(manifest_name(version), made.model_dump_json(indent=1).encode())
 
 
-def _counted(store: ObjectStore, version: str) -> dict[str, int]:
+def _delete_rows(store: ObjectStore, version: str, gone: Set[str]) -> tuple[dict[str, int], bool]:
+    """Write a version's rows without those of some documents; return its counts, and whether there were any.
+
+    Rows of release 0.2.0 are written as parts.
+    """
+    parts = read_parts(store, version)
+    documents = read_documents(store, version) if parts is not None else {}
+    rows: list[str] = []
+    if parts is None:
+        rows = [doc_id for some in version_rows(store, version) for doc_id, _ in by_document(some.without(gone))]
+    made = (pair for some in version_rows(store, version) for pair in by_document(some.without(gone))) if rows else iter(())
     with TemporaryTables() as tables:
-        contents = ContentCounter(tables)
-        for rows in version_rows(store, version):
-            contents.add(rows.evidence, rows.placements)
-        sizes = store.sizes(version_file(version, "evidence"))
-        return {
-            **contents.counts(),
-            "evidence_bytes": sum(sizes[name] for name in row_files(store, version) if name in sizes),
-        }
+        facts = Facts(store, parts or VersionParts(), tables)
+        counts = write_version_rows(
+            store, version, parts or VersionParts(), documents, gone, rows, made, facts, joined=True
+        )
+    for folder in ("evidence", "placements", "changed") if parts is None else ():
+        for name in store.names(version_file(version, folder)):
+            store.delete(name)
+    return counts, parts is None or not gone.isdisjoint(documents)
 
 
 def _delete_reports(store: ObjectStore, version: str) -> bool:

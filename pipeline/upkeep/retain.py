@@ -1,14 +1,16 @@
 """Retention: keep the live version, the previous one, and the newest ones as the corpus file says."""
 
 import contextlib
+from collections.abc import Iterable
 
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.alias import update_alias
 from pipeline.records.publication import manifest_name
 from pipeline.records.retention import removable_versions
+from pipeline.records.row_parts import read_parts
 from schemas.errors import ContractError, DamagedError, TransientError
 from schemas.ids import version_file
-from schemas.ports import SearchIndex
+from schemas.ports import ObjectStore, SearchIndex
 
 
 def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare: bool = False) -> list[str]:
@@ -25,6 +27,7 @@ def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare
         update_alias(workspace)
     store = workspace.store
     removed = removable_versions(workspace, except_version=except_version, with_spare=with_spare)
+    spare_rows = {name for version in removed for name in _row_names(store, version)}
     for version in removed:
         # The next refresh sweeps a version without a manifest, so the file that names its collection goes last.
         manifest, index_file = manifest_name(version), version_file(version, INDEX_FILE)
@@ -35,7 +38,20 @@ def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare
             if name != index_file:
                 store.delete(name)
         store.delete(index_file)
+    if spare_rows:
+        spare_rows -= {name for version in store.folders("versions") for name in _row_names(store, version)}
+    for name in spare_rows:
+        store.delete(name)
     return removed
+
+
+def _row_names(store: ObjectStore, version: str) -> Iterable[str]:
+    """Return the names of a version's parts; none where they can't be read: ``prune`` finds them."""
+    try:
+        parts = read_parts(store, version)
+    except DamagedError:
+        return ()
+    return parts.sizes() if parts is not None else ()
 
 
 def _is_taken_over(workspace: Workspace, version: str) -> bool:

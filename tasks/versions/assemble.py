@@ -67,7 +67,7 @@ Pictures = tuple[Sequence[Figure], Sequence[Placement]]
 
 def number_version(
     fresh: Iterable[Pictures],
-    earlier: Callable[[], Iterable[pa.Table]],
+    earlier: Callable[[Set[str]], Iterable[pa.Table]] | None,
     load: Callable[[str], Pictures],
     digits: int,
     spill: Spill,
@@ -76,7 +76,8 @@ def number_version(
 
     Args:
         fresh: Pictures of every document whose rows are made.
-        earlier: Returns the placements of all other documents in an earlier version with the same template.
+        earlier: Returns the tagged figures of all other documents of an earlier version with the same template whose number ends
+            as one of some do, or as one of a document that left since. None where there is no such document.
         load: Reads the pictures of one of those.
         digits: Digits of an unshared number.
         spill: Spills rows of ``NUMBERED``, grouped by their ending.
@@ -85,26 +86,32 @@ def number_version(
         The numbers, and the documents of ``earlier`` with a renumbered figure.
     """
     widened: set[str] = set()
+    endings: set[str] = set()
     for figures, placements in fresh:
         numbers = [(name, f"{int(sha1, 16):0{DIGITS_MOST}d}") for name, sha1 in _tagged(figures, placements).items()]
+        if earlier is not None:
+            endings.update(number[-digits:] for _, number in numbers)
         _spill_numbers(spill, numbers, digits)
-    for table in earlier():
+    tables = [*earlier(endings)] if earlier is not None else []
+    for table in tables:
         rows = _tagged_rows(table)
         widened |= {row["doc_id"] for row in rows if len(row[_NUMBER]) > digits}
         _spill_numbers(spill, {(row[_FIGURE], row[_NUMBER]) for row in rows}, digits)
     shared: dict[str, str] = {}
     for table in spill.tables():
         counted = table.group_by(_ENDING).aggregate([(_FIGURE, "count_distinct")])
-        endings = counted.filter(pc.greater(counted.column(f"{_FIGURE}_count_distinct"), pa.scalar(1))).column(_ENDING)
-        for row in table.filter(pc.is_in(table.column(_ENDING), endings.combine_chunks())).to_pylist():
+        shared_endings = counted.filter(pc.greater(counted.column(f"{_FIGURE}_count_distinct"), pa.scalar(1))).column(
+            _ENDING
+        )
+        for row in table.filter(pc.is_in(table.column(_ENDING), shared_endings.combine_chunks())).to_pylist():
             # Of a document read now, all digits are known.
             shared[row[_FIGURE]] = max(row[_NUMBER], shared.get(row[_FIGURE], ""), key=len)
-    for doc_id in sorted(widened | _with_figures(earlier, shared)):
+    for doc_id in sorted(widened | _with_figures(tables, shared)):
         figures, placements = load(doc_id)
         known = _tagged(figures, placements)
         shared |= {name: str(int(known[name], 16)) for name in known.keys() & shared.keys()}
     wider = number_figures({name: int(number) for name, number in shared.items()}, digits)
-    return TagNumbers(digits, wider), _renumbered(earlier, wider, digits)
+    return TagNumbers(digits, wider), _renumbered(tables, wider, digits)
 
 
 def _spill_numbers(spill: Spill, numbers: Iterable[tuple[str, str]], digits: int) -> None:
@@ -112,14 +119,12 @@ def _spill_numbers(spill: Spill, numbers: Iterable[tuple[str, str]], digits: int
     spill.add(pa.Table.from_pylist(rows, schema=NUMBERED))
 
 
-def _with_figures(placements: Callable[[], Iterable[pa.Table]], figures: Mapping[str, object]) -> set[str]:
-    if not figures:
-        return set()
-    return {row["doc_id"] for table in placements() for row in _tagged_rows(table) if row[_FIGURE] in figures}
+def _with_figures(placements: Iterable[pa.Table], figures: Mapping[str, object]) -> set[str]:
+    return {row["doc_id"] for table in placements for row in _tagged_rows(table) if row[_FIGURE] in figures}
 
 
-def _renumbered(placements: Callable[[], Iterable[pa.Table]], wider: Mapping[str, str], digits: int) -> set[str]:
-    rows = (row for table in placements() for row in _tagged_rows(table))
+def _renumbered(placements: Iterable[pa.Table], wider: Mapping[str, str], digits: int) -> set[str]:
+    rows = (row for table in placements for row in _tagged_rows(table))
     return {row["doc_id"] for row in rows if wider.get(row[_FIGURE], row[_NUMBER][-digits:]) != row[_NUMBER]}
 
 
@@ -135,43 +140,13 @@ def make_rows(
         yield document.doc_id, VersionRows(evidence, placements)
 
 
-def taken_from(
-    earlier: Iterable[VersionRows],
-    sources: Mapping[str, tuple[str, ...]],
-    again: Set[str],
-    doc_type: Callable[[Sequence[str]], str | None],
-) -> Iterator[VersionRows]:
-    """Yield the rows of earlier documents, except ``again``, with their current ``sources``: a document may have moved.
-
-    ``doc_type`` returns the type of a document by its sources.
-    """
-    for rows in earlier:
-        kept = rows.without(again) if again else rows
-        evidence = kept.evidence
-        documents = evidence.column("doc_id").combine_chunks().dictionary_encode()
-        named = [sources[str(doc_id)] for doc_id in documents.dictionary.to_pylist()]
-        for column, values in (("sources", list(map(list, named))), ("doc_type", list(map(doc_type, named)))):
-            place = EVIDENCE.get_field_index(column)
-            field = EVIDENCE.field(place)
-            evidence = evidence.set_column(place, field, pa.array(values, field.type).take(documents.indices))
-        yield VersionRows(evidence, kept.placements)
-
-
-def merge(fresh: Iterable[tuple[str, VersionRows]], earlier: Iterable[VersionRows]) -> Iterator[VersionRows]:
-    """Merge two disjoint streams of rows by document id."""
-    coming = iter(earlier)
-    held = next(coming, None)
-    for doc_id, rows in fresh:
-        while held is not None:
-            before, held = held.split(doc_id)
-            yield before
-            if held.evidence.num_rows or held.placements.num_rows:
-                break
-            held = next(coming, None)
-        yield rows
-    if held is not None:
-        yield held
-    yield from coming
+def with_sources(rows: VersionRows, sources: Sequence[str], doc_type: str | None) -> VersionRows:
+    """Return the rows of a document that has moved, with its current sources and type."""
+    evidence, count = rows.evidence, rows.evidence.num_rows
+    for column, repeated in (("sources", [list(sources)] * count), ("doc_type", [doc_type] * count)):
+        place = EVIDENCE.get_field_index(column)
+        evidence = evidence.set_column(place, EVIDENCE.field(place), pa.array(repeated, EVIDENCE.field(place).type))
+    return VersionRows(evidence, rows.placements)
 
 
 def _tagged(figures: Iterable[Figure], placements: Iterable[Placement]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -112,51 +112,37 @@ class ContentConserved:
         ]
 
 
-class ReusedRows:
-    """Checks that documents reused from the live version have as many rows and placements as there.
+class CountedRows(Protocol):
+    """Numbers of a document's rows and placements."""
 
-    ``expect`` comes before ``look`` for each document.
+    @property
+    def rows(self) -> int:
+        """The number of its rows."""
+        ...
+
+    @property
+    def placements(self) -> int:
+        """The number of its placements."""
+        ...
+
+
+def rows_reused(
+    before: Mapping[str, CountedRows], now: Mapping[str, CountedRows], reused: Collection[str], written: int, names: Names
+) -> GateVerdict:
+    """Check that documents reused from the live version have as many rows and placements as there, and that no row is lost.
+
+    ``before`` and ``now`` are the documents of the live version and of this one; ``written`` are the rows of its parts.
     """
-
-    def __init__(self) -> None:
-        self._open: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        self._violations: tuple[list[Violation], list[Violation]] = ([], [])
-        self._documents = 0
-
-    def expect(self, rows: VersionRows) -> None:
-        """Record the live version's rows of some documents."""
-        counts = [_counts(table) for table in (rows.evidence, rows.placements)]
-        self._documents += len({doc_id for found in counts for doc_id in found})
-        for expected, found in zip(self._open, counts, strict=True):
-            expected.update(found)
-
-    def look(self, rows: VersionRows) -> None:
-        """Examine rows of the version; those of other documents are ignored."""
-        for kind, table in enumerate((rows.evidence, rows.placements)):
-            for doc_id, found in _counts(table).items():
-                self._compare(kind, doc_id, self._open[kind].pop(doc_id, found), found)
-
-    def _compare(self, kind: int, doc_id: str, had: int, has: int) -> None:
-        if had != has:
-            self._violations[kind].append(Violation(doc_id, None, f"it had {had} {_KINDS[kind]} and has {has}"))
-
-    def verdict(self, names: Names) -> GateVerdict:
-        """Return the verdict."""
-        for kind, left in enumerate(self._open):
-            for doc_id in sorted(left):
-                self._compare(kind, doc_id, left[doc_id], 0)
-        violations = [violation for found in self._violations for violation in found]
-        return _gate(
-            "documents taken over", violations, f"{self._documents} documents have the rows that they had before", names
-        )
-
-
-_KINDS = ("rows", "placements")
-
-
-def _counts(table: pa.Table) -> dict[str, int]:
-    counted = table.group_by("doc_id").aggregate([("doc_id", "count")])
-    return {row["doc_id"]: row["doc_id_count"] for row in counted.to_pylist()}
+    violations = []
+    for kind in ("rows", "placements"):
+        for doc_id in sorted(before.keys() & reused):
+            had, has = getattr(before[doc_id], kind), getattr(now[doc_id], kind) if doc_id in now else 0
+            if had != has:
+                violations.append(Violation(doc_id, None, f"it had {had} {kind} and has {has}"))
+    if written != (counted := sum(document.rows for document in now.values())):
+        violations.append(Violation(None, None, f"the parts have {written} rows, and the documents {counted}"))
+    documents = len(before.keys() & reused)
+    return _gate("documents taken over", violations, f"{documents} documents have the rows that they had before", names)
 
 
 _INDEXED, _QUARANTINED = "indexed", "quarantined"

@@ -1,6 +1,5 @@
 """A whole refresh, and what later ones do again: nothing."""
 
-import hashlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,7 @@ from backends.stores import sources
 from backends.stores.object_store import FolderStore
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.evidence import evidence_parts, read_placements
+from pipeline.records.evidence import evidence_parts, read_placements, row_files
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import list_versions, publish_version, read_manifest, read_pointer, roll_back
 from pipeline.records.tagged_copies import tagged_copies
@@ -41,9 +40,9 @@ def _work(workspace: Workspace, result: RefreshResult) -> dict[str, int]:
     return {name: counted.get(name, 0) for name in ("parsed", "structured", "embedded", "recognised")}
 
 
-def _evidence(workspace: Workspace, version: str | None) -> dict[str, str]:
-    names = workspace.store.names(f"versions/{version}/evidence")
-    return {name.rpartition("/")[2]: hashlib.sha256(workspace.store.get(name)).hexdigest() for name in names}
+def _evidence(workspace: Workspace, version: str | None) -> list[str]:
+    """Return the names of a version's parts of evidence, which are digests of their bytes."""
+    return row_files(workspace.store, version or "", "evidence")
 
 
 def test_the_first_refresh_publishes_and_answers(corpus_file: Path) -> None:
@@ -402,7 +401,7 @@ def test_the_result_does_not_depend_on_how_many_rows_are_in_memory(tmp_path: Pat
     def refreshed(rows: int) -> tuple[pa.Table, pa.Table, list[tuple[int, int]]]:
         monkeypatch.setattr("pipeline.stages.enrich.stage.ROWS_AT_ONCE", rows)
         monkeypatch.setattr("pipeline.stages.enrich.stage.DOCUMENTS_AT_ONCE", rows // 3)
-        monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", rows)
+        monkeypatch.setattr("pipeline.records.row_parts.ROWS_A_PART", rows)
         folder = tmp_path / str(rows)
         for number in range(2):
             write_manual(folder / "pdfs" / f"{number}.pdf", f"machine {number}", seed=number)

@@ -313,7 +313,7 @@ def _passages(
     reader = DocumentReader(workspace, doc_ids, inherited)
     for doc_id in doc_ids:
         yield from reader.passages(doc_id, sources[doc_id])
-    for part in inherited.evidence(workspace.store):
+    for part in () if inherited.embedded else inherited.evidence(workspace.store):
         yield from passages(part)
 
 

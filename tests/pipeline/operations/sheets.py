@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 from PIL import Image
 
-from pipeline.records.evidence import evidence_writer, placement_writer
 from pipeline.records.ledger import write_ledger
 from pipeline.records.quarantine import write_failures
 from schemas.errors import Failure, FailureCode
@@ -17,6 +16,7 @@ from schemas.parquet import Rows
 from schemas.ports import ObjectStore
 from schemas.versions import LedgerRow, Status
 from tests.manuals import picture
+from tests.versions import write_version
 
 BOX = [10.0, 20.0, 110.0, 90.0]
 
@@ -52,12 +52,8 @@ def write_sheet(
     quarantined: Sequence[str] = (),
 ) -> None:
     """Write the placements of a version, rows of some, and a ledger with their documents: ``manuals/<number>.pdf``."""
-    for writer, schema, found in (
-        (placement_writer(store, version), PLACEMENTS, placements),
-        (evidence_writer(store, version), EVIDENCE, rows),
-    ):
-        writer.add(pa.Table.from_pylist(list(found), schema=schema))
-        writer.close()
+    evidence = pa.Table.from_pylist(list(rows), schema=EVIDENCE).sort_by("doc_id")
+    write_version(store, version, evidence, pa.Table.from_pylist(list(placements), schema=PLACEMENTS).sort_by("doc_id"))
     doc_ids = sorted({row["doc_id"] for row in placements})
     ledger = [
         LedgerRow(f"manuals/{int(doc_id, 16)}.pdf", doc_id, 1, "1", Status.INDEXED, "a", pages=9) for doc_id in doc_ids

@@ -7,7 +7,6 @@ import pytest
 
 from backends.stores import object_store
 from pipeline.operations.figures import FigureSheet, figure_sheet
-from pipeline.records.evidence import delete_documents
 from schemas.documents import Role
 from schemas.ports import ObjectStore
 from tests.pipeline.operations.corpora import version_name, write_corpus
@@ -17,7 +16,7 @@ from tests.pipeline.operations.sheets import described, document_id, placement, 
 @pytest.fixture
 def store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
     """A store whose files hold 5 rows."""
-    monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", 5)
+    monkeypatch.setattr("pipeline.records.row_parts.ROWS_A_PART", 5)
     return write_corpus(folder, "pumps", versions=1)
 
 
@@ -69,16 +68,6 @@ def test_a_figure_has_its_description_and_its_flags(store: ObjectStore) -> None:
     assert (third.description, third.described_by, third.flags) == (None, "context", ["placed 2 times"])
 
 
-def test_figures_keep_their_descriptions_where_a_long_document_was_deleted(store: ObjectStore) -> None:
-    placed = [placement(document, order) for document, count in ((1, 5), (2, 5), (3, 1)) for order in range(count)]
-    write_sheet(store, version_name(0), placed, [described(row) for row in placed])
-    delete_documents(store, version_name(0), [document_id(2)])  # leaves a file without rows
-    found = sheet_of(store).figures(range(6))
-    assert [(one.source, one.described_by) for one in found] == [("manuals/1.pdf", "context")] * 5 + [
-        ("manuals/3.pdf", "context")
-    ]
-
-
 def test_a_version_without_figures_has_an_empty_sheet(store: ObjectStore) -> None:
     write_sheet(store, version_name(0), [])
     sheet = sheet_of(store)
@@ -98,12 +87,11 @@ def test_a_page_of_many_documents_reads_only_its_own_files(folder: Path, monkeyp
 
     monkeypatch.setattr(object_store.FolderStore, "_read", counted)
     sheet = figure_sheet(store, version_name(0))
-    assert reads == {"placements": 4, version_name(0): 1}
+    assert reads == {"rows": 8, version_name(0): 3}
     reads.clear()
     numbers = sheet.find(role=Role.CONTENT)[20_000:20_060].tolist()
     found = sheet.figures(numbers)
     assert [one.doc_id for one in found[:5]] == [document_id(5000)] * 4 + [document_id(5001)]
     assert {one.described_by for one in found} == {"context"}
-    assert reads["placements"] == 1
-    assert reads["evidence"] <= 2
+    assert reads["rows"] <= 3
     assert figure_sheet(store, version_name(0)) is sheet

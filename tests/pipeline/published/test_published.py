@@ -11,20 +11,20 @@ import pymupdf
 import pytest
 from fastapi.testclient import TestClient
 
+from backends.stores.object_store import FolderStore
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.evidence import row_files
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from query_service.app import create_app
 from schemas.answers import FigurePart, TablePart
 from schemas.errors import BadInputError, DamagedError, NotFoundError, RequestError, TransientError
 from schemas.evidence import Filters, Modality, PageRange
-from schemas.parquet import to_parquet
 from schemas.retrieval import AnswerQuery, GroupBy, Query
 from tests.manuals import write_long_table, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.published_files import document_of, figure_of, page_of
-from tests.versions import read_evidence
 
 Open = Callable[[Workspace], PublishedCorpus]
 
@@ -196,15 +196,6 @@ def test_a_table_has_its_cells_from_the_page_to_the_answer(tmp_path: Path, opene
     assert [(part.tag, part.figure_id) for part in table.figures] == [(table.rows[-1][-1], figure.figure_id)]
 
 
-def test_rows_that_lack_a_column_are_damaged(published: Workspace) -> None:
-    version = _live(published)
-    now = read_evidence(published.store, version)
-    (name,) = published.store.names(f"versions/{version}/evidence")
-    published.store.replace(name, to_parquet(now.drop_columns(["text"])))
-    with pytest.raises(DamagedError, match="isn't what was written"):
-        read_evidence(published.store, version)
-
-
 @pytest.mark.slow
 def test_what_a_version_does_not_hold_is_not_served_from_it(
     published: Workspace, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
@@ -247,8 +238,9 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
 
 
 def _placements(version: Path) -> Path:
-    (part,) = (version / "placements").iterdir()
-    return part
+    store = FolderStore(version.parent.parent)
+    (part,) = row_files(store, version.name, "placements")
+    return Path(store.root) / part
 
 
 def _cut(*paths: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from backends.stores.object_store import open_store
 from pipeline.records.differences import write_diff
-from pipeline.records.evidence import placement_writer
 from pipeline.records.ledger import write_ledger
 from pipeline.records.publication import manifest_name
 from schemas.differences import VersionDiff
@@ -18,6 +17,7 @@ from schemas.ids import sha256, version_file
 from schemas.parquet import Rows
 from schemas.ports import ObjectStore
 from schemas.versions import Counts, LedgerRow, Manifest, Status
+from tests.versions import write_version
 
 FIRST, SECOND = "20260101T000000Z-00000000", "20260102T000000Z-00000000"
 A, B, C = sorted(sha256(name) for name in (b"a", b"b", b"c"))
@@ -51,9 +51,7 @@ def _version(
         }
         for order, (figure, doc_id, page) in enumerate(figures)
     ]
-    writer = placement_writer(store, version)
-    writer.add(pa.Table.from_pylist(rows, schema=PLACEMENTS))
-    writer.close()
+    write_version(store, version, placements=pa.Table.from_pylist(rows, schema=PLACEMENTS).sort_by("doc_id"))
     manifest = Manifest(
         version=version,
         corpus="manuals",

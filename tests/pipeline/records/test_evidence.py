@@ -1,4 +1,4 @@
-"""A version's rows in files: written in pieces, read back by file, by document."""
+"""A version's rows in parts that versions share; read by file, by document."""
 
 from pathlib import Path
 from typing import Any
@@ -8,80 +8,111 @@ import pyarrow as pa
 import pytest
 
 from backends.stores.object_store import FolderStore
-from pipeline.records.evidence import (
-    DocumentRows,
-    evidence_parts,
-    evidence_writer,
-    placement_writer,
-    version_rows,
+from backends.stores.temporary_tables import TemporaryTables
+from pipeline.records.evidence import DocumentRows, evidence_parts, read_placements, row_files, version_rows
+from pipeline.records.row_parts import (
+    Facts,
+    by_document,
+    difference,
+    read_documents,
+    read_parts,
+    write_version_rows,
 )
 from schemas.errors import DamagedError
-from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.ids import version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
-from tests.versions import read_evidence
+from tests.versions import read_evidence, write_version
 
 VERSION = "20261122T120000Z-00000000"
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
-    monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", 5)
+    monkeypatch.setattr("pipeline.records.row_parts.ROWS_A_PART", 5)
     return FolderStore(tmp_path)
 
 
-def test_the_same_rows_give_the_same_files_whatever_the_pieces(store: ObjectStore) -> None:
-    rows = _evidence({"a": 3, "b": 9, "c": 1})
-    written = []
-    for pieces in ([13], [1] * 13, [4, 0, 6, 3]):
-        writer = evidence_writer(store, VERSION)
-        start = 0
-        for piece in pieces:
-            writer.add(rows.slice(start, piece))
-            start += piece
-        writer.close()
-        names = store.names(version_file(VERSION, "evidence"))
-        written.append({name: store.get(name) for name in names})
-        assert (writer.rows, writer.bytes) == (13, sum(map(len, written[-1].values())))
-    assert written[0] == written[1] == written[2]
-    assert len(written[0]) == 3
+def test_a_part_holds_whole_documents_and_is_named_by_its_bytes(store: ObjectStore) -> None:
+    rows = _evidence({"a": 3, "b": 9, "c": 1, "d": 4})
+    write_version(store, VERSION, rows)
+    parts = read_parts(store, VERSION)
+    assert parts is not None
+    assert [(part.first, part.last, part.rows) for part in parts.parts] == [("a", "a", 3), ("b", "b", 9), ("c", "d", 5)]
     assert read_evidence(store, VERSION).equals(rows)
+    write_version(store, "20261123T120000Z-00000000", rows)
+    assert read_parts(store, "20261123T120000Z-00000000") == parts
 
 
-def test_a_table_written_again_with_fewer_rows_leaves_none_of_the_first(store: ObjectStore) -> None:
-    _write(store, {"a": 12})
-    _write(store, {"b": 2})
-    assert read_evidence(store, VERSION).column("doc_id").to_pylist() == ["b", "b"]
+def test_a_version_names_the_parts_of_unchanged_documents(store: ObjectStore) -> None:
+    """Documents change, come, go, come before the first and behind the last: as a fresh version, at the cost of the change."""
+    counts = {f"{number:02}": 2 + number % 3 for number in range(10, 60)}
+    write_version(store, VERSION, _evidence(counts), _placements(counts))
+    base = read_parts(store, VERSION)
+    assert base is not None
+    documents = read_documents(store, VERSION)
+    later = {doc_id: count for doc_id, count in counts.items() if doc_id not in ("20", "59")} | {"05": 1, "30": 7, "77": 2}
+    changed = ["05", "30", "77"]
+    made = [(doc_id, VersionRows(*(_table(schema, {doc_id: later[doc_id]}) for schema in _SCHEMAS))) for doc_id in changed]
+    new = "20261123T120000Z-00000000"
+    with TemporaryTables() as tables:
+        facts = Facts(store, base, tables)
+        counted = write_version_rows(store, new, base, documents, {"20", "30", "59"}, changed, iter(made), facts)
+    parts = read_parts(store, new)
+    assert parts is not None
+    assert read_evidence(store, new).equals(_evidence(later))
+    assert read_placements(store, new).equals(_placements(later))
+    assert len({*parts.parts} - {*base.parts}) <= 6 < len(parts.parts)
+    fresh = write_version(store, "20261124T120000Z-00000000", _evidence(later), _placements(later))
+    assert counted | {"evidence_bytes": 0} == fresh | {"evidence_bytes": 0}
+    assert read_documents(store, new) == read_documents(store, "20261124T120000Z-00000000")
+    found = difference(store, new, VERSION)
+    assert found is not None
+    assert (found.removed, found.changed) == (["20", "30", "59"], changed)
+    assert [str(name) for part in found.changed_rows() for name in part.column("doc_id").unique().to_pylist()] == changed
 
 
 def test_a_version_of_an_earlier_release_is_read_without_later_columns(store: ObjectStore) -> None:
     rows = _evidence({"a": 3})
-    _write(store, {"a": 3})
-    (name,) = store.names(version_file(VERSION, "evidence"))
+    name = version_file(VERSION, "evidence/rows-00001-of-00001.parquet")
     store.replace(name, to_parquet(rows.drop_columns(["doc_type", "node_id", "parent_id"])))
     assert read_evidence(store, VERSION).equals(rows)
     assert rows.column("doc_type").null_count == 3
     store.replace(name, to_parquet(rows.drop_columns(["page", "doc_type", "node_id", "parent_id"])))
     with pytest.raises(DamagedError, match="isn't what was written"):
         read_evidence(store, VERSION)
+    store.delete(name)
+    with pytest.raises(DamagedError, match=r"versions/.*/evidence"):
+        list(evidence_parts(store, VERSION))
+
+
+def test_rows_of_an_earlier_release_come_document_by_document(store: ObjectStore) -> None:
+    """There, files are cut anywhere."""
+    for kind, table in (("evidence", _evidence({"a": 3, "b": 4})), ("placements", _placements({"a": 5, "c": 1}))):
+        store.replace(version_file(VERSION, f"{kind}/rows-00001.parquet"), to_parquet(table.slice(0, 4)))
+        store.replace(version_file(VERSION, f"{kind}/rows-00002-of-00002.parquet"), to_parquet(table.slice(4)))
+    counts = [
+        (doc_id, rows.evidence.num_rows, rows.placements.num_rows)
+        for some in version_rows(store, VERSION)
+        for doc_id, rows in by_document(some)
+    ]
+    assert counts == [("a", 3, 5), ("b", 4, 0), ("c", 0, 1)]
+    assert {doc_id: DocumentRows(store, VERSION).of(doc_id).num_rows for doc_id in "abc"} == {"a": 3, "b": 4, "c": 0}
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
-def test_a_lost_file_is_damage_and_not_fewer_rows(store: ObjectStore, lost: int) -> None:
-    _write(store, {"a": 12})
-    store.delete(store.names(version_file(VERSION, "evidence"))[lost])
-    with pytest.raises(DamagedError, match=r"versions/.*/evidence"):
+def test_a_lost_part_is_damage_and_not_fewer_rows(store: ObjectStore, lost: int) -> None:
+    write_version(store, VERSION, _evidence({"a": 5, "b": 5, "c": 5}))
+    store.delete(row_files(store, VERSION, "evidence")[lost])
+    with pytest.raises(DamagedError, match="rows/"):
         list(evidence_parts(store, VERSION))
 
 
 @pytest.mark.parametrize("counts", [{"a": 5, "b": 5}, {"a": 1, "b": 14, "d": 2}, {"b": 3}, {}])
 def test_rows_come_document_by_document_each_whole_with_its_placements(store: ObjectStore, counts: dict[str, int]) -> None:
-    _write(store, counts)
     placed = {"a": 2, "c": 11, "d": 1}
-    writer = placement_writer(store, VERSION)
-    writer.add(_placements(placed))
-    writer.close()
+    write_version(store, VERSION, _evidence(counts), _placements(placed))
     seen: list[str] = []
     for rows in version_rows(store, VERSION):
         evidence, placements = (
@@ -97,25 +128,21 @@ def test_rows_come_document_by_document_each_whole_with_its_placements(store: Ob
 
 @pytest.mark.parametrize("counts", [{"a": 5, "b": 5}, {"a": 1, "b": 14, "d": 2, "e": 1}, {"b": 3}, {}])
 def test_the_rows_of_a_document_are_found_in_its_own_files(store: ObjectStore, counts: dict[str, int]) -> None:
-    _write(store, counts)
+    write_version(store, VERSION, _evidence(counts))
     rows = DocumentRows(store, VERSION)
     assert {doc_id: rows.of(doc_id).num_rows for doc_id in "abcde"} == {doc_id: counts.get(doc_id, 0) for doc_id in "abcde"}
 
 
 def test_few_files_are_read_for_a_document(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    _write(store, {f"{number:03}": 5 for number in range(128)})
-    get, part = Mock(side_effect=store.get), Mock(side_effect=store.open)
+    write_version(store, VERSION, _evidence({f"{number:03}": 5 for number in range(128)}))
+    rows = DocumentRows(store, VERSION)
+    get = Mock(side_effect=store.get)
     monkeypatch.setattr(store, "get", get)
-    monkeypatch.setattr(store, "open", part)
-    assert DocumentRows(store, VERSION).of("077").num_rows == 5
+    assert rows.of("077").num_rows == 5
     assert get.call_count <= 2
-    assert 0 < part.call_count < 20
 
 
-def _write(store: ObjectStore, counts: dict[str, int]) -> None:
-    writer = evidence_writer(store, VERSION)
-    writer.add(_evidence(counts))
-    writer.close()
+_SCHEMAS = (EVIDENCE, PLACEMENTS)
 
 
 def _evidence(counts: dict[str, int]) -> pa.Table:

@@ -1,7 +1,7 @@
 """A law that some documents break costs those documents, and the version holds the law without them."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +10,11 @@ import pytest
 import tasks.enriching.chunk
 from backends.stores.document_files import StructuredDocumentFile
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.inherit import Inherited, inherit
+from pipeline.records import row_parts
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_pointer, refusals_of
 from pipeline.run import RefreshRun, is_refused, refresh
 from pipeline.run_log import log_note
-from pipeline.stages import assemble as assembling
 from pipeline.stages.plan import plan
 from pipeline.upkeep.discard import find_damage
 from ray_jobs import enrich
@@ -26,7 +25,7 @@ from schemas.geometry import BBox
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION, Stage
 from schemas.tags import placeholder
-from schemas.versions import Plan, RefreshResult, RunOptions, Status
+from schemas.versions import RefreshResult, RunOptions
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
@@ -177,25 +176,20 @@ def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_ba
     assert find_damage(workspace, deep=True) == {}, "what earlier versions need is still there"
 
 
-def test_a_document_that_is_not_taken_over_whole_is_made_anew(
+def test_a_row_that_is_lost_from_a_part_refuses_the_version(
     published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Losing(Inherited):
-        def rows(self, store: ObjectStore) -> Iterator[VersionRows]:
-            for place, rows in enumerate(super().rows(store)):
-                yield rows if place else VersionRows(rows.evidence.slice(1), rows.placements)
+    real = row_parts.read_part_rows
 
-    def lose_a_row(workspace: Workspace, planned: Plan) -> Inherited:
-        return Losing(**vars(inherit(workspace, planned)))
+    def lose_a_row(store: ObjectStore, part: row_parts.RowPart) -> VersionRows:
+        rows = real(store, part)
+        return VersionRows(rows.evidence.slice(1), rows.placements)
 
-    monkeypatch.setattr(assembling, "inherit", lose_a_row)
+    monkeypatch.setattr(row_parts, "read_part_rows", lose_a_row)
     write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
     result = refresh(published)
-    assert result.published
-    assert {row.status for row in read_ledger(published.store, result.version or "")} == {Status.INDEXED}
-    monkeypatch.undo()
-    anew = _opened(tmp_path, 0.2, "store: ../other\n")
-    assert read_evidence(anew.store, refresh(anew).version or "") == read_evidence(published.store, result.version or "")
+    assert not result.published
+    assert any(gate.gate == "documents taken over" and not gate.passed for gate in result.gates)
 
 
 def test_a_row_that_can_not_be_stored_costs_its_document(

@@ -2,13 +2,14 @@
 
 import shutil
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.cache import RecordCache
-from pipeline.records.evidence import evidence_writer
+from pipeline.records.evidence import row_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import LIVE, list_versions, publish_version, read_pointer, roll_back
@@ -18,14 +19,12 @@ from pipeline.stages.plan import plan
 from pipeline.upkeep.discard import find_damage
 from pipeline.upkeep.doctor import diagnose
 from schemas.errors import DamagedError, FailureCode, UserError
-from schemas.evidence import EVIDENCE
 from schemas.retrieval import Query
 from schemas.stages import Stage
 from schemas.versions import Status
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
 from tests.published_files import figure_of
-from tests.versions import read_evidence
 
 QUESTION = "How many screws has the steel winch?"
 
@@ -65,7 +64,18 @@ def _is_well(workspace: Workspace) -> bool:
 
 @pytest.mark.parametrize(
     "kind",
-    ["LIVE", "manifest.json", "ledger.parquet", "evidence/", "index.json", "figures/", "documents/", "parsed/"],
+    [
+        "LIVE",
+        "manifest.json",
+        "ledger.parquet",
+        "parts.json",
+        "documents.parquet",
+        "rows/",
+        "index.json",
+        "figures/",
+        "documents/",
+        "parsed/",
+    ],
 )
 def test_a_refresh_makes_again_what_was_cut(published: Workspace, kind: str) -> None:
     _cut(_object(published, kind))
@@ -106,14 +116,14 @@ def test_doctor_reads_all_says_what_a_refresh_does_and_deletes_for_it(published:
     first = _live(published)
     write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
     second = refresh(published).version
-    (earlier,) = published.store.names(f"versions/{first}/evidence")
+    (earlier,) = row_files(published.store, first, "evidence")
     _turn_a_bit(Path(published.store.root) / earlier)
     _turn_a_bit(_object(published, "figures/"))
     findings = {
         found.message: found.remedy for found in diagnose([str(published.file)], deep=True).findings if not found.ok
     }
     assert len(findings) == 2
-    assert any(earlier in message and f"removes {first}" in remedy for message, remedy in findings.items())
+    assert any(earlier in message and "removes the earlier versions" in remedy for message, remedy in findings.items())
     assert any("/figures/" in message and "makes it again" in remedy for message, remedy in findings.items())
     refresh(published)
     assert first not in published.store.folders("versions")
@@ -183,32 +193,15 @@ def test_a_version_whose_manifest_is_damaged_is_listed_as_such(published: Worksp
     assert "manifest.json is cut short; to make it again: inset refresh manuals" in row.refusals[0]
 
 
-def test_a_part_of_the_rows_that_is_missing_is_not_left_out(published: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", 5)
-    rows = read_evidence(published.store, _live(published))
-    writer = evidence_writer(published.store, "v2")
-    writer.add(rows.slice(0, 7))
-    writer.add(rows.slice(7))
-    writer.close()
-    assert read_evidence(published.store, "v2").num_rows == rows.num_rows > 5
-    first, *_, last = published.store.names("versions/v2/evidence")
-    for name in (first, last):
-        data = published.store.get(name)
-        published.store.delete(name)
-        with pytest.raises(DamagedError, match=r"versions/v2/evidence has \d+ of (\d+|more) parts"):
-            read_evidence(published.store, "v2")
-        published.store.replace(name, data)
-    assert rows.schema == EVIDENCE
-
-
 @pytest.mark.parametrize(
     ("rows", "step"), [("evidence", "structure"), ("placements", "structure"), ("evidence", "assemble")]
 )
 def test_rows_that_are_damaged_while_a_refresh_takes_them_over_are_made_anew(
-    published: Workspace, tmp_path: Path, rows: str, step: str
+    published: Workspace, tmp_path: Path, rows: Literal["evidence", "placements"], step: str
 ) -> None:
     write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
-    (part,) = (Path(published.store.root) / "versions" / _live(published) / rows).iterdir()
+    (name,) = row_files(published.store, _live(published), rows)
+    part = Path(published.store.root) / name
     whole = [part]
 
     def report(at: str, _done: int, _total: int, _spent: str = "") -> None:
@@ -229,9 +222,9 @@ def test_a_stage_that_is_tried_again_takes_over_no_damaged_rows(published: Works
     planned = run.plan()
     run.parse(planned.version, [0])
     run.work(Stage.ENRICH, planned.version)
-    (part,) = (Path(published.store.root) / "versions" / before / "placements").iterdir()
-    _turn_a_bit(part)
-    with pytest.raises(DamagedError, match="placements"):
+    (part,) = row_files(published.store, before, "placements")
+    _turn_a_bit(Path(published.store.root) / part)
+    with pytest.raises(DamagedError, match=part):
         run.work(Stage.ASSEMBLE, planned.version)
     assert run.work(Stage.ASSEMBLE, planned.version).counts["documents"] == 3
 

@@ -12,11 +12,11 @@ from backends.stores.objects import read_table
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.audit import read_events
-from pipeline.records.delta import read_delta
 from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.forgotten import FORGOTTEN, read_forgotten
 from pipeline.records.lease import acquire
 from pipeline.records.ledger import read_ledger
+from pipeline.records.notes import DERIVATIONS, read_notes
 from pipeline.records.publication import manifests
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
@@ -32,6 +32,7 @@ from schemas.ids import document_file, sha256
 from schemas.inspection import Finding
 from schemas.parquet import table_of
 from schemas.retrieval import Query
+from schemas.stages import Stage
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.published_files import page_of
@@ -57,7 +58,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     aside = (folder / "pdfs" / "winch.pdf").rename(folder / "winch.pdf")
     last = refresh(workspace)
     assert last.published
-    assert read_delta(workspace.store, str(last.version)) is not None
+    assert read_notes(workspace.store, str(last.version))[Stage.BUILD].counts[DERIVATIONS] > 0
     aside.rename(folder / "pdfs" / "winch.pdf")
     prune(workspace, dry_run=False)
     return folder

@@ -168,7 +168,7 @@ def test_only_documents_with_a_figure_of_another_number_are_made_again() -> None
         aside = InMemory()
         aside.add(NUMBERED.empty_table())
         pictures = [(document.figures, document.placements) for document in fresh]
-        return number_version(pictures, lambda: [before.placements], known.__getitem__, DIGITS, aside)[1]
+        return number_version(pictures, lambda _endings: [before.placements], known.__getitem__, DIGITS, aside)[1]
 
     assert before.placements.column("number").to_pylist() == ["00001", "10001"]
     assert again() == set(), "they share a number, and did before"

@@ -1,6 +1,6 @@
 import io
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -17,14 +17,13 @@ from schemas.tags import PAPER, TagTemplate, escape, placeholder
 from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
 from schemas.violations import GateVerdict, Violation, by_document, in_words
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
-from tasks.versions.check import DocumentContent, documents_conserved, documents_gone, quarantine_ceiling
+from tasks.versions.check import DocumentContent, documents_conserved, documents_gone, quarantine_ceiling, rows_reused
 from tests.versions import (
     content_conserved,
     figures_are_their_names,
     one_figure_a_number,
     tags_are_placements,
     tags_resolve,
-    taken_over,
 )
 
 TEMPLATE = TagTemplate()
@@ -254,22 +253,36 @@ class TestContentConserved:
         assert self.messages(gates) == [f"figures conserved: {said}"]
 
 
+class _Counts(NamedTuple):
+    rows: int
+    placements: int
+
+
 class TestTakenOver:
     def test_holds(self) -> None:
-        more = pa.concat_tables([WRITTEN, evidence(("text", "new"), doc_id=OTHER)])
-        gate = taken_over(WRITTEN, PLACED, more, PLACED, NAMES).gate
+        now = {DOC: _Counts(3, 4), OTHER: _Counts(1, 0)}
+        gate = rows_reused({DOC: _Counts(3, 4)}, now, {DOC}, 4, NAMES).gate
         assert (gate.passed, gate.message) == (True, "1 documents have the rows that they had before")
-        assert taken_over(WRITTEN.slice(0, 0), PLACED.slice(0, 0), more, PLACED, NAMES).gate.passed
+        assert rows_reused({}, now, {DOC}, 4, NAMES).gate.passed
 
     @pytest.mark.parametrize(
-        ("rows", "places", "said"),
-        [(WRITTEN.slice(1), PLACED, "had 3 rows and has 2"), (WRITTEN, PLACED.slice(4), "had 4 placements and has 0")],
+        ("now", "said"),
+        [
+            ({DOC: _Counts(2, 4)}, "a.pdf: it had 3 rows and has 2"),
+            ({DOC: _Counts(3, 0)}, "a.pdf: it had 4 placements and has 0"),
+            ({}, "it had 3 rows and has 0"),
+        ],
     )
-    def test_fails(self, rows: pa.Table, places: pa.Table, said: str) -> None:
-        verdict = taken_over(WRITTEN, PLACED, rows, places, NAMES)
-        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
-        assert f"a.pdf: it {said}" in verdict.gate.message
+    def test_fails(self, now: dict[str, _Counts], said: str) -> None:
+        verdict = rows_reused({DOC: _Counts(3, 4)}, now, {DOC}, sum(one.rows for one in now.values()), NAMES)
+        assert not verdict.gate.passed
+        assert said in verdict.gate.message
         assert by_document([verdict], [DOC]).keys() == {DOC}
+
+    def test_fails_where_a_part_lost_a_row(self) -> None:
+        verdict = rows_reused({}, {DOC: _Counts(3, 4)}, {DOC}, 2, NAMES)
+        assert (verdict.gate.passed, by_document([verdict], [DOC])) == (False, {})
+        assert "the parts have 2 rows, and the documents 3" in verdict.gate.message
 
 
 class TestTagsArePlacements:

@@ -1,0 +1,495 @@
+"""A version's rows as immutable parts that versions share, and the facts that cross documents.
+
+A part holds the rows of whole documents, and parts cover disjoint ranges of document ids. A new version names the parts of the
+version before; only those that hold a changed document are written again. A part's name is the digest of its bytes.
+
+Facts that cross documents (figures with their numbers, digests of words) are multisets with signed counts, in files that are
+named likewise: a new version adds a file with the difference.
+"""
+
+import bisect
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict
+
+from backends.stores.objects import read_model, read_table
+from backends.stores.temporary_tables import TemporaryTables
+from schemas.batches import batched
+from schemas.documents import TAGGED
+from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
+from schemas.ids import sha256, version_file
+from schemas.parquet import rows_of, schema_of, table_of, to_parquet
+from schemas.ports import ObjectStore
+from tasks.versions.repeat import keyed_by_words
+
+ROWS_A_PART = 5_000
+FOLDER = "rows"
+"""Folder of the parts and facts of all versions of a corpus."""
+
+_PARTS, DOCUMENTS = "parts.json", "documents.parquet"
+
+_MOST_FACT_FILES = 8
+"""Files of facts beyond which they are joined: each refresh reads all of them."""
+
+
+class RowPart(BaseModel):
+    """Rows of the documents from ``first`` to ``last``: names, numbers of rows and sizes of the two files."""
+
+    model_config = ConfigDict(frozen=True)
+
+    evidence: str
+    placements: str
+    first: str
+    last: str
+    rows: int
+    bytes: int
+    placement_bytes: int
+
+
+class VersionParts(BaseModel):
+    """The parts of a version, by document id, and the files of its facts with their sizes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    parts: tuple[RowPart, ...] = ()
+    words: dict[str, int] = {}
+    figures: dict[str, int] = {}
+
+    def sizes(self) -> dict[str, int]:
+        """Return the names of all objects with their sizes."""
+        evidence = {part.evidence: part.bytes for part in self.parts}
+        return self.words | self.figures | evidence | {part.placements: part.placement_bytes for part in self.parts}
+
+    def with_documents(self, doc_ids: Collection[str]) -> list[RowPart]:
+        """Return the parts that may hold some documents."""
+        firsts = [part.first for part in self.parts]
+        places = {bisect.bisect_right(firsts, doc_id) - 1 for doc_id in doc_ids}
+        return [self.parts[place] for place in sorted(places) if place >= 0]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFacts:
+    """What a version holds of a document; ``digest`` is that of its rows, ``worded`` the rows that may repeat others."""
+
+    doc_id: str
+    digest: str
+    text: int
+    table: int
+    figure: int
+    page: int
+    placements: int
+    tags: int
+    worded: int
+    language: str | None
+    doc_type: str | None
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows."""
+        return self.text + self.table + self.figure + self.page
+
+
+WORDS = pa.schema((pa.field("key", pa.string(), nullable=False), pa.field("n", pa.int64(), nullable=False)))
+"""A digest of words, and how many rows have them."""
+
+FIGURES = pa.schema(
+    (
+        *(PLACEMENTS.field(name) for name in ("figure_id", "number", "doc_id", "page")),
+        pa.field("n", pa.int64(), nullable=False),
+    )
+)
+"""A figure in a document: its number, null without a tag, and its first page there."""
+
+
+def read_parts(store: ObjectStore, version: str) -> VersionParts | None:
+    """Return the parts of a version; None where release 0.2.0 wrote its rows.
+
+    Raises:
+        DamagedError: The list can't be read.
+    """
+    try:
+        return read_model(store, version_file(version, _PARTS), VersionParts)
+    except FileNotFoundError:
+        return None
+
+
+def read_documents(store: ObjectStore, version: str) -> dict[str, DocumentFacts]:
+    """Return the facts of each document of a version that has parts.
+
+    Raises:
+        DamagedError: They can't be read.
+    """
+    table = read_table(store, version_file(version, DOCUMENTS), schema_of(DocumentFacts))
+    return {facts.doc_id: facts for facts in rows_of(DocumentFacts, table)}
+
+
+def read_part_rows(store: ObjectStore, part: RowPart) -> VersionRows:
+    """Return the rows of a part.
+
+    Raises:
+        DamagedError: They can't be read.
+    """
+    return VersionRows(read_table(store, part.evidence, EVIDENCE), read_table(store, part.placements, PLACEMENTS))
+
+
+def rows_of_documents(store: ObjectStore, version: str, doc_ids: Set[str]) -> Iterator[tuple[str, VersionRows]]:
+    """Yield the rows of some documents, each with its id; only their parts are read.
+
+    Raises:
+        DamagedError: A part can't be read.
+    """
+    parts, names = read_parts(store, version) or VersionParts(), sorted(doc_ids)
+    for part in parts.with_documents(doc_ids):
+        some = names[bisect.bisect_left(names, part.first) : bisect.bisect_right(names, part.last)]
+        yield from by_document(read_part_rows(store, part).of(some))
+
+
+def by_document(rows: VersionRows) -> Iterator[tuple[str, VersionRows]]:
+    """Yield the rows of each document."""
+    tables = (rows.evidence, rows.placements)
+    names = sorted({str(name) for table in tables for name in table.column("doc_id").unique().to_pylist()})
+    for place, doc_id in enumerate(names):
+        if place + 1 < len(names):
+            own, rows = rows.split(names[place + 1])
+        else:
+            own = rows
+        yield doc_id, own
+
+
+def words_of(evidence: pa.Table) -> "pa.ChunkedArray[Any]":
+    """Return the digests of words of the rows that may repeat others."""
+    return pc.utf8_slice_codeunits(keyed_by_words(evidence, 0).column("key"), 0, DIGITS_OF_WORDS)
+
+
+DIGITS_OF_WORDS = 16
+"""64 bits: of a hundred million rows, no two with other words share them, but for one chance in four thousand."""
+
+
+class Facts:
+    """The facts of a version that cross documents, as tables ``words``, unless left out, and ``figures`` of a database."""
+
+    def __init__(self, store: ObjectStore, parts: VersionParts, tables: TemporaryTables, *, words: bool = True) -> None:
+        self._store, self._tables = store, tables
+        self._files = {"words": parts.words if words else {}, "figures": parts.figures}
+        for name, schema in (("words", WORDS), ("figures", FIGURES)):
+            tables.create(name, schema)
+            tables.create(f"changed_{name}", schema)
+            for file in self._files[name]:
+                tables.add(name, read_table(store, file, schema))
+
+    def add(self, rows: VersionRows, sign: int) -> None:
+        """Add the rows of some documents, or remove them where ``sign`` is -1."""
+        keys = words_of(rows.evidence)
+        self._change("words", pa.table([keys, pa.repeat(sign, len(keys))], schema=WORDS))
+        placed = rows.placements.select(["figure_id", "number", "doc_id", "page"])
+        placed = placed.filter(pc.is_valid(placed.column("figure_id")))
+        first = placed.group_by(["figure_id", "number", "doc_id"], use_threads=False).aggregate([("page", "min")])
+        columns = [*(first.column(name) for name in ("figure_id", "number", "doc_id", "page_min"))]
+        self._change("figures", pa.table([*columns, pa.repeat(sign, first.num_rows)], schema=FIGURES))
+
+    def _change(self, name: str, rows: pa.Table) -> None:
+        self._tables.add(name, rows)
+        self._tables.add(f"changed_{name}", rows)
+
+    def query(self, sql: str) -> Iterator[pa.Table]:
+        """Yield the result of a query in parts."""
+        return self._tables.query(sql)
+
+    def tagged(self, figures: Set[str]) -> set[str]:
+        """Return which of some figures have a tag in the version."""
+        self._add_names("wanted", figures)
+        return set(
+            self._tables.values(
+                "SELECT DISTINCT figure_id FROM figures JOIN wanted ON figure_id = name WHERE number IS NOT NULL "
+                f"GROUP BY figure_id, number, doc_id, page {_LEFT}"
+            )
+        )
+
+    def _add_names(self, table: str, names: Iterable[str]) -> None:
+        self._tables.create(table, _NAMES)
+        for batch in batched(names, _NAMES_A_BATCH):
+            self._tables.add(table, pa.table([batch], schema=_NAMES))
+
+    def sharing(self, endings: Iterable[str], digits: int, gone: Set[str]) -> Iterator[pa.Table]:
+        """Yield the tagged figures of documents that aren't ``gone`` whose number ends as one of ``gone``, or in ``endings``.
+
+        Rows are ``doc_id``, ``figure_id`` and ``number``, by document.
+        """
+        self._add_names("endings", endings)
+        self._add_names("gone", gone)
+        ending = f"right(number, {digits})"
+        of_gone = f"SELECT {ending} FROM figures JOIN gone ON doc_id = gone.name WHERE number IS NOT NULL"
+        yield from self._tables.query(
+            f"SELECT doc_id, figure_id, number FROM figures ANTI JOIN gone ON doc_id = gone.name "
+            f"WHERE {ending} IN (SELECT name FROM endings UNION {of_gone}) "
+            f"GROUP BY doc_id, figure_id, number {_LEFT} ORDER BY doc_id"
+        )
+
+    def sharing_figures(self, doc_ids: Set[str]) -> Iterator[pa.Table]:
+        """Yield the figures of other documents that some documents have too, or whose number one of theirs has."""
+        self._add_names("changed", doc_ids)
+        mine = "SELECT {} FROM figures JOIN changed ON doc_id = name"
+        yield from self._tables.query(
+            "SELECT doc_id, page, figure_id, number FROM figures ANTI JOIN changed ON doc_id = name "
+            f"WHERE figure_id IN ({mine.format('figure_id')}) OR number IN ({mine.format('number')}) "
+            f"GROUP BY doc_id, page, figure_id, number {_LEFT} ORDER BY doc_id, page, figure_id"
+        )
+
+    def repeated(self) -> int:
+        """Return how many rows have words that an earlier row has."""
+        counted = f"SELECT sum(n) AS n FROM words GROUP BY key {_LEFT}"
+        return int(next(self._tables.values(f"SELECT coalesce(sum(n) - count(*), 0)::BIGINT FROM ({counted})")))
+
+    def figures(self) -> int:
+        """Return how many figures the version has."""
+        left = f"SELECT figure_id FROM figures GROUP BY figure_id, number, doc_id, page {_LEFT}"
+        return int(next(self._tables.values(f"SELECT count(DISTINCT figure_id) FROM ({left})")))
+
+    def write(self, *, joined: bool) -> tuple[dict[str, int], dict[str, int]]:
+        """Write the changes, or all facts ``joined``; return the names of the version's files of words and of figures."""
+        return self._written("words", WORDS, joined), self._written("figures", FIGURES, joined)
+
+    def _written(self, name: str, schema: pa.Schema, joined: bool) -> dict[str, int]:
+        files = self._files[name]
+        joined = joined or len(files) >= _MOST_FACT_FILES
+        keys = ", ".join(schema.names[:-1])
+        source = name if joined else f"changed_{name}"
+        sql = f"SELECT {keys}, sum(n)::BIGINT AS n FROM {source} GROUP BY {keys} {_LEFT} ORDER BY {keys}"
+        rows = pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in self._tables.query(sql))])
+        return ({} if joined else files) | (dict([write_rows(self._store, rows)]) if rows.num_rows else {})
+
+
+def tagged_figures(store: ObjectStore, version: str, figures: Set[str]) -> set[str]:
+    """Return which of some figures have a tag in a version that has parts."""
+    if not figures:
+        return set()
+    with TemporaryTables() as tables:
+        return Facts(store, read_parts(store, version) or VersionParts(), tables, words=False).tagged(figures)
+
+
+_LEFT = "HAVING sum(n) <> 0"
+_NAMES = pa.schema((pa.field("name", pa.string(), nullable=False),))
+_NAMES_A_BATCH = 20_000
+
+
+def write_rows(store: ObjectStore, rows: pa.Table) -> tuple[str, int]:
+    """Write rows under the digest of their bytes; return name and size."""
+    data = to_parquet(rows.combine_chunks())
+    name = f"{FOLDER}/{sha256(data)}.parquet"
+    store.put(name, data)
+    return name, len(data)
+
+
+class _PartsWriter:
+    """Cuts a stream of whole documents' rows into parts; the same stream gives the same parts, however it comes."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._waiting: list[VersionRows] = []
+        self.waiting = 0
+        """Number of rows that aren't written yet."""
+        self.parts: list[RowPart] = []
+
+    def add(self, rows: VersionRows) -> None:
+        """Add rows, and write the parts that are full."""
+        self._waiting.append(rows)
+        self.waiting += rows.evidence.num_rows
+        while self.waiting > ROWS_A_PART:
+            joined = self._joined()
+            documents = joined.evidence.column("doc_id")
+            # The document that doesn't fit begins the next part, unless it is alone.
+            cut = str(documents[ROWS_A_PART].as_py())
+            if cut == str(documents[0].as_py()):
+                later = (str(name) for name in documents.unique().to_pylist())
+                cut = next((name for name in later if name > cut), "")
+            if not cut:  # a long document is a part of its own
+                break
+            full, rest = joined.split(cut)
+            self._write(full)
+            self._waiting, self.waiting = [rest], rest.evidence.num_rows
+
+    def flush(self) -> None:
+        """Write the rest as a part."""
+        joined = self._joined()
+        if joined.last is not None:
+            self._write(joined)
+        self._waiting, self.waiting = [], 0
+
+    def _joined(self) -> VersionRows:
+        evidence = pa.concat_tables([EVIDENCE.empty_table(), *(rows.evidence for rows in self._waiting)])
+        placements = pa.concat_tables([PLACEMENTS.empty_table(), *(rows.placements for rows in self._waiting)])
+        return VersionRows(evidence, placements)
+
+    def keep(self, part: RowPart) -> None:
+        """Take over a part of an earlier version."""
+        self.flush()
+        self.parts.append(part)
+
+    def _write(self, rows: VersionRows) -> None:
+        evidence, size = write_rows(self._store, rows.evidence)
+        placements, placement_size = write_rows(self._store, rows.placements)
+        self.parts.append(
+            RowPart(
+                evidence=evidence,
+                placements=placements,
+                first=str(rows.first),
+                last=str(rows.last),
+                rows=rows.evidence.num_rows,
+                bytes=size,
+                placement_bytes=placement_size,
+            )
+        )
+
+
+def write_version_rows(
+    store: ObjectStore,
+    version: str,
+    base: VersionParts,
+    documents: Mapping[str, DocumentFacts],
+    dropped: Set[str],
+    made_ids: Sequence[str],
+    made: Iterator[tuple[str, VersionRows]],
+    facts: Facts,
+    *,
+    joined: bool = False,
+) -> dict[str, int]:
+    """Write the list of a version's parts, and those that differ from ``base``; return the version's counts.
+
+    Args:
+        store: The corpus's store.
+        version: The version.
+        base: The parts of an earlier version.
+        documents: The facts of the documents in them.
+        dropped: Documents whose rows in them are left out.
+        made_ids: Documents whose rows are new, sorted.
+        made: Their rows; a document may have none.
+        facts: The facts of ``base``.
+        joined: Join the files of facts, so that no trace of ``dropped`` documents is left in them.
+    """
+    writer = _PartsWriter(store)
+    held = {doc_id: known for doc_id, known in documents.items() if doc_id not in dropped}
+    gone, coming = sorted(dropped), 0
+
+    def add(upto: str | None) -> Iterator[VersionRows]:
+        nonlocal coming
+        while coming < len(made_ids) and (upto is None or made_ids[coming] < upto):
+            doc_id, rows = next(made)
+            coming += 1
+            if rows.last is not None:
+                facts.add(rows, 1)
+                held[doc_id] = _facts(doc_id, rows)
+                yield rows
+
+    for place, part in enumerate(base.parts):
+        following = base.parts[place + 1].first if place + 1 < len(base.parts) else None
+        has_gone = bisect.bisect_left(gone, part.first) < bisect.bisect_right(gone, part.last)
+        is_news = coming < len(made_ids) and (following is None or made_ids[coming] < following)
+        # Small parts are joined with the next one.
+        if not has_gone and not is_news and not 0 < writer.waiting < ROWS_A_PART // 4:
+            writer.keep(part)
+            continue
+        rows = read_part_rows(store, part)
+        if has_gone:
+            facts.add(rows.of(dropped), -1)
+            rows = rows.without(dropped)
+        for fresh in add(following):
+            before, rows = rows.split(str(fresh.first))
+            writer.add(before)
+            writer.add(fresh)
+        writer.add(rows)
+    for fresh in add(None):
+        writer.add(fresh)
+    writer.flush()
+    words, figures = facts.write(joined=joined)
+    known = [held[doc_id] for doc_id in sorted(held)]
+    store.replace(version_file(version, DOCUMENTS), to_parquet(table_of(DocumentFacts, known)))
+    parts = VersionParts(parts=tuple(writer.parts), words=words, figures=figures)
+    store.replace(version_file(version, _PARTS), parts.model_dump_json().encode())
+    evidence_bytes = sum(part.bytes for part in parts.parts)
+    return {"figures": facts.figures(), **_counts(known), "evidence_bytes": evidence_bytes}
+
+
+def _facts(doc_id: str, rows: VersionRows) -> DocumentFacts:
+    modalities = Counter(map(str, rows.evidence.column("modality").to_pylist()))
+    first = rows.evidence.slice(0, 1).to_pylist()
+    tagged = {str(role) for role in TAGGED}
+    text = json.dumps([rows.evidence.to_pylist(), rows.placements.to_pylist()], sort_keys=True)
+    return DocumentFacts(
+        doc_id=doc_id,
+        digest=sha256(text.encode("utf-8", "surrogatepass")),
+        **{str(modality): modalities[str(modality)] for modality in Modality},
+        placements=rows.placements.num_rows,
+        tags=sum(role in tagged for role in rows.placements.column("role").to_pylist()),
+        worded=keyed_by_words(rows.evidence, 0).num_rows,
+        language=first[0]["language"] if first else None,
+        doc_type=first[0]["doc_type"] if first else None,
+    )
+
+
+IN = "documents_in_"
+"""Prefix of the counts of documents by language."""
+
+OF_TYPE = "documents_of_"
+"""Prefix of the counts of documents by type."""
+
+
+def _counts(documents: Sequence[DocumentFacts]) -> dict[str, int]:
+    """Return the counts of a version as the note of ``assemble`` has them."""
+    languages = Counter(facts.language for facts in documents if facts.language is not None)
+    types = Counter(facts.doc_type for facts in documents if facts.doc_type is not None)
+    modalities = {str(modality): sum(getattr(facts, modality) for facts in documents) for modality in Modality}
+    return {
+        "placements": sum(facts.placements for facts in documents),
+        "tags": sum(facts.tags for facts in documents),
+        "rows": sum(facts.rows for facts in documents),
+        **{f"rows_{modality}": count for modality, count in modalities.items() if count},
+        **{f"{IN}{language}": count for language, count in languages.most_common()},
+        **{f"{OF_TYPE}{doc_type}": count for doc_type, count in types.most_common()},
+    }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The documents whose rows differ between two versions.
+
+    ``removed`` are those of the earlier one whose rows are gone or changed, ``changed`` those of the later one whose rows are
+    new or changed.
+    """
+
+    store: ObjectStore
+    version: str
+    earlier: str
+    removed: list[str]
+    changed: list[str]
+
+    def changed_rows(self) -> Iterator[pa.Table]:
+        """Yield the later version's rows of ``changed`` documents.
+
+        Raises:
+            DamagedError: A part can't be read.
+        """
+        for part in (read_parts(self.store, self.version) or VersionParts()).with_documents(self.changed):
+            rows = read_table(self.store, part.evidence, EVIDENCE)
+            yield rows.filter(pc.is_in(rows.column("doc_id"), pa.array(self.changed, pa.string())))
+
+
+def difference(store: ObjectStore, version: str, earlier: str) -> Difference | None:
+    """Return how a version differs from another one; None where release 0.2.0 wrote one of them.
+
+    Raises:
+        DamagedError: The facts of one can't be read.
+    """
+    if read_parts(store, version) is None or read_parts(store, earlier) is None:
+        return None
+    had, has = (
+        {facts.doc_id: facts.digest for facts in read_documents(store, name).values()} for name in (earlier, version)
+    )
+    removed = sorted(doc_id for doc_id, digest in had.items() if has.get(doc_id) != digest)
+    changed = sorted(doc_id for doc_id, digest in has.items() if had.get(doc_id) != digest)
+    return Difference(store, version, earlier, removed, changed)

@@ -21,6 +21,7 @@ from pipeline.run import RefreshRun, is_refused, refresh
 from schemas.differences import VersionDiff
 from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
+from schemas.gates import OF_ROWS
 from schemas.geometry import BBox
 from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
@@ -310,7 +311,11 @@ def test_a_changed_document_is_redone_alone(corpus_file: Path) -> None:
     assert "## Documents changed: 1\n\n- winch.pdf\n" in note
 
     anew = open_workspace(str(write_corpus(corpus_file.parent.parent, "store: ../other\n")))
-    assert _evidence(anew, refresh(anew).version) == _evidence(workspace, second.version), "as if made from nothing"
+    made = refresh(anew)
+    assert _evidence(anew, made.version) == _evidence(workspace, second.version), "as if made from nothing"
+    assert made.counts == second.counts
+    of_rows = [{gate.gate: gate.value for gate in one.gates if gate.gate.startswith(OF_ROWS)} for one in (made, second)]
+    assert of_rows[0] == of_rows[1] != {}
 
 
 def test_a_source_that_goes_away_goes_out_of_the_next_version(corpus_file: Path) -> None:

@@ -51,10 +51,10 @@ def _prune(
     store = workspace.store
     removable = removable_versions(workspace, with_spare=not keep_paid)
     freed = {version: sum(size for _, size in store.listing(version_file(version, ""))) for version in removable}
-    versions = removable if dry_run else sweep(workspace, with_spare=not keep_paid)
+    stored_objects = dict(found for kind in KINDS for found in store.listing(kind))
+    versions = removable if dry_run else sweep(workspace, with_spare=not keep_paid)  # deletes rows that they alone have
     kept = set(store.folders("versions")) - set(versions)
     needs = needs_of(workspace, kept, tables, report)
-    stored_objects = dict(found for kind in KINDS for found in store.listing(kind))
     spare = {name: stored_objects[name] for name in sorted(stored_objects.keys() - needs.objects())}
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
     stand_ins = [near_duplicate_cache(workspace, used) for used in workspace.captioners.values()]

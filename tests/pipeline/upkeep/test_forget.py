@@ -224,7 +224,7 @@ def test_a_running_service_lets_go_of_it(published: Workspace, tmp_path: Path) -
     service.close()
 
 
-@pytest.mark.parametrize("step", ["fill", "delete_delta", "write_inventory", "note_rewritten", "prune_all"])
+@pytest.mark.parametrize("step", ["write_version_rows", "fill", "write_inventory", "note_rewritten", "prune_all"])
 def test_a_killed_deletion_is_finished_by_the_next_refresh(
     three_versions: Workspace, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -35,13 +35,13 @@ def foreign_questions() -> list[str]:
 def shuffled(questions: Sequence[str]) -> list[str]:
     """Return nonsense questions, made of the words of two questions each."""
     content = [re.findall(r"\w+", content_words(question)) for question in questions]
-    found = []
-    for place, own in enumerate(content):
-        other = content[(place + len(content) // 2) % len(content)]
-        mixed = [word for pair in zip(own[::2], other[1::2], strict=False) for word in pair]
-        if len(mixed) > 2 and own != other:
-            found.append(" ".join(mixed))
-    return found[:MOST_NEGATIVES]
+    mixed_questions = []
+    for number, question_words in enumerate(content):
+        partner_words = content[(number + len(content) // 2) % len(content)]
+        mixed = [word for pair in zip(question_words[::2], partner_words[1::2], strict=False) for word in pair]
+        if len(mixed) > 2 and question_words != partner_words:
+            mixed_questions.append(" ".join(mixed))
+    return mixed_questions[:MOST_NEGATIVES]
 
 
 def calibrate(
@@ -54,7 +54,7 @@ def calibrate(
         unanswerable: Evidence of questions without one, by their origin.
         default: The packaged calibration for the version's text model.
     """
-    negatives = [evidence for found in unanswerable.values() for evidence in found if evidence]
+    negatives = [evidence for evidence_of_kind in unanswerable.values() for evidence in evidence_of_kind if evidence]
     positives = [evidence for evidence in answerable if evidence]
     number = min(len(positives), len(negatives))
     if not number:
@@ -62,17 +62,17 @@ def calibrate(
     share = number / (number + PRIOR)
     kinds = set.intersection(*(set(evidence) for evidence in (*positives, *negatives)))
     features = {name: _scale(name, positives, negatives, default, share) for name in sorted(kinds)}
-    made = default.model_copy(update={"features": features})
-    sure = [confidence(evidence, made) for evidence in positives]
-    doubtful = [confidence(evidence, made) for evidence in negatives]
+    calibration = default.model_copy(update={"features": features})
+    sure = [confidence(evidence, calibration) for evidence in positives]
+    doubtful = [confidence(evidence, calibration) for evidence in negatives]
     abstain = _between(default.abstain_below, float(np.quantile(sure, REFUSED)), share)
     above = _between(default.sure_above, min(MOST_DOUBT, float(np.quantile(doubtful, DOUBTED))), share)
-    return made.model_copy(
+    return calibration.model_copy(
         update={
             "abstain_below": abstain,
             "sure_above": max(abstain, above),
             "answerable": len(positives),
-            "unanswerable": {name: len(found) for name, found in unanswerable.items()},
+            "unanswerable": {name: len(evidence_of_kind) for name, evidence_of_kind in unanswerable.items()},
             "how": f"{share:.0%} of these questions, the rest of the packaged default; at most {REFUSED:.0%} of the answerable "
             f"ones get no answer, {DOUBTED:.0%} of the others are not sure",
         }
@@ -86,11 +86,13 @@ def _scale(
     groups = [np.array([evidence[name] for evidence in group]) for group in (positives, negatives)]
     mean = float(np.mean([group.mean() for group in groups]))
     scale = float(np.sqrt(np.mean([((group - mean) ** 2).mean() for group in groups])))
-    known = default.features.get(name)
-    if known is None:
+    default_scale = default.features.get(name)
+    if default_scale is None:
         return FeatureScale(mean=mean, scale=max(scale, 1e-3))
-    return FeatureScale(mean=_between(known.mean, mean, share), scale=max(_between(known.scale, scale, share), 1e-3))
+    return FeatureScale(
+        mean=_between(default_scale.mean, mean, share), scale=max(_between(default_scale.scale, scale, share), 1e-3)
+    )
 
 
-def _between(default: float, own: float, share: float) -> float:
-    return (1 - share) * default + share * own
+def _between(default: float, measured: float, share: float) -> float:
+    return (1 - share) * default + share * measured

@@ -32,10 +32,10 @@ def retrieval_gates(
     if recall is None:
         message = "no golden question can be answered; retrieval is not judged"
         return [GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message)]
-    least = f"at least {bounds.of(RECALL):.0%} is wanted"
-    found = f"{fused.mode} finds the page of {recall:.0%} of the golden questions; {least}"
+    minimum = f"at least {bounds.of(RECALL):.0%} is wanted"
+    finding = f"{fused.mode} finds the page of {recall:.0%} of the golden questions; {minimum}"
     missed = _named(questions, {score.id for score in fused.scores if score.page_rank is None})
-    gates = [RECALL.judge(recall, bounds, found, questions=missed)]
+    gates = [RECALL.judge(recall, bounds, finding, questions=missed)]
     if parts:
         best = max(parts, key=lambda report: report.recall_at_10 or 0.0)
         gates.append(_not_lost(FUSION_HELPS, questions, (fused, best), f"{best.mode}, the best of its retrievers", bounds))
@@ -50,25 +50,27 @@ def _not_lost(
     ours, theirs = reports
     difference, lower, upper = paired_bootstrap(_found(ours), _found(theirs))
     too_much, by_chance = not gate.holds(-difference, bounds), upper >= 0
-    found = (
+    finding = (
         f"recall at 10 is {ours.recall_at_10 or 0:.0%}, {difference:+.1%} against {whose} "
         f"(90 %: {lower:+.1%} to {upper:+.1%}), {bounds.of(gate):.1%} may be lost"
     )
     if too_much and by_chance:
-        found += "; on so few questions that may be chance"
+        finding += "; on so few questions that may be chance"
     still = {score.id for score in ours.scores if score.page_rank is not None}
     lost = {score.id for score in theirs.scores if score.page_rank is not None} - still
     passed = by_chance or not too_much
-    return gate.judge(-difference, bounds, found, passed=passed, questions=_named(questions, lost))
+    return gate.judge(-difference, bounds, finding, passed=passed, questions=_named(questions, lost))
 
 
 def _named(questions: Sequence[Question], ids: Set[str]) -> str:
-    wanted = [question for question in questions if question.id in ids]
-    named = [
+    named_questions = [question for question in questions if question.id in ids]
+    descriptions = [
         f"{question.id} ({', '.join(question.documents) or 'any document'}{_pages(question)})"
-        for question in wanted[:EXAMPLES]
+        for question in named_questions[:EXAMPLES]
     ]
-    return ", ".join(named) + (f" and {len(wanted) - EXAMPLES} more" if len(wanted) > EXAMPLES else "")
+    return ", ".join(descriptions) + (
+        f" and {len(named_questions) - EXAMPLES} more" if len(named_questions) > EXAMPLES else ""
+    )
 
 
 def _documents(question: Question) -> str:
@@ -76,7 +78,7 @@ def _documents(question: Question) -> str:
 
 
 def _pages(question: Question) -> str:
-    return f" page {' or '.join(str(one.page) for one in question.pages)}" if question.pages else ""
+    return f" page {' or '.join(str(gold_page.page) for gold_page in question.pages)}" if question.pages else ""
 
 
 def _found(report: ModeReport) -> list[float]:

@@ -38,12 +38,12 @@ class Gold:
     def boxes(self, hit: Hit) -> Iterator[tuple[str, int, BBox]]:
         """Yield document, page and box of all that a hit shows: its regions, then its figures."""
         name = self.document_of(hit)
-        yield from ((name, one.page, BBox(*one.bbox)) for one in hit.regions)
-        yield from ((name, one.page, BBox(*one.bbox)) for one in hit.figures)
+        yield from ((name, region.page, BBox(*region.bbox)) for region in hit.regions)
+        yield from ((name, region.page, BBox(*region.bbox)) for region in hit.figures)
 
     def figure_at(self, figure_id: str) -> int | None:
         """Return which of its figures an id is; None for another figure."""
-        return next((place for place, ids in enumerate(self.figures) if figure_id in ids), None)
+        return next((number for number, ids in enumerate(self.figures) if figure_id in ids), None)
 
 
 def gold_of(question: Question, sources: Mapping[str, Sequence[str]], placed: Placed) -> Gold:
@@ -54,19 +54,24 @@ def gold_of(question: Question, sources: Mapping[str, Sequence[str]], placed: Pl
         sources: Sources by document id.
         placed: Where figures stand in the documents whose figures questions ask for.
     """
-    wanted = {*question.documents, *question.evidence_documents}
+    document_names = {*question.documents, *question.evidence_documents}
     names = {
-        doc_id: name for doc_id, own in sources.items() for source in own if (name := source.rpartition("/")[2]) in wanted
+        doc_id: name
+        for doc_id, document_sources in sources.items()
+        for source in document_sources
+        if (name := source.rpartition("/")[2]) in document_names
     }
     figures = tuple(
-        frozenset(name for name, places in placed.items() if any(_is_there(gold, place) for place in places))
+        frozenset(
+            name for name, placements in placed.items() if any(_is_there(gold, placement) for placement in placements)
+        )
         for gold in question.figures
     )
     return Gold(question, figures, names)
 
 
-def _is_there(gold: GoldRegion, place: tuple[str, int, BBox]) -> bool:
-    name, page, box = place
+def _is_there(gold: GoldRegion, placement: tuple[str, int, BBox]) -> bool:
+    name, page, box = placement
     return gold.page == page and gold.doc in (None, name) and BBox(*gold.bbox).iou(box) >= FIGURE_IOU
 
 
@@ -84,15 +89,16 @@ class Level:
 
     def first_hit(self, gold: Gold, hits: Sequence[Hit]) -> int | None:
         """Return the rank, from 1, of the first hit with a relevant unit."""
-        wanted = self.relevant(gold)
+        relevant_units = self.relevant(gold)
         return next(
-            (rank for rank, hit in enumerate(hits, 1) if any(unit in wanted for unit in self.units(gold, hit))), None
+            (rank for rank, hit in enumerate(hits, 1) if any(unit in relevant_units for unit in self.units(gold, hit))),
+            None,
         )
 
 
 def _pages(gold: Gold, hit: Hit) -> Iterator[str]:
     name = gold.document_of(hit)
-    anywhere = {one.page for one in gold.question.pages if one.doc is None}
+    anywhere = {gold_page.page for gold_page in gold.question.pages if gold_page.doc is None}
     for page in hit.pages:
         yield f"{'' if page in anywhere else name}#{page}"
 
@@ -100,21 +106,21 @@ def _pages(gold: Gold, hit: Hit) -> Iterator[str]:
 def _relevant_evidence(gold: Gold) -> dict[str, int]:
     if gold.question.evidence:
         return {name: grade for name, grade in gold.question.evidence.items() if grade > 0}
-    return {f"region {place}": 1 for place, _ in enumerate(gold.question.regions)}
+    return {f"region {number}": 1 for number, _ in enumerate(gold.question.regions)}
 
 
 def _evidence(gold: Gold, hit: Hit) -> list[str]:
     if gold.question.evidence:
         return [hit.evidence_id]
-    shown = list(gold.boxes(hit))
+    hit_boxes = list(gold.boxes(hit))
     covered = [
-        f"region {place}"
-        for place, region in enumerate(gold.question.regions)
+        f"region {number}"
+        for number, region in enumerate(gold.question.regions)
         if any(
             page == region.page
             and region.doc in (None, name)
             and (box & BBox(*region.bbox)).area >= COVERED * BBox(*region.bbox).area
-            for name, page, box in shown
+            for name, page, box in hit_boxes
         )
     ]
     return covered or [hit.evidence_id]
@@ -122,8 +128,8 @@ def _evidence(gold: Gold, hit: Hit) -> list[str]:
 
 def _figures(gold: Gold, hit: Hit) -> Iterator[str]:
     for figure_id in ([hit.figure_id] if hit.figure_id else []) + hit.figure_refs:
-        place = gold.figure_at(figure_id)
-        yield figure_id if place is None else f"figure {place}"
+        number = gold.figure_at(figure_id)
+        yield figure_id if number is None else f"figure {number}"
 
 
 LEVELS = (

@@ -68,9 +68,11 @@ def ask(questions: Sequence[Gold], search: Search, mode: str) -> ModeReport:
 
 def first_found(measure: str, ranks: Sequence[int | None]) -> float | None:
     """Return a measure's mean with one relevant unit a question, from its rank; None for no questions."""
-    ranked = {str(place): [str(other) for other in range(1, (rank or 0) + 1)] for place, rank in enumerate(ranks)}
-    wanted = {str(place): {str(rank): 1} for place, rank in enumerate(ranks)}
-    scores = relevance([measure], wanted, ranked)[measure].values()
+    ranked = {
+        str(number): [str(earlier_rank) for earlier_rank in range(1, (rank or 0) + 1)] for number, rank in enumerate(ranks)
+    }
+    relevant_units = {str(number): {str(rank): 1} for number, rank in enumerate(ranks)}
+    scores = relevance([measure], relevant_units, ranked)[measure].values()
     return sum(scores) / len(scores) if scores else None
 
 
@@ -88,24 +90,27 @@ def relevance(
 
     parsed = {ir_measures.parse_measure(name): name for name in measures}
     runs = {name: {unit: float(-rank) for rank, unit in enumerate(rankings.get(name, ()))} for name in relevant}
-    found: dict[str, dict[str, float]] = {name: dict.fromkeys(relevant, 0.0) for name in measures}
-    for one in ir_measures.iter_calc(list(parsed), {name: dict(units) for name, units in relevant.items()}, runs):
-        found[parsed[one.measure]][one.query_id] = float(one.value)
-    return found
+    scores_by_measure: dict[str, dict[str, float]] = {name: dict.fromkeys(relevant, 0.0) for name in measures}
+    for score in ir_measures.iter_calc(list(parsed), {name: dict(units) for name, units in relevant.items()}, runs):
+        scores_by_measure[parsed[score.measure]][score.query_id] = float(score.value)
+    return scores_by_measure
 
 
 def with_answers(report: ModeReport, questions: Sequence[Question], answers: Callable[[str], bool]) -> ModeReport:
     """Return a report with the shares of questions that got an answer; ``answers`` says whether a query gets one."""
-    given: dict[bool, list[bool]] = {True: [], False: []}
+    answered_by_kind: dict[bool, list[bool]] = {True: [], False: []}
     for question in questions:
-        given[question.answerable].append(answers(question.question))
+        answered_by_kind[question.answerable].append(answers(question.question))
     return report.model_copy(
-        update={"answered": _share(given[True]), "abstained": _share([not one for one in given[False]])}
+        update={
+            "answered": _share(answered_by_kind[True]),
+            "abstained": _share([not was_answered for was_answered in answered_by_kind[False]]),
+        }
     )
 
 
-def _share(held: Sequence[bool]) -> float | None:
-    return sum(held) / len(held) if held else None
+def _share(outcomes: Sequence[bool]) -> float | None:
+    return sum(outcomes) / len(outcomes) if outcomes else None
 
 
 def _score(gold: Gold, hits: Sequence[Hit]) -> QuestionScore:

@@ -62,10 +62,10 @@ class Question(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _short_form(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        doc = given.get("doc")
+    def _short_form(cls, question: Any) -> Any:
+        if not isinstance(question, dict):
+            return question
+        doc = question.get("doc")
         if doc is not None and not isinstance(doc, str):
             raise ValueError("doc: write a source's file name")
 
@@ -73,13 +73,13 @@ class Question(BaseModel):
             entry = {"page": entry} if isinstance(entry, int) else entry
             return {"doc": doc, **entry} if isinstance(entry, dict) else entry
 
-        long = {name: value for name, value in given.items() if name != "doc"}
-        named = [*(given.get("documents") or []), *([doc] if doc else [])]
+        long = {name: value for name, value in question.items() if name != "doc"}
+        document_names = [*(question.get("documents") or []), *([doc] if doc else [])]
         for name in ("pages", "regions", "figures"):
-            if isinstance(entries := given.get(name), list):
+            if isinstance(entries := question.get(name), list):
                 long[name] = [placed(entry) for entry in entries]
-                named += [entry["doc"] for entry in long[name] if isinstance(entry, dict) and entry.get("doc")]
-        return long | {"documents": list(dict.fromkeys(named))}
+                document_names += [entry["doc"] for entry in long[name] if isinstance(entry, dict) and entry.get("doc")]
+        return long | {"documents": list(dict.fromkeys(document_names))}
 
 
 def load_questions(path: str) -> list[Question]:

@@ -22,11 +22,11 @@ def paired_bootstrap(ours: Sequence[float], theirs: Sequence[float]) -> tuple[fl
     Returns:
         ``(difference, lower, upper)``; zeros for no questions.
     """
-    found = np.asarray(ours, float) - np.asarray(theirs, float)
-    if not len(found):
+    differences = np.asarray(ours, float) - np.asarray(theirs, float)
+    if not len(differences):
         return 0.0, 0.0, 0.0
-    low, high = interval(found[:, np.newaxis], 0.9)
-    return float(found.mean()), low[0], high[0]
+    low, high = interval(differences[:, np.newaxis], 0.9)
+    return float(differences.mean()), low[0], high[0]
 
 
 def interval(values: Scores, level: float) -> tuple[list[float], list[float]]:
@@ -35,7 +35,7 @@ def interval(values: Scores, level: float) -> tuple[list[float], list[float]]:
 
     if len(values) < 2:
         return values[0].tolist(), values[0].tolist()
-    found: Any = bootstrap(
+    bounds: Any = bootstrap(
         (values,), np.mean, confidence_level=level, n_resamples=RESAMPLES, method="percentile", rng=0, axis=0, batch=500
     ).confidence_interval
-    return found.low.tolist(), found.high.tolist()
+    return bounds.low.tolist(), bounds.high.tolist()

@@ -9,17 +9,17 @@ _TICKS = re.compile(r"`{3,}")
 
 def fenced(code: str) -> str:
     """Return code between fences that are longer than any in it."""
-    fence = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(code))])
+    fence = "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(code))])
     return f"{fence}\n{code}\n{fence}"
 
 
 def split_fenced(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the parts of a text, each with whether it is code, without its fences; blank ones of other text are left out."""
     end = 0
-    for found in _FENCED.finditer(text):
-        if before := text[end : found.start()].strip():
+    for fenced_code in _FENCED.finditer(text):
+        if before := text[end : fenced_code.start()].strip():
             yield before, False
-        yield found["code"], True
-        end = found.end()
-    if rest := text[end:].strip():
-        yield rest, False
+        yield fenced_code["code"], True
+        end = fenced_code.end()
+    if trailing_text := text[end:].strip():
+        yield trailing_text, False

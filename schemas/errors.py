@@ -128,9 +128,9 @@ _OF_BAD_FILES: tuple[type[BaseException], ...] = (
 
 @contextmanager
 def refusing(
-    what: str, code: FailureCode, page: int | None = None, *, also: tuple[type[BaseException], ...] = ()
+    problem: str, code: FailureCode, page: int | None = None, *, also: tuple[type[BaseException], ...] = ()
 ) -> Iterator[None]:
-    """Turn any error inside into one ``BadInputError``; ``what`` can't be done, ``also`` are a library's own errors.
+    """Turn any error inside into one ``BadInputError``; ``problem`` can't be done, ``also`` are a library's own errors.
 
     Raises:
         BadInputError: The work inside failed.
@@ -142,7 +142,7 @@ def refusing(
         cause = (str(error).splitlines() or [type(error).__name__])[0][:200]
         if "alloc" in cause:
             raise MemoryError(cause) from error
-        raise BadInputError(f"{what}: {cause}", code, page) from error
+        raise BadInputError(f"{problem}: {cause}", code, page) from error
 
 
 class UserError(InsetError):

@@ -106,9 +106,9 @@ class VersionRows:
         """The last document; None where there are no rows."""
         return max(self._at(-1), default=None)
 
-    def _at(self, place: int) -> list[str]:
+    def _at(self, row: int) -> list[str]:
         tables = (self.evidence, self.placements)
-        return [str(table.column("doc_id")[place].as_py()) for table in tables if table.num_rows]
+        return [str(table.column("doc_id")[row].as_py()) for table in tables if table.num_rows]
 
     def split(self, doc_id: str) -> "tuple[VersionRows, VersionRows]":
         """Return the rows of the documents before one, and of all others."""
@@ -119,15 +119,15 @@ class VersionRows:
 
     def of(self, doc_ids: Iterable[str]) -> "VersionRows":
         """Return the rows of some documents."""
-        known = pa.array(sorted(doc_ids), pa.string())
+        id_array = pa.array(sorted(doc_ids), pa.string())
         tables = (self.evidence, self.placements)
-        return VersionRows(*(table.filter(pc.is_in(table.column("doc_id"), known)) for table in tables))
+        return VersionRows(*(table.filter(pc.is_in(table.column("doc_id"), id_array)) for table in tables))
 
     def without(self, doc_ids: Iterable[str]) -> "VersionRows":
         """Return the rows of all other documents."""
-        gone = pa.array(sorted(doc_ids), pa.string())
+        id_array = pa.array(sorted(doc_ids), pa.string())
         tables = (self.evidence, self.placements)
-        return VersionRows(*(table.filter(pc.invert(pc.is_in(table.column("doc_id"), gone))) for table in tables))
+        return VersionRows(*(table.filter(pc.invert(pc.is_in(table.column("doc_id"), id_array))) for table in tables))
 
 
 def rows_before(table: pa.Table, doc_id: str) -> int:
@@ -142,13 +142,13 @@ MAX_PAGE = 2**31 - 1
 PageNumber = Annotated[int, Field(strict=True, ge=1, le=MAX_PAGE)]
 
 
-def _day(given: object) -> object:
+def _day(raw_date: object) -> object:
     """Refuse numbers, which pydantic reads as seconds since 1970."""
-    if isinstance(given, str) and not _DAY.fullmatch(given):
+    if isinstance(raw_date, str) and not _DAY.fullmatch(raw_date):
         raise ValueError("input should be a valid date, such as 2024-03-31")
-    if isinstance(given, int | float):
+    if isinstance(raw_date, int | float):
         raise ValueError("input should be a valid date in quotes, such as 2024-03-31")
-    return given
+    return raw_date
 
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -76,17 +76,17 @@ def caption_label(text: str) -> Label | None:
     bracketed = _BRACKETED.match(text)
     if bracketed is not None:
         return _label(bracketed, bracketed["cjk_number"])
-    found = _CAPTION.match(text)
-    if found is None:
+    caption_match = _CAPTION.match(text)
+    if caption_match is None:
         unnumbered = _UNNUMBERED.match(text)
         return _label(unnumbered, "") if unnumbered else None
-    rest = text[found.end() :]
-    title = rest.lstrip()
+    after_label = text[caption_match.end() :]
+    title = after_label.lstrip()
     if not title or title[0] in _STOPS:
-        return _label(found)
-    if found["cjk"]:
-        return _label(found) if rest != title else None
-    return _label(found) if title[0] not in "(,;'’" and not title[0].islower() and rest != title else None
+        return _label(caption_match)
+    if caption_match["cjk"]:
+        return _label(caption_match) if after_label != title else None
+    return _label(caption_match) if title[0] not in "(,;'’" and not title[0].islower() and after_label != title else None
 
 
 def mentions(text: str) -> list[Label]:
@@ -95,9 +95,9 @@ def mentions(text: str) -> list[Label]:
     folded = _folded(text)
     if not [stem for stem in (_ASCII_STEMS if folded.isascii() else _STEMS) if stem in folded]:
         return labels
-    for found in _MENTION.finditer(text):
-        labels.append(_label(found))
-        further = _FURTHER.match(text, found.end())
+    for mention_match in _MENTION.finditer(text):
+        labels.append(_label(mention_match))
+        further = _FURTHER.match(text, mention_match.end())
         while further:
             labels.append(Label(labels[-1].kind, _plain(further["number"])))
             further = _FURTHER.match(text, further.end())
@@ -109,8 +109,8 @@ def _folded(text: str) -> str:
     return text.casefold().replace("\u0307", "").replace("ı", "i")
 
 
-def _label(found: re.Match[str], number: str | None = None) -> Label:
-    groups = found.groupdict()
+def _label(label_match: re.Match[str], number: str | None = None) -> Label:
+    groups = label_match.groupdict()
     is_table = groups.get("table") or groups.get("cjk") in ("表", "표")
     if number is None:
         number = groups["number"] or groups["cjk_number"]

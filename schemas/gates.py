@@ -60,7 +60,7 @@ class Gate:
         self,
         value: float,
         bounds: Bounds,
-        found: str,
+        finding: str,
         *,
         passed: bool | None = None,
         remedy: str | None = None,
@@ -68,13 +68,13 @@ class Gate:
     ) -> "GateResult":
         """Return the verdict on a value.
 
-        ``found`` describes the finding; ``passed`` overrides the comparison with the bound; ``remedy`` replaces the gate's
+        ``finding`` describes the finding; ``passed`` overrides the comparison with the bound; ``remedy`` replaces the gate's
         own, and ``words`` fill its fields.
         """
         from schemas.versions import GateResult
 
         holds = self.holds(value, bounds) if passed is None else passed
-        message = found if holds else f"{found}; {(remedy or self.remedy).format(ease=self.ease, **words)}"
+        message = finding if holds else f"{finding}; {(remedy or self.remedy).format(ease=self.ease, **words)}"
         return GateResult(gate=self.name, passed=holds, value=value, bound=bounds.of(self), message=message)
 
 
@@ -92,8 +92,10 @@ class CountedGate(Gate):
         self, now: "Counts", before: "Counts | None", bounds: Bounds, compare: str, corpus: str = ""
     ) -> "GateResult":
         """Return the verdict; ``compare`` is the command that shows the changes since the live version of the corpus."""
-        value, found = self.measure(now, before)
-        return self.judge(value, bounds, f"{found}, {self.allowed.format(bounds.of(self))}", compare=compare, corpus=corpus)
+        value, finding = self.measure(now, before)
+        return self.judge(
+            value, bounds, f"{finding}, {self.allowed.format(bounds.of(self))}", compare=compare, corpus=corpus
+        )
 
 
 def _rows_lost(now: "Counts", before: "Counts | None") -> tuple[float, str]:

@@ -15,11 +15,11 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def add(self, more: "Usage") -> None:
+    def add(self, usage: "Usage") -> None:
         """Add another usage."""
-        self.calls += more.calls
-        self.input_tokens += more.input_tokens
-        self.output_tokens += more.output_tokens
+        self.calls += usage.calls
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
 
     def since(self, before: "Usage") -> "Usage":
         """Return the usage since an earlier copy of it."""

@@ -42,39 +42,45 @@ class BBox(NamedTuple):
         x0, y0, x1, y1 = self
         return (x1 - x0) * (y1 - y0) if x1 > x0 and y1 > y0 else 0.0
 
-    def __and__(self, other: "BBox") -> "BBox":
+    def __and__(self, box: "BBox") -> "BBox":
         """Return the intersection; of area 0 if they don't meet."""
         x0, y0, x1, y1 = self
-        left, top, right, bottom = other
+        box_x0, box_y0, box_x1, box_y1 = box
         return BBox(
-            left if left > x0 else x0, top if top > y0 else y0, right if right < x1 else x1, bottom if bottom < y1 else y1
+            box_x0 if box_x0 > x0 else x0,
+            box_y0 if box_y0 > y0 else y0,
+            box_x1 if box_x1 < x1 else x1,
+            box_y1 if box_y1 < y1 else y1,
         )
 
-    def __or__(self, other: "BBox") -> "BBox":
+    def __or__(self, box: "BBox") -> "BBox":
         """Return the smallest rectangle around both."""
         x0, y0, x1, y1 = self
-        left, top, right, bottom = other
+        box_x0, box_y0, box_x1, box_y1 = box
         return BBox(
-            left if left < x0 else x0, top if top < y0 else y0, right if right > x1 else x1, bottom if bottom > y1 else y1
+            box_x0 if box_x0 < x0 else x0,
+            box_y0 if box_y0 < y0 else y0,
+            box_x1 if box_x1 > x1 else x1,
+            box_y1 if box_y1 > y1 else y1,
         )
 
-    def iou(self, other: "BBox") -> float:
+    def iou(self, box: "BBox") -> float:
         """Return the shared area over that of both together, 0 to 1."""
-        shared = (self & other).area
-        total = self.area + other.area - shared
+        shared = (self & box).area
+        total = self.area + box.area - shared
         return shared / total if total else 0.0
 
-    def has_middle_of(self, other: "BBox") -> bool:
+    def has_middle_of(self, box: "BBox") -> bool:
         """Return whether the centre of another rectangle lies in this one or on its edge."""
         x0, y0, x1, y1 = self
-        left, top, right, bottom = other
-        return x0 <= (left + right) / 2 <= x1 and y0 <= (top + bottom) / 2 <= y1
+        box_x0, box_y0, box_x1, box_y1 = box
+        return x0 <= (box_x0 + box_x1) / 2 <= x1 and y0 <= (box_y0 + box_y1) / 2 <= y1
 
-    def contains(self, other: "BBox") -> bool:
+    def contains(self, box: "BBox") -> bool:
         """Return whether another rectangle lies in this one, sides included."""
         x0, y0, x1, y1 = self
-        left, top, right, bottom = other
-        return left >= x0 and top >= y0 and right <= x1 and bottom <= y1
+        box_x0, box_y0, box_x1, box_y1 = box
+        return box_x0 >= x0 and box_y0 >= y0 and box_x1 <= x1 and box_y1 <= y1
 
     def grown(self, by: float) -> "BBox":
         """Return the rectangle with each side moved outwards by ``by`` points."""
@@ -112,23 +118,23 @@ def gap(start: float, end: float, other_start: float, other_end: float) -> float
     return (other_start if other_start > start else start) - (other_end if other_end < end else end)
 
 
-def overlap(one: BBox, other: BBox) -> bool:
+def overlap(first: BBox, second: BBox) -> bool:
     """Return whether two boxes share more than a side; an empty one may lie in the other."""
-    return gap(one.x0, one.x1, other.x0, other.x1) < 0 and gap(one.y0, one.y1, other.y0, other.y1) < 0
+    return gap(first.x0, first.x1, second.x0, second.x1) < 0 and gap(first.y0, first.y1, second.y0, second.y1) < 0
 
 
-def is_level(one: BBox, other: BBox) -> bool:
+def is_level(first: BBox, second: BBox) -> bool:
     """Return whether two boxes stand on one row."""
-    _, y0, _, y1 = one
-    _, top, _, bottom = other
+    _, y0, _, y1 = first
+    _, top, _, bottom = second
     flatter = min(y1 - y0, bottom - top)
     shared = (y1 if y1 < bottom else bottom) - (y0 if y0 > top else top)
     return shared >= (LEVEL_SHARE * flatter if flatter > 0 else 0.0)
 
 
-def distance(one: BBox, other: BBox) -> float:
+def distance(first: BBox, second: BBox) -> float:
     """Return the Euclidean distance of two boxes; 0 if they meet."""
-    return max(0.0, gap(one.x0, one.x1, other.x0, other.x1)) + max(0.0, gap(one.y0, one.y1, other.y0, other.y1))
+    return max(0.0, gap(first.x0, first.x1, second.x0, second.x1)) + max(0.0, gap(first.y0, first.y1, second.y0, second.y1))
 
 
 def skewed(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
@@ -141,27 +147,30 @@ def skewed(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
 def straight(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
     """Return the box around which ``skewed`` made the given one; one of the same size where that is too flat for it."""
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    both = cos * cos - sin * sin
-    width, height = (box.width * cos - box.height * abs(sin)) / both, (box.height * cos - box.width * abs(sin)) / both
+    determinant = cos * cos - sin * sin
+    width, height = (
+        (box.width * cos - box.height * abs(sin)) / determinant,
+        (box.height * cos - box.width * abs(sin)) / determinant,
+    )
     size = (width, height) if width > 0 and height > 0 else (box.width, box.height)
     return _turned_about(box, size, (cos, -sin), centre)
 
 
-def _turned_about(box: BBox, size: tuple[float, float], way: tuple[float, float], centre: tuple[float, float]) -> BBox:
+def _turned_about(box: BBox, size: tuple[float, float], cos_sin: tuple[float, float], centre: tuple[float, float]) -> BBox:
     """Return a box of a size, its centre turned about another."""
-    (width, height), (cos, sin), (x, y) = size, way, centre
+    (width, height), (cos, sin), (x, y) = size, cos_sin, centre
     across, down = (box.x0 + box.x1) / 2 - x, (box.y0 + box.y1) / 2 - y
-    left, top = x + across * cos - down * sin - width / 2, y + across * sin + down * cos - height / 2
-    return BBox(left, top, left + width, top + height)
+    x0, y0 = x + across * cos - down * sin - width / 2, y + across * sin + down * cos - height / 2
+    return BBox(x0, y0, x0 + width, y0 + height)
 
 
-def unrotated(box: BBox, size: tuple[int, int], place: BBox, rotation: int, skew: float = 0.0) -> BBox:
+def unrotated(box: BBox, size: tuple[int, int], picture_box: BBox, rotation: int, skew: float = 0.0) -> BBox:
     """Map a box from pixels of a displayed picture to points of the unrotated page.
 
     Args:
         box: In pixels.
         size: Width and height of the picture, in pixels.
-        place: The picture's box, in points.
+        picture_box: The picture's box, in points.
         rotation: The page's, in degrees clockwise.
         skew: Of the picture, in degrees clockwise; the box is mapped to where it is on the page without skew.
     """
@@ -176,5 +185,7 @@ def unrotated(box: BBox, size: tuple[int, int], place: BBox, rotation: int, skew
             u0, v0, u1, v1 = 1 - u1, 1 - v1, 1 - u0, 1 - v0
         case 270:
             u0, v0, u1, v1 = 1 - v1, u0, 1 - v0, u1
-    width, height = place.width, place.height
-    return BBox(place.x0 + u0 * width, place.y0 + v0 * height, place.x0 + u1 * width, place.y0 + v1 * height)
+    width, height = picture_box.width, picture_box.height
+    return BBox(
+        picture_box.x0 + u0 * width, picture_box.y0 + v0 * height, picture_box.x0 + u1 * width, picture_box.y0 + v1 * height
+    )

@@ -23,8 +23,8 @@ def roman(number: int) -> str:
     """Return a number as a lower-case Roman numeral; in digits below 1 and above 3999."""
     if not 0 < number <= _MOST:
         return str(number)
-    written = ""
+    numeral = ""
     for value, digit in _DIGITS:
         times, number = divmod(number, value)
-        written += digit * times
-    return written
+        numeral += digit * times
+    return numeral

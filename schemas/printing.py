@@ -49,18 +49,18 @@ def is_plain(text: str) -> bool:
     return _LINE.search(text) is None
 
 
-def _shown(found: re.Match[str]) -> str:
-    char = found[0]
+def _shown(char_match: re.Match[str]) -> str:
+    char = char_match[0]
     code = ord(char)
     return _ESCAPES.get(char) or (
         f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
     )
 
 
-def _json_escape(found: re.Match[str]) -> str:
-    return "".join(f"\\u{int.from_bytes(unit, 'big'):04x}" for unit in _utf16(found[0]))
+def _json_escape(char_match: re.Match[str]) -> str:
+    return "".join(f"\\u{int.from_bytes(unit, 'big'):04x}" for unit in _utf16(char_match[0]))
 
 
 def _utf16(char: str) -> list[bytes]:
     data = char.encode("utf-16-be", "surrogatepass")
-    return [data[place : place + 2] for place in range(0, len(data), 2)]
+    return [data[offset : offset + 2] for offset in range(0, len(data), 2)]

@@ -6,7 +6,7 @@ from typing import Protocol
 class Report(Protocol):
     """Is called with progress."""
 
-    def __call__(self, step: str, done: int, total: int, spent: str = "", /) -> None:
+    def __call__(self, step: str, completed: int, total: int, spent: str = "", /) -> None:
         """Report the progress of a step, and its spending so far; "" for a step without cost."""
         ...
 

@@ -291,7 +291,7 @@ class Steps(_Part):
     @property
     def looks_at_pages_alone(self) -> bool:
         """Whether a retriever needs rows of whole pages."""
-        return any(one.filters.modalities == [Modality.PAGE] for one in self.retrievers)
+        return any(retriever.filters.modalities == [Modality.PAGE] for retriever in self.retrievers)
 
     @property
     def models(self) -> list[str]:

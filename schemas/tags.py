@@ -54,8 +54,8 @@ def with_ordinals(text: str) -> str:
 
     So text has the same tags before and after ``assemble`` numbers figures: ``<image:00000001.png>`` is the first.
     """
-    places = itertools.count(1)
-    return _PLACED.sub(lambda _: CANONICAL.format(number=f"{next(places):0{DIGITS_DEFAULT}d}", ext="png"), text)
+    ordinals = itertools.count(1)
+    return _PLACED.sub(lambda _: CANONICAL.format(number=f"{next(ordinals):0{DIGITS_DEFAULT}d}", ext="png"), text)
 
 
 def strip(text: str) -> str:
@@ -171,8 +171,10 @@ class TagTemplate:
         literals, fields = parts[::2], parts[1::2]
         known_once = set(fields) <= _FIELDS.keys() and len(set(fields)) == len(fields)
         if "number" not in fields or not known_once or re.search("[{}]", "".join(literals)):
-            known = ", ".join(f"{{{name}}}" for name in _FIELDS if name != "number")
-            raise ValueError(f"a tag template holds {{number}}, may hold {known}, each once, and nothing else in braces")
+            field_list = ", ".join(f"{{{name}}}" for name in _FIELDS if name != "number")
+            raise ValueError(
+                f"a tag template holds {{number}}, may hold {field_list}, each once, and nothing else in braces"
+            )
         if not template.startswith("<image:") or not template.endswith(">") or re.search("[<>]", "".join(literals)[1:-1]):
             raise ValueError("a tag template starts with <image: and ends with its only >")
         if not (template.isascii() and template.isprintable()):
@@ -190,8 +192,8 @@ class TagTemplate:
     @staticmethod
     def _forgiving(parts: list[str]) -> str:
         pieces: list[str] = []
-        for place, part in enumerate(parts):
-            if place % 2:
+        for index, part in enumerate(parts):
+            if index % 2:
                 pieces.append(f"(?P<{part}>{_FIELDS[part].pattern})")
             else:
                 pieces.extend(re.escape(character) for character in part if not character.isspace())
@@ -211,13 +213,13 @@ class TagTemplate:
     def read(self, text: str) -> list[Tag]:
         """Return the fields of the tags in ``text``, in order, with repeats."""
         return [
-            Tag(**{name: _FIELDS[name].decode(_tight(written)) for name, written in found.groupdict().items()})  # type: ignore[typeddict-item]
-            for found in self._pattern.finditer(text)
+            Tag(**{name: _FIELDS[name].decode(_tight(field_text)) for name, field_text in tag_match.groupdict().items()})  # type: ignore[typeddict-item]
+            for tag_match in self._pattern.finditer(text)
         ]
 
     def numbers(self, text: str) -> list[str]:
         """Return the numbers of the tags in ``text``, in order, with repeats."""
-        return [_tight(found["number"]) for found in self._pattern.finditer(text)]
+        return [_tight(tag_match["number"]) for tag_match in self._pattern.finditer(text)]
 
     def without(self, text: str) -> str:
         """Return ``text`` without its tags and the white space around them."""
@@ -231,15 +233,15 @@ class TagTemplate:
         """
         parts: list[tuple[str, str | None]] = []
         end = 0
-        for found in self._pattern.finditer(text):
-            if words := text[end : found.start()]:
+        for tag_match in self._pattern.finditer(text):
+            if words := text[end : tag_match.start()]:
                 parts.append((words, None))
-            parts.append((found[0], _tight(found["number"])))
-            end = found.end()
+            parts.append((tag_match[0], _tight(tag_match["number"])))
+            end = tag_match.end()
         if words := text[end:]:
             parts.append((words, None))
         return parts
 
 
-def _tight(written: str) -> str:
-    return "".join(written.split())
+def _tight(text: str) -> str:
+    return "".join(text.split())

@@ -11,12 +11,12 @@ _SILENT = re.compile(r"[\W_]+")
 _SILENT_ASCII = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
-def same_title(one: str, other: str) -> bool:
+def same_title(first: str, second: str) -> bool:
     """Return whether two titles are equal but for case, white space, stops and their number.
 
     Each is compared with and without its apparent number: in "2.6.1 X Axis" the X is none.
     """
-    return not {title_letters(one), bare(one)}.isdisjoint({title_letters(other), bare(other)})
+    return not {title_letters(first), bare(first)}.isdisjoint({title_letters(second), bare(second)})
 
 
 def title_letters(text: str) -> str:

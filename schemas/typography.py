@@ -11,9 +11,9 @@ LARGEST_WITHIN_PT = 0.5
 """Maximum difference to a page's largest font size. At 1, 2 of 56 titles get worse."""
 
 
-def is_same_size(one: float, other: float) -> bool:
+def is_same_size(first_pt: float, second_pt: float) -> bool:
     """Return whether two font sizes, in points, are equal within ``SAME_SIZE_PT``."""
-    return abs(one - other) <= SAME_SIZE_PT
+    return abs(first_pt - second_pt) <= SAME_SIZE_PT
 
 
 def largest(lines: Sequence[Line]) -> list[Line]:

@@ -37,15 +37,15 @@ class GateVerdict:
 
 def by_document(verdicts: Iterable[GateVerdict], documents: Collection[str]) -> dict[str, str]:
     """Describe the violations of each document of a version."""
-    found: dict[str, list[str]] = {}
+    faults_by_document: dict[str, list[str]] = {}
     for verdict in verdicts:
         laid: dict[str, list[Violation]] = {}
         for violation in verdict.violations:
             if violation.doc_id is not None and violation.doc_id in documents:
                 laid.setdefault(violation.doc_id, []).append(violation)
         for doc_id, violations in laid.items():
-            found.setdefault(doc_id, []).append(f"{verdict.gate.gate}: {places(violations)}")
-    return {doc_id: "; ".join([*broken, OUR_FAULT]) for doc_id, broken in found.items()}
+            faults_by_document.setdefault(doc_id, []).append(f"{verdict.gate.gate}: {places(violations)}")
+    return {doc_id: "; ".join([*broken, OUR_FAULT]) for doc_id, broken in faults_by_document.items()}
 
 
 def in_words(violations: Sequence[Violation], names: Mapping[str, str]) -> str:
@@ -53,9 +53,14 @@ def in_words(violations: Sequence[Violation], names: Mapping[str, str]) -> str:
     laid: dict[str | None, list[Violation]] = {}
     for violation in violations:
         laid.setdefault(violation.doc_id, []).append(violation)
-    named = sorted((_name(doc_id, names), found) for doc_id, found in laid.items() if doc_id is not None)
+    named_violations = sorted(
+        (_name(doc_id, names), document_violations) for doc_id, document_violations in laid.items() if doc_id is not None
+    )
     unnamed = [places(laid[None])] if None in laid else []
-    return _some([*unnamed, *(f"{name}: {places(found)}" for name, found in named)], "document")
+    return _some(
+        [*unnamed, *(f"{name}: {places(document_violations)}" for name, document_violations in named_violations)],
+        "document",
+    )
 
 
 def places(violations: Sequence[Violation]) -> str:
@@ -63,16 +68,16 @@ def places(violations: Sequence[Violation]) -> str:
     pages: dict[str, set[int]] = {}
     for violation in violations:
         pages.setdefault(violation.what, set()).update([violation.page] if violation.page else [])
-    return _some([f"{what}{on_pages(found)}" for what, found in pages.items()], "fault")
+    return _some([f"{fault}{on_pages(fault_pages)}" for fault, fault_pages in pages.items()], "fault")
 
 
 def on_pages(pages: Iterable[int]) -> str:
     """Return page numbers in brackets; "" for none."""
-    known = sorted(set(pages))
-    if not known:
+    page_numbers = sorted(set(pages))
+    if not page_numbers:
         return ""
-    rest = f" and {len(known) - EXAMPLES} more" if len(known) > EXAMPLES else ""
-    return f" (page{'s' if len(known) > 1 else ''} {', '.join(map(str, known[:EXAMPLES]))}{rest})"
+    remaining_note = f" and {len(page_numbers) - EXAMPLES} more" if len(page_numbers) > EXAMPLES else ""
+    return f" (page{'s' if len(page_numbers) > 1 else ''} {', '.join(map(str, page_numbers[:EXAMPLES]))}{remaining_note})"
 
 
 def _name(doc_id: str, names: Mapping[str, str]) -> str:
@@ -80,6 +85,6 @@ def _name(doc_id: str, names: Mapping[str, str]) -> str:
 
 
 def _some(items: Sequence[str], kind: str) -> str:
-    rest = len(items) - EXAMPLES
-    more = [f"and {rest} more {kind}{'s' if rest > 1 else ''}"] if rest > 0 else []
-    return "; ".join([*items[:EXAMPLES], *more])
+    remaining = len(items) - EXAMPLES
+    remaining_note = [f"and {remaining} more {kind}{'s' if remaining > 1 else ''}"] if remaining > 0 else []
+    return "; ".join([*items[:EXAMPLES], *remaining_note])

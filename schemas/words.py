@@ -23,14 +23,14 @@ class Word(NamedTuple):
 
 def words(text: str) -> Iterator[Word]:
     """Yield the words of a text, in order."""
-    for found in _WORD.finditer(text):
-        plain = found[0]
+    for word_match in _WORD.finditer(text):
+        plain = word_match[0]
         # Most are: and then there is nothing to normalise.
         plain = (
             plain.lower() if plain.isascii() else unicodedata.normalize("NFKC", plain.replace(_SOFT_HYPHEN, "")).casefold()
         )
         if plain:
-            yield Word(plain, found.start(), found.end())
+            yield Word(plain, word_match.start(), word_match.end())
 
 
 def folded_words(text: str) -> list[str]:
@@ -45,7 +45,9 @@ def folded(text: str) -> str:
 
 def section_names(path: Sequence[str]) -> list[str]:
     """Return every name of the sections around a row, folded: titles, bare titles, numbers, and paths from the top."""
-    found = [_NUMBERED.match(title) for title in path]
-    bare = [title[number.end() :] if number else title for title, number in zip(path, found, strict=True)]
+    number_matches = [_NUMBERED.match(title) for title in path]
+    bare = [title[number.end() :] if number else title for title, number in zip(path, number_matches, strict=True)]
     paths = [" ".join(titles[:depth]) for titles in (path, bare) for depth in range(1, len(path) + 1)]
-    return sorted({folded(name) for name in (*path, *bare, *(number[1] for number in found if number), *paths)} - {""})
+    return sorted(
+        {folded(name) for name in (*path, *bare, *(number[1] for number in number_matches if number), *paths)} - {""}
+    )

@@ -88,11 +88,11 @@ class RunningTask(Generic[Task]):
 
 
 def run_all(
-    work: Work[Task, Result], tasks: Sequence[Task], limits: ParseOptions
+    function: Work[Task, Result], tasks: Sequence[Task], limits: ParseOptions
 ) -> Generator[tuple[Task, Done[Result] | Refused], None, None]:
     """Run tasks, and yield each with its result as it is done, in no particular order.
 
-    A task that crashes its process or exceeds its limits is refused; others aren't affected. ``work`` is a module-level
+    A task that crashes its process or exceeds its limits is refused; others aren't affected. ``function`` is a module-level
     function; its ``BadInputError`` refuses the task. Tasks and results are pickled.
 
     Raises:
@@ -104,21 +104,21 @@ def run_all(
     try:
         while waiting or running:
             while waiting and len(running) < workers:
-                running.append(start(work, waiting.pop(), limits))
-            multiprocessing.connection.wait([item.reply for item in running], timeout=POLL_S)
-            for item in list(running):
-                reply = poll(item)
+                running.append(start(function, waiting.pop(), limits))
+            multiprocessing.connection.wait([running_task.reply for running_task in running], timeout=POLL_S)
+            for running_task in list(running):
+                reply = poll(running_task)
                 if isinstance(reply, ChildError):
                     raise reply.error
                 if reply is not None:
-                    running.remove(item)
-                    yield item.task, reply
+                    running.remove(running_task)
+                    yield running_task.task, reply
     finally:
-        for item in running:
-            item.kill()
+        for running_task in running:
+            running_task.kill()
 
 
-def start(work: Work[Task, Result], task: Task, limits: ParseOptions) -> RunningTask[Task]:
+def start(function: Work[Task, Result], task: Task, limits: ParseOptions) -> RunningTask[Task]:
     """Run a task in a child process; ``poll`` returns its result.
 
     Raises:
@@ -131,7 +131,7 @@ def start(work: Work[Task, Result], task: Task, limits: ParseOptions) -> Running
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(
-        target=_in_child, args=(work, pickle.dumps(task), limits, dict(os.environ), theirs), daemon=False
+        target=_in_child, args=(function, pickle.dumps(task), limits, dict(os.environ), theirs), daemon=False
     )
     with _STARTING, _no_main_module():
         process.start()
@@ -211,22 +211,24 @@ class _Replies(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] in ("schemas", "workers") and "." not in name:
-            found = super().find_class(module, name)
-            if isinstance(found, type) and found.__module__ == module:
-                return found
+            global_object = super().find_class(module, name)
+            if isinstance(global_object, type) and global_object.__module__ == module:
+                return global_object
         raise pickle.UnpicklingError(f"a child's reply names {module}.{name}")
 
 
-def _died(item: RunningTask[Any]) -> Refused:
+def _died(running_task: RunningTask[Any]) -> Refused:
     """Return why a child ended without a result; MuPDF may crash when memory runs out."""
-    exitcode, limit = item.process.exitcode, item.limits.memory_mb
-    held = item.most_bytes // _MEBIBYTE
+    exitcode, limit = running_task.process.exitcode, running_task.limits.memory_mb
+    peak_mib = running_task.most_bytes // _MEBIBYTE
     if exitcode in _TIME_SIGNALS:
         return Refused(FailureCode.TIME_LIMIT, "it took longer than parse.timeout_s allows, and was stopped")
     if exitcode == -signal.SIGKILL:
-        return Refused(FailureCode.MEMORY_LIMIT, f"its process was killed at {held} MiB, most likely for lack of memory")
-    if held >= limit * _NEAR_LIMIT:
-        message = f"it crashed the PDF library at {held} MiB or more; parse.memory_mb is {limit}"
+        return Refused(
+            FailureCode.MEMORY_LIMIT, f"its process was killed at {peak_mib} MiB, most likely for lack of memory"
+        )
+    if peak_mib >= limit * _NEAR_LIMIT:
+        message = f"it crashed the PDF library at {peak_mib} MiB or more; parse.memory_mb is {limit}"
         return Refused(FailureCode.MEMORY_LIMIT, message)
     return Refused(FailureCode.CRASHED, f"it crashed the PDF library (exit {exitcode})")
 
@@ -240,7 +242,7 @@ def _resident_bytes(pid: int | None) -> int:
 
 
 def _in_child(
-    work: Work[Task, Result], pickled: bytes, limits: ParseOptions, environment: dict[str, str], reply: Connection
+    function: Work[Task, Result], pickled: bytes, limits: ParseOptions, environment: dict[str, str], reply: Connection
 ) -> None:
     # The fork server has the environment of its start; credentials may be newer, and unpickling tasks needs them.
     os.environ.clear()
@@ -252,7 +254,7 @@ def _in_child(
         _limit_time(limits.timeout_s)
         with infrequent_gc():
             task = pickle.loads(pickled)  # noqa: S301  the parent made it
-            last = Done(work(task, lambda pages: _limit_time(limits.timeout_s + limits.timeout_s_per_page * pages)))
+            last = Done(function(task, lambda pages: _limit_time(limits.timeout_s + limits.timeout_s_per_page * pages)))
     except BadInputError as error:
         last = Refused(error.code, error.message, error.page)
     except MemoryError:

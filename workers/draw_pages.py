@@ -152,10 +152,10 @@ class PageDrawer:
         future: Future[bytes] = Future()
         with self._lock:
             cached = self._cached(drawing)
-        kept = self._kept(drawing) if cached is None else None
+        stored_picture = self._kept(drawing) if cached is None else None
         with self._lock:
-            if kept is not None:
-                self._keep(drawing, kept)
+            if stored_picture is not None:
+                self._keep(drawing, stored_picture)
             cached = self._cached(drawing)
             if cached is None:
                 job = self._job(drawing)
@@ -209,7 +209,7 @@ class PageDrawer:
         if job is not None:
             return job
         job = _Job(drawing)
-        of_document = sum(other.document == job.document for other in self._waiting.values())
+        of_document = sum(waiting_job.document == job.document for waiting_job in self._waiting.values())
         if self._closed or len(self._waiting) >= WAITING or of_document >= WAITING_A_DOCUMENT:
             raise TransientError("too many pages are waiting to be drawn; try again in a moment")
         self._waiting[drawing] = job
@@ -247,9 +247,9 @@ class PageDrawer:
                 self._wake_reader.recv_bytes()
             self._poll_children()
         with self._lock:
-            left = [*self._running.values(), *self._waiting.values()]
+            unfinished_jobs = [*self._running.values(), *self._waiting.values()]
             self._waiting.clear()
-        for job in left:
+        for job in unfinished_jobs:
             if job.child is not None:
                 job.child.kill()
             self._finish(job, ChildError(TransientError("pages are no longer drawn here")))
@@ -262,15 +262,15 @@ class PageDrawer:
         """
         with self._lock:
             busy = {job.document for job in self._running.values()}
-            begun = []
+            started_jobs = []
             for job in sorted(self._waiting.values(), key=lambda job: self._cost.get(job.document, 0.0)):
                 blocked = job.document in self._over_limit and any(document in self._over_limit for document in busy)
                 if len(self._running) < self._at_once and job.document not in busy and not blocked:
                     busy.add(job.document)
                     self._running[job.drawing] = self._waiting.pop(job.drawing)
                     job.began = time.monotonic()
-                    begun.append(job)
-            return begun
+                    started_jobs.append(job)
+            return started_jobs
 
     def _poll_children(self) -> None:
         for job in list(self._running.values()):
@@ -288,9 +288,9 @@ class PageDrawer:
                 job.child.kill()
 
     def _finish(self, job: _Job, last: Done[Drawn] | Refused | ChildError) -> None:
-        made = _outcome(job.drawing, last, self.limits)
-        if isinstance(made, bytes) and self._files is not None and _may_be_kept(job.drawing):
-            self._files.put(_key(job.drawing), made)
+        outcome = _outcome(job.drawing, last, self.limits)
+        if isinstance(outcome, bytes) and self._files is not None and _may_be_kept(job.drawing):
+            self._files.put(_key(job.drawing), outcome)
         with self._lock:
             self._stop_running(job)
             waiters = list(job.waiters)
@@ -299,20 +299,20 @@ class PageDrawer:
                 _bound(self._over_limit)
                 self._too_expensive[_page(job.drawing)] = _attempt(job.drawing)
                 _bound(self._too_expensive)
-            if isinstance(made, bytes):
-                self._keep(job.drawing, made)
-            elif isinstance(made, BadInputError | NotFoundError):
-                self._failures[_attempt(job.drawing)] = (time.monotonic() + FAILURE_S, made)
+            if isinstance(outcome, bytes):
+                self._keep(job.drawing, outcome)
+            elif isinstance(outcome, BadInputError | NotFoundError):
+                self._failures[_attempt(job.drawing)] = (time.monotonic() + FAILURE_S, outcome)
                 _bound(self._failures)
-                for other in list(self._waiting.values()):
-                    if self._cached(other.drawing) is not None:
-                        waiters += self._waiting.pop(other.drawing).waiters
+                for waiting_job in list(self._waiting.values()):
+                    if self._cached(waiting_job.drawing) is not None:
+                        waiters += self._waiting.pop(waiting_job.drawing).waiters
         for waiter in waiters:
             if waiter.set_running_or_notify_cancel():
-                if isinstance(made, bytes):
-                    waiter.set_result(made)
+                if isinstance(outcome, bytes):
+                    waiter.set_result(outcome)
                 else:
-                    waiter.set_exception(copy.copy(made))
+                    waiter.set_exception(copy.copy(outcome))
 
     def _stop_running(self, job: _Job) -> None:
         if self._running.pop(job.drawing, None) is not None:
@@ -393,8 +393,8 @@ def open_in_child(drawing: Drawing) -> Iterator[Any]:
     os.nice(_NICE)
     data = _stored(drawing) if drawing.digest is None else _in_source(drawing, drawing.digest)
     isolate()
-    what = f"page {drawing.page} can't be drawn"
-    with open_pdf(data, drawing.passwords) as pdf, refusing(what, FailureCode.PAGE_UNREADABLE, drawing.page):
+    problem = f"page {drawing.page} can't be drawn"
+    with open_pdf(data, drawing.passwords) as pdf, refusing(problem, FailureCode.PAGE_UNREADABLE, drawing.page):
         yield pdf
 
 

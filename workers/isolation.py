@@ -76,8 +76,8 @@ def isolate() -> list[str]:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     return [
-        f"{what}: {why}"
-        for what, why in (("writing", _forbid_writing(libc)), ("the network", _forbid_sockets(libc)))
+        f"{capability}: {why}"
+        for capability, why in (("writing", _forbid_writing(libc)), ("the network", _forbid_sockets(libc)))
         if why
     ]
 

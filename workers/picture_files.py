@@ -44,10 +44,10 @@ class PictureFiles:
         file = self._file(key)
         with self._failing():
             try:
-                kept = file.read_bytes()
+                file_bytes = file.read_bytes()
             except FileNotFoundError:
                 return None
-            digest, picture = kept[:_DIGEST], kept[_DIGEST:]
+            digest, picture = file_bytes[:_DIGEST], file_bytes[_DIGEST:]
             if sha256(picture).encode() == digest:
                 os.utime(file)
                 return picture
@@ -78,21 +78,21 @@ class PictureFiles:
                     if file.stat().st_mtime < moment.timestamp():
                         file.unlink()
 
-    def _bound(self, written: int) -> None:
+    def _bound(self, added_bytes: int) -> None:
         with self._lock:
-            self._written += written
+            self._written += added_bytes
             if self._written <= self._most_bytes * _COUNTED:
                 return
             self._written = 0
-        found = []
+        files_by_age = []
         for file in self._folder.glob(f"??/*{_SUFFIX}"):
             with contextlib.suppress(FileNotFoundError):  # another process has removed it
                 about = file.stat()
-                found.append((about.st_mtime_ns, about.st_size, file))
-        total = sum(size for _, size, _ in found)
+                files_by_age.append((about.st_mtime_ns, about.st_size, file))
+        total = sum(size for _, size, _ in files_by_age)
         if total <= self._most_bytes:
             return
-        for _, size, file in sorted(found):
+        for _, size, file in sorted(files_by_age):
             file.unlink(missing_ok=True)
             total -= size
             if total <= self._most_bytes * _KEPT:

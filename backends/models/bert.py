@@ -52,9 +52,9 @@ class Bert:
         if workers == 1:
             return np.concatenate([self._pooled(ids) for ids in tokens])
         # The longest first, so that no thread begins one when the others are done.
-        order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
+        order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
         with ThreadPoolExecutor(workers) as pool:
-            pooled = np.concatenate(list(pool.map(self._pooled, [tokens[place] for place in order])))
+            pooled = np.concatenate(list(pool.map(self._pooled, [tokens[index] for index in order])))
         vectors = np.empty_like(pooled)
         vectors[order] = pooled
         return vectors
@@ -113,9 +113,9 @@ class _Graph:
             words = self._node("Cast", words, to=1)  # TensorProto.FLOAT
         # A text is one segment, the first of the two that the model knows.
         segment = self._weights["embeddings.token_type_embeddings.weight"][0]
-        places = self._tensor("places", self._weights["embeddings.position_embeddings.weight"] + segment)
+        position_embeddings = self._tensor("places", self._weights["embeddings.position_embeddings.weight"] + segment)
         tokens = self._node("Shape", "ids", start=1)
-        used = self._node("Slice", places, self._index("first token", 0), tokens)
+        used = self._node("Slice", position_embeddings, self._index("first token", 0), tokens)
         return self._normalised("embeddings.LayerNorm", self._node("Add", words, used))
 
     def _layer(self, layer: str, states: str, heads: int) -> str:
@@ -152,9 +152,9 @@ class _Graph:
     def _node(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
         from onnx import helper
 
-        made = output or f"{operator} {len(self._nodes)}"
-        self._nodes.append(helper.make_node(operator, inputs, [made], **attributes))
-        return made
+        output_name = output or f"{operator} {len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, inputs, [output_name], **attributes))
+        return output_name
 
 
 def _named(name: str, tensor: Vector) -> "TensorProto":

@@ -34,26 +34,30 @@ LARGEST_SIDE_PX = 2048
 THREADS = 8
 
 
-def model(named: ModelName) -> Model[PictureEmbedder]:
+def model(model_name: ModelName) -> Model[PictureEmbedder]:
     """Return an open_clip model, unloaded.
 
     Raises:
         UserError: open_clip is not installed.
     """
     if importlib.util.find_spec("open_clip") is None:
-        raise UserError(f"{named.option}: {named.name!r} needs the extra: pip install -e '.[torch]', or make setup")
-    return Model(card=lambda: clip_card(named), load=lambda batch: Clip(named, batch))
+        raise UserError(
+            f"{model_name.option}: {model_name.name!r} needs the extra: pip install -e '.[torch]', or make setup"
+        )
+    return Model(card=lambda: clip_card(model_name), load=lambda batch: Clip(model_name, batch))
 
 
-def clip_card(named: ModelName) -> ModelCard:
+def clip_card(model_name: ModelName) -> ModelCard:
     """Return a model's card from its configuration, and check that its weights exist.
 
     Raises:
         UserError: There is no such model, or no weights of it.
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
-    dimension = int(_configuration(named)["embed_dim"])
-    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION)
+    dimension = int(_configuration(model_name)["embed_dim"])
+    return ModelCard(
+        name=model_name.name, revision=model_name.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION
+    )
 
 
 class Clip:
@@ -68,24 +72,24 @@ class Clip:
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
 
-    def __init__(self, named: ModelName, batch: int) -> None:
-        card = clip_card(named)
+    def __init__(self, model_name: ModelName, batch: int) -> None:
+        card = clip_card(model_name)
         self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
         self._batch, self._device = batch, best_device()
-        self._precision = named.setting(PRECISION)
-        weights = named.setting("weights")
-        place = named.name if weights is not None else f"local-dir:{_folder(named)}"
+        self._precision = model_name.setting(PRECISION)
+        weights = model_name.setting("weights")
+        model_source = model_name.name if weights is not None else f"local-dir:{_folder(model_name)}"
 
         import open_clip
 
         try:
             self._model, self._prepare = open_clip.create_model_from_pretrained(
-                place, pretrained=None if weights is None else str(weights), device=self._device
+                model_source, pretrained=None if weights is None else str(weights), device=self._device
             )
-            self._tokenize: Callable[[list[str]], Any] = open_clip.get_tokenizer(place)
+            self._tokenize: Callable[[list[str]], Any] = open_clip.get_tokenizer(model_source)
         except Exception as error:
             cause = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(f"{named.option}: open_clip can't load {named.name}: {cause}") from error
+            raise UserError(f"{model_name.option}: open_clip can't load {model_name.name}: {cause}") from error
         self._model.eval()
 
     def embed_pictures(self, pictures: Sequence[bytes]) -> Vector:
@@ -117,60 +121,65 @@ class Clip:
     def _in_batches(self, items: Iterator[Any], encode: Callable[..., Any]) -> Vector:
         import torch
 
-        made = [np.empty((0, self.dimension), np.float32)]
+        batches = [np.empty((0, self.dimension), np.float32)]
         while some := list(islice(items, self._batch)):
             with (
                 short_of_memory(self.name),
                 torch.inference_mode(),
                 torch.autocast(self._device, torch.bfloat16, enabled=self._precision == BFLOAT16),
             ):
-                made.append(encode(torch.stack(some).to(self._device)).float().cpu().numpy())
-        vectors = np.concatenate(made)
+                batches.append(encode(torch.stack(some).to(self._device)).float().cpu().numpy())
+        vectors = np.concatenate(batches)
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-def _configuration(named: ModelName) -> Any:
-    weights = named.setting("weights")
+def _configuration(model_name: ModelName) -> Any:
+    weights = model_name.setting("weights")
     if weights is not None:
         if not Path(str(weights)).is_file():
             raise UserError(
-                f"{named.option}: there are no weights at {weights}; bring the file that belongs to {named.name} there, or "
-                f"name a folder that has {CONFIG} beside its weights"
+                f"{model_name.option}: there are no weights at {weights}; bring the file that belongs to {model_name.name} "
+                f"there, or name a folder that has {CONFIG} beside its weights"
             )
-        return _architecture(named)
-    if _architectures().get(named.name) and not Path(named.name).is_dir():
+        return _architecture(model_name)
+    if _architectures().get(model_name.name) and not Path(model_name.name).is_dir():
         raise UserError(
-            f"{named.option}: {named.name} is an architecture; name the file of its weights too: weights: models/clip.safetensors"
+            f"{model_name.option}: {model_name.name} is an architecture; name the file of its weights too: "
+            "weights: models/clip.safetensors"
         )
-    configuration = model_json(named, CONFIG)
-    if Path(named.name).is_dir() and not any(True for kind in WEIGHTS for _ in Path(named.name).glob(kind)):
+    configuration = model_json(model_name, CONFIG)
+    if Path(model_name.name).is_dir() and not any(True for kind in WEIGHTS for _ in Path(model_name.name).glob(kind)):
         raise UserError(
-            f"{named.option}: the folder {named.name} has no weights; bring them there: one of {', '.join(WEIGHTS)}"
+            f"{model_name.option}: the folder {model_name.name} has no weights; bring them there: one of {', '.join(WEIGHTS)}"
         )
     if "embed_dim" not in configuration.get("model_cfg", {}):
-        raise UserError(f"{named.option}: {CONFIG} of {named.name} describes no model: it has no model_cfg with embed_dim")
+        raise UserError(
+            f"{model_name.option}: {CONFIG} of {model_name.name} describes no model: it has no model_cfg with embed_dim"
+        )
     return configuration["model_cfg"]
 
 
-def _architecture(named: ModelName) -> Any:
-    known = _architectures()
-    if named.name not in known:
-        near = ", ".join(difflib.get_close_matches(named.name, known, n=3, cutoff=0.3))
-        raise UserError(f"{named.option}: open_clip has no architecture {named.name!r}; near to it: {near or 'none'}")
-    return json.loads(known[named.name].read_text(encoding="utf-8"))
+def _architecture(model_name: ModelName) -> Any:
+    architectures = _architectures()
+    if model_name.name not in architectures:
+        near = ", ".join(difflib.get_close_matches(model_name.name, architectures, n=3, cutoff=0.3))
+        raise UserError(
+            f"{model_name.option}: open_clip has no architecture {model_name.name!r}; near to it: {near or 'none'}"
+        )
+    return json.loads(architectures[model_name.name].read_text(encoding="utf-8"))
 
 
 def _architectures() -> dict[str, Path]:
     """Return the architecture files of open_clip by name, without importing it."""
-    found = importlib.util.find_spec("open_clip")
-    (folder,) = found.submodule_search_locations or ["."] if found else ["."]
+    package_spec = importlib.util.find_spec("open_clip")
+    (folder,) = package_spec.submodule_search_locations or ["."] if package_spec else ["."]
     return {file.stem: file for file in Path(folder, "model_configs").glob("*.json")}
 
 
-def _folder(named: ModelName) -> Path:
-    if Path(named.name).is_dir():
-        return Path(named.name)
-    folder = model_folder(named, ("*.json", "*.txt", "*.model", "open_clip_*.safetensors"))
+def _folder(model_name: ModelName) -> Path:
+    if Path(model_name.name).is_dir():
+        return Path(model_name.name)
+    folder = model_folder(model_name, ("*.json", "*.txt", "*.model", "open_clip_*.safetensors"))
     if not any(folder.glob("*.safetensors")):
-        folder = model_folder(named, ("*.json", "*.txt", "*.model", "open_clip_*.bin"))
+        folder = model_folder(model_name, ("*.json", "*.txt", "*.model", "open_clip_*.bin"))
     return folder

@@ -18,10 +18,12 @@ COMBINE, IMAGE_WEIGHT = "combine", "image_weight"
 """The settings of the combination; all others are open_clip's."""
 
 
-def model(named: ModelName) -> Model[PairEmbedder]:
+def model(model_name: ModelName) -> Model[PairEmbedder]:
     """Return an open_clip model, unloaded; errors as for ``clip.model``."""
-    towers = clip.model(_towers(named))
-    return Model(card=lambda: _card(named, towers.card()), load=lambda batch: CombinedVectors(named, towers.load(batch)))
+    towers = clip.model(_towers(model_name))
+    return Model(
+        card=lambda: _card(model_name, towers.card()), load=lambda batch: CombinedVectors(model_name, towers.load(batch))
+    )
 
 
 def combine(pictures: Vector, words: Vector, *, how: str, image_weight: float) -> Vector:
@@ -39,10 +41,10 @@ def combine(pictures: Vector, words: Vector, *, how: str, image_weight: float) -
 class CombinedVectors:
     """A ``PairEmbedder``; a query of words or a picture is combined with itself."""
 
-    def __init__(self, named: ModelName, towers: PictureEmbedder) -> None:
+    def __init__(self, model_name: ModelName, towers: PictureEmbedder) -> None:
         self._towers = towers
-        self._how, self._image_weight = str(named.setting(COMBINE)), float(named.setting(IMAGE_WEIGHT) or 0)
-        self.name, self.revision, self.dimension = towers.name, towers.revision, _times(named) * towers.dimension
+        self._how, self._image_weight = str(model_name.setting(COMBINE)), float(model_name.setting(IMAGE_WEIGHT) or 0)
+        self.name, self.revision, self.dimension = towers.name, towers.revision, _times(model_name) * towers.dimension
 
     def embed_pairs(self, pictures: Sequence[bytes], texts: Sequence[str]) -> Vector:
         """Return one unit vector a pair; errors as for ``Clip.embed_pictures``."""
@@ -62,16 +64,16 @@ class CombinedVectors:
         return combine(pictures, words, how=self._how, image_weight=self._image_weight)
 
 
-def _card(named: ModelName, towers: ModelCard) -> ModelCard:
+def _card(model_name: ModelName, towers: ModelCard) -> ModelCard:
     towers_version = towers.settings_version
     used = towers_version if SETTINGS_VERSION == FIRST_VERSION else f"{towers_version}-{SETTINGS_VERSION}"
-    return towers.model_copy(update={"dimension": _times(named) * (towers.dimension or 0), "settings_version": used})
+    return towers.model_copy(update={"dimension": _times(model_name) * (towers.dimension or 0), "settings_version": used})
 
 
-def _times(named: ModelName) -> int:
-    return 2 if named.setting(COMBINE) == CONCATENATION else 1
+def _times(model_name: ModelName) -> int:
+    return 2 if model_name.setting(COMBINE) == CONCATENATION else 1
 
 
-def _towers(named: ModelName) -> ModelName:
-    left = tuple(pair for pair in named.settings if pair[0] not in (COMBINE, IMAGE_WEIGHT))
-    return ModelName(named.name, named.revision, left, named.option)
+def _towers(model_name: ModelName) -> ModelName:
+    tower_settings = tuple(pair for pair in model_name.settings if pair[0] not in (COMBINE, IMAGE_WEIGHT))
+    return ModelName(model_name.name, model_name.revision, tower_settings, model_name.option)

@@ -20,17 +20,17 @@ LARGEST_SIDE_PX = 1024
 """Pictures are scaled down to this before the model's own processor scales them."""
 
 
-def model(where: str, options: ScorerConfig) -> Model[PassageScorer]:
+def model(config_key: str, options: ScorerConfig) -> Model[PassageScorer]:
     """Return a cross-encoder, unloaded.
 
     Raises:
         UserError: sentence-transformers is not installed.
     """
     if importlib.util.find_spec("sentence_transformers") is None:
-        raise UserError(f"{where}: a cross-encoder needs the extra: pip install -e '.[torch]', or make setup")
-    named = ModelName(options.model, options.revision, option=where)
+        raise UserError(f"{config_key}: a cross-encoder needs the extra: pip install -e '.[torch]', or make setup")
+    model_name = ModelName(options.model, options.revision, option=config_key)
     return Model(
-        card=lambda: ModelCard(name=options.model, revision=options.revision), load=lambda _batch: CrossEncoder(named)
+        card=lambda: ModelCard(name=options.model, revision=options.revision), load=lambda _batch: CrossEncoder(model_name)
     )
 
 
@@ -42,19 +42,19 @@ class CrossEncoder:
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
 
-    def __init__(self, named: ModelName) -> None:
-        folder = model_folder(named, FILES)
+    def __init__(self, model_name: ModelName) -> None:
+        folder = model_folder(model_name, FILES)
 
         import sentence_transformers
 
-        self._name = named.name
+        self._name = model_name.name
         try:
             self._model: Any = sentence_transformers.CrossEncoder(
                 str(folder), device=best_device(), local_files_only=True, num_labels=1
             )
         except Exception as error:
             cause = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(f"{named.option}: sentence-transformers can't load {named.name}: {cause}") from error
+            raise UserError(f"{model_name.option}: sentence-transformers can't load {model_name.name}: {cause}") from error
         self.sees_pictures: bool = self._model.supports("image")
 
     def scores(self, question: str, passages: Sequence[str], pictures: Sequence[bytes | None] = ()) -> list[float]:
@@ -66,5 +66,5 @@ class CrossEncoder:
             for passage, picture in zip_longest(passages, pictures)
         ]
         with short_of_memory(self._name):
-            found = self._model.predict(pairs, batch_size=PAIRS_AT_ONCE, show_progress_bar=False)
-        return [float(score) for score in found]
+            predictions = self._model.predict(pairs, batch_size=PAIRS_AT_ONCE, show_progress_bar=False)
+        return [float(score) for score in predictions]

@@ -108,7 +108,7 @@ class E5File(NamedTuple):
         at += 8 + replacements
         (count,) = struct.unpack_from("<i", self.data, at)
         at += 4
-        found: dict[str, Vector] = {}
+        tensors: dict[str, Vector] = {}
         for _ in range(count):
             (length,) = struct.unpack_from("<H", self.data, at)
             at += 2
@@ -123,8 +123,8 @@ class E5File(NamedTuple):
             inputs = (
                 4 * self.dimension if name.endswith(".output.dense.weight") and "attention" not in name else self.dimension
             )
-            found[name] = tensor if is_vector else tensor.reshape(-1, inputs)
-        return found
+            tensors[name] = tensor if is_vector else tensor.reshape(-1, inputs)
+        return tensors
 
     def _dequantised(self, numbers: int, first: int, precision: type[np.floating[Any]]) -> Vector:
         blocks = np.frombuffer(self.data, _BLOCK, numbers // 32, first)

@@ -59,13 +59,13 @@ class Endpoint:
         UserError: The address is invalid, or the environment variable holds no usable key.
     """
 
-    def __init__(self, where: str, captioner: Asked, clock: Clock | None = None) -> None:
+    def __init__(self, config_key: str, captioner: Asked, clock: Clock | None = None) -> None:
         if captioner.endpoint is None:
             raise ContractError("a model behind an endpoint needs one")
         self.name, self.revision = captioner.model, captioner.revision
         self.usage, self.faults = Usage(), Counter[str]()
         self._concurrency = captioner.endpoint.concurrency
-        self._calls = _Calls(where, captioner, captioner.endpoint, clock, self.usage, self.faults)
+        self._calls = _Calls(config_key, captioner, captioner.endpoint, clock, self.usage, self.faults)
 
     @property
     def has_ended(self) -> bool:
@@ -94,10 +94,10 @@ class Endpoint:
                         running[portal.start_task_soon(self._calls.outcome, request)] = request.id
                     if not running:
                         break
-                    for done in wait(running, return_when=FIRST_COMPLETED).done:
-                        request_id = running.pop(done)
+                    for finished_call in wait(running, return_when=FIRST_COMPLETED).done:
+                        request_id = running.pop(finished_call)
                         try:
-                            outcome = done.result()
+                            outcome = finished_call.result()
                         except UserError as error:
                             unusable = error
                         else:
@@ -130,16 +130,16 @@ def card(captioner: Asked) -> ModelCard:
     return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
 
 
-def model(where: str, captioner: Asked) -> Model[LanguageModel]:
+def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
     """Return a model behind an endpoint, unloaded; ``concurrency`` alone bounds the calls at once.
 
     Raises:
         UserError: openai is not installed.
     """
-    check_client(where)
+    check_client(config_key)
     return Model(
         card=lambda: card(captioner),
-        load=lambda _batch: Endpoint(where, captioner),
+        load=lambda _batch: Endpoint(config_key, captioner),
     )
 
 
@@ -148,14 +148,14 @@ class _Calls(EndpointCalls):
 
     def __init__(
         self,
-        where: str,
+        config_key: str,
         captioner: Asked,
         options: EndpointOptions,
         clock: Clock | None,
         usage: Usage,
         faults: Counter[str],
     ) -> None:
-        super().__init__(where, (captioner.model, captioner.revision), options, clock, usage, faults)
+        super().__init__(config_key, (captioner.model, captioner.revision), options, clock, usage, faults)
         self._max_side_px = captioner.max_side_px
         self.parameters = {
             "temperature": captioner.temperature,
@@ -201,14 +201,14 @@ class _Calls(EndpointCalls):
         import anyio
 
         with anyio.fail_after(self._options.timeout_s):
-            found = await self._client.chat.completions.with_raw_response.create(
+            response = await self._client.chat.completions.with_raw_response.create(
                 model=self._asked, messages=messages, **parameters
             )
         try:
-            return _Answer.model_validate_json(found.content)
+            return _Answer.model_validate_json(response.content)
         except ValidationError as error:
-            shown = self.shown(found.content.decode(errors="replace"))
-            raise self.fault("bad_answers", f"the answer is no chat completion: {shown}") from error
+            excerpt = self.shown(response.content.decode(errors="replace"))
+            raise self.fault("bad_answers", f"the answer is no chat completion: {excerpt}") from error
 
     async def _streamed(self, messages: "list[Sent]", parameters: Parameters, speech: "_Speech") -> "_Answer":
         """Return a streamed answer; errors as for ``call``."""
@@ -216,19 +216,19 @@ class _Calls(EndpointCalls):
 
         answer, message = _Answer(choices=[]), _Message()
         finish_reason: str | None = None
-        left = self._longest
+        remaining = self._longest
         with anyio.fail_after(self._options.timeout_s):
             chunks = await self._client.chat.completions.create(
                 model=self._asked, messages=messages, stream=True, **parameters
             )
         async with chunks:
-            while left > 0:
+            while remaining > 0:
                 try:
                     with anyio.fail_after(self._options.timeout_s):
-                        found = await anext(chunks, None)
-                    if found is None:
+                        streamed_chunk = await anext(chunks, None)
+                    if streamed_chunk is None:
                         break
-                    chunk = _Chunk.model_validate(found, from_attributes=True)
+                    chunk = _Chunk.model_validate(streamed_chunk, from_attributes=True)
                 except ValueError as error:
                     raise self.fault("bad_answers", "a chunk of the stream is no chat completion") from error
                 answer.model, answer.usage = chunk.model or answer.model, chunk.usage or answer.usage
@@ -236,10 +236,10 @@ class _Calls(EndpointCalls):
                 for choice in chunk.choices[:1]:
                     finish_reason = choice.finish_reason or finish_reason
                     message.refusal = (message.refusal or "") + (choice.delta.refusal or "")
-                    if piece := (choice.delta.content or "")[:left]:
+                    if piece := (choice.delta.content or "")[:remaining]:
                         speech.add(piece)
-                        left -= len(piece) - 1
-                left -= 1  # for each chunk, so that one without a word counts, too
+                        remaining -= len(piece) - 1
+                remaining -= 1  # for each chunk, so that one without a word counts, too
             else:
                 finish_reason = "length"
         if finish_reason is None:
@@ -263,8 +263,8 @@ class _Calls(EndpointCalls):
 
     def _parts(self, message: Message) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
-        for shown in message.pictures:
-            picture, media_type = encode(shown, self._max_side_px)
+        for source_picture in message.pictures:
+            picture, media_type = encode(source_picture, self._max_side_px)
             url = f"data:{media_type};base64,{base64.b64encode(picture).decode()}"
             parts.append({"type": "image_url", "image_url": {"url": url}})
         return [*parts, {"type": "text", "text": message.text}]

@@ -98,19 +98,19 @@ class EndpointCalls:
 
     def __init__(
         self,
-        where: str,
-        named: tuple[str, str],
+        config_key: str,
+        model_and_revision: tuple[str, str],
         options: EndpointOptions,
         clock: Clock | None,
         usage: Usage,
         faults: Counter[str],
     ) -> None:
         self.parameters: dict[str, Any] = {}
-        self._where, self._options, self._clock = where, options, clock or _Time()
+        self._where, self._options, self._clock = config_key, options, clock or _Time()
         self._usage, self._faults = usage, faults
-        self._asked, self._revision = named
+        self._asked, self._revision = model_and_revision
         self._server = _server(options.url)
-        self._api_key = _api_key(options.api_key_env, where)
+        self._api_key = _api_key(options.api_key_env, config_key)
         self._interval_s = 60 / options.requests_per_minute if options.requests_per_minute else 0.0
         self._next_call = self._clock.now()
         self._failed_in_a_row = 0
@@ -225,8 +225,8 @@ class EndpointCalls:
         """Wait until the next call may start, by rate and hold, in order."""
         async with self._turn:
             self.check_not_ended()
-            while (left := self._next_call - self._clock.now()) > 0:
-                await self._sleep(left)
+            while (wait_s := self._next_call - self._clock.now()) > 0:
+                await self._sleep(wait_s)
                 self.check_not_ended()
             self._next_call = self._clock.now() + self._interval_s
 
@@ -298,10 +298,10 @@ class EndpointCalls:
             return f"wants an API key ({status}); name the environment variable that holds one"
         return f"refuses the API key in {self._options.api_key_env}, or the model to it ({status})"
 
-    def fault(self, kind: str, what: str) -> TryAgainError:
+    def fault(self, kind: str, problem: str) -> TryAgainError:
         """Count a fault, and return its error."""
         self._faults[kind] += 1
-        return TryAgainError(f"{self._where}: {self._server}: {what}")
+        return TryAgainError(f"{self._where}: {self._server}: {problem}")
 
     def shown(self, text: str) -> str:
         """Return the first line of a server's text, without the key."""
@@ -309,10 +309,10 @@ class EndpointCalls:
         return (line.replace(self._api_key, "***") if self._api_key else line)[:_SHOWN_CHARACTERS]
 
 
-def check_client(where: str) -> None:
-    """Raise ``UserError`` where the client of endpoints is not installed; ``where`` is the corpus file's key."""
+def check_client(config_key: str) -> None:
+    """Raise ``UserError`` where the client of endpoints is not installed; ``config_key`` is the corpus file's key."""
     if importlib.util.find_spec("openai") is None:
-        raise UserError(f"{where}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
+        raise UserError(f"{config_key}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
 
 
 @cache
@@ -325,9 +325,11 @@ def _tls() -> "ssl.SSLContext":
 
 def _is_the_same(answered: str, asked: str) -> bool:
     """Return whether two names mean one model, but for a folder before or a date after one."""
-    found, wanted = (name.casefold().rpartition("/")[2] for name in (answered, asked))
-    wanted = wanted.removesuffix("latest").rstrip("-:@") or wanted
-    return found.startswith(wanted) and (found == wanted or _DATED.fullmatch(found, len(wanted)) is not None)
+    answered_name, asked_name = (name.casefold().rpartition("/")[2] for name in (answered, asked))
+    asked_name = asked_name.removesuffix("latest").rstrip("-:@") or asked_name
+    return answered_name.startswith(asked_name) and (
+        answered_name == asked_name or _DATED.fullmatch(answered_name, len(asked_name)) is not None
+    )
 
 
 def _hold_s(headers: Mapping[str, str]) -> float:
@@ -354,7 +356,7 @@ def _server(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _api_key(variable: str | None, where: str) -> str | None:
+def _api_key(variable: str | None, config_key: str) -> str | None:
     """Return the key in an environment variable; None if none is named.
 
     Raises:
@@ -364,9 +366,9 @@ def _api_key(variable: str | None, where: str) -> str | None:
         return None
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise UserError(f"{where}.endpoint.api_key_env: the environment variable {variable} is not set here")
+        raise UserError(f"{config_key}.endpoint.api_key_env: the environment variable {variable} is not set here")
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise UserError(
-            f"{where}.endpoint.api_key_env: what {variable} holds is no API key: it has spaces or special characters"
+            f"{config_key}.endpoint.api_key_env: what {variable} holds is no API key: it has spaces or special characters"
         )
     return key

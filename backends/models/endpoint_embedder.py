@@ -27,22 +27,24 @@ MAX_TOKENS = 8191
 """Tokens of a text, as most servers take them; chunks are far shorter."""
 
 
-def card(named: ModelName) -> ModelCard:
+def card(model_name: ModelName) -> ModelCard:
     """Return a model's card; nothing needs to be installed."""
-    dimension = int(named.setting(DIMENSION) or 0)
-    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION)
+    dimension = int(model_name.setting(DIMENSION) or 0)
+    return ModelCard(
+        name=model_name.name, revision=model_name.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION
+    )
 
 
-def model(named: ModelName) -> TextModel:
+def model(model_name: ModelName) -> TextModel:
     """Return a model behind an endpoint, unloaded. Tokens are counted by the packaged model's tokenizer.
 
     Raises:
         UserError: openai is not installed.
     """
-    check_client(named.option)
+    check_client(model_name.option)
     return TextModel(
-        card=lambda: card(named),
-        load=lambda batch: EndpointEmbedder(named, batch),
+        card=lambda: card(model_name),
+        load=lambda batch: EndpointEmbedder(model_name, batch),
         token_counter=minilm.model(ModelName(MINILM)).token_counter,
     )
 
@@ -61,17 +63,19 @@ class EndpointEmbedder:
 
     max_tokens = MAX_TOKENS
 
-    def __init__(self, named: ModelName, batch: int, clock: Clock | None = None) -> None:
-        found = named.setting(ENDPOINT)
-        if found is None:
-            raise UserError(f"{named.option}: {named.name!r} runs behind an endpoint; name its endpoint in the corpus file")
-        self._endpoint = EmbeddingEndpoint.model_validate_json(str(found))
-        self.name, self.revision, self.dimension = named.name, named.revision or "", self._endpoint.dimension
+    def __init__(self, model_name: ModelName, batch: int, clock: Clock | None = None) -> None:
+        endpoint_json = model_name.setting(ENDPOINT)
+        if endpoint_json is None:
+            raise UserError(
+                f"{model_name.option}: {model_name.name!r} runs behind an endpoint; name its endpoint in the corpus file"
+            )
+        self._endpoint = EmbeddingEndpoint.model_validate_json(str(endpoint_json))
+        self.name, self.revision, self.dimension = model_name.name, model_name.revision or "", self._endpoint.dimension
         self.count_tokens = minilm.model(ModelName(MINILM)).token_counter()
         self.usage, self.faults = Usage(), Counter[str]()
-        self._named, self._batch, self._clock = named, batch, clock
+        self._named, self._batch, self._clock = model_name, batch, clock
         self._document_prompt, self._query_prompt = (
-            str(named.setting(name) or "") for name in ("document_prompt", "query_prompt")
+            str(model_name.setting(name) or "") for name in ("document_prompt", "query_prompt")
         )
         self._of_this_thread = threading.local()
         self._calls()
@@ -102,15 +106,15 @@ class EndpointEmbedder:
         calls = self._calls()
         with start_blocking_portal() as portal, portal.wrap_async_context_manager(calls.open()):
             try:
-                found = portal.call(calls.vectors, texts, self._batch)
+                raw_vectors = portal.call(calls.vectors, texts, self._batch)
             except BadInputError as error:
                 raise UserError(f"{error.message}; shorten chunks.tokens, or embed by another model") from error
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        if not (np.isfinite(found).all() and (lengths > 0).all()):
+        lengths = np.linalg.norm(raw_vectors, axis=1, keepdims=True)
+        if not (np.isfinite(raw_vectors).all() and (lengths > 0).all()):
             raise TransientError(
                 f"{self._named.option}: {self.name} at {self._endpoint.url} made a vector without direction"
             )
-        unit: Vector = (found / lengths).astype(np.float32)
+        unit: Vector = (raw_vectors / lengths).astype(np.float32)
         return unit
 
     def _calls(self) -> "_Calls":
@@ -126,10 +130,10 @@ class _Calls(EndpointCalls):
     """The embeddings of one model."""
 
     def __init__(
-        self, named: ModelName, options: EmbeddingEndpoint, clock: Clock | None, usage: Usage, faults: Counter[str]
+        self, model_name: ModelName, options: EmbeddingEndpoint, clock: Clock | None, usage: Usage, faults: Counter[str]
     ) -> None:
-        where = "embeddings" if named.option == "embeddings.text" else named.option
-        super().__init__(where, (named.name, named.revision or ""), options, clock, usage, faults)
+        config_key = "embeddings" if model_name.option == "embeddings.text" else model_name.option
+        super().__init__(config_key, (model_name.name, model_name.revision or ""), options, clock, usage, faults)
         self.parameters = {"encoding_format": "float"} | ({"dimensions": options.dimension} if options.shorten else {})
         self._dimension, self._endpoint = options.dimension, options
 
@@ -138,14 +142,14 @@ class _Calls(EndpointCalls):
         import anyio
 
         size = self._endpoint.texts_a_call(len(texts), batch)
-        made: dict[int, Vector] = {}
+        vectors_by_start: dict[int, Vector] = {}
         failed: list[Exception] = []
         limit = anyio.Semaphore(self._endpoint.concurrency)
 
         async def run(start: int) -> None:
             async with limit:
                 try:
-                    made[start] = await self._batch(texts[start : start + size])
+                    vectors_by_start[start] = await self._batch(texts[start : start + size])
                 except (BadInputError, TransientError, UserError) as error:
                     failed.append(error)
                     group.cancel_scope.cancel()
@@ -155,7 +159,7 @@ class _Calls(EndpointCalls):
                 group.start_soon(run, start)
         if failed:
             raise failed[0]
-        return np.concatenate([made[start] for start in sorted(made)])
+        return np.concatenate([vectors_by_start[start] for start in sorted(vectors_by_start)])
 
     async def _batch(self, texts: Sequence[str]) -> Vector:
         used = Usage()
@@ -169,31 +173,31 @@ class _Calls(EndpointCalls):
 
         async def send(parameters: Parameters) -> bytes:
             with anyio.fail_after(self._options.timeout_s):
-                found = await self._client.embeddings.with_raw_response.create(
+                vectors_by_index = await self._client.embeddings.with_raw_response.create(
                     model=self._asked, input=list(texts), **parameters
                 )
-            content: bytes = found.content
+            content: bytes = vectors_by_index.content
             return content
 
         content = await self.call(send, lambda: self.parameters, used)
         try:
             answer = _Answer.model_validate_json(content)
         except ValidationError as error:
-            shown = self.shown(content.decode(errors="replace"))
-            raise self.fault("bad_answers", f"the answer holds no embeddings: {shown}") from error
+            excerpt = self.shown(content.decode(errors="replace"))
+            raise self.fault("bad_answers", f"the answer holds no embeddings: {excerpt}") from error
         if answer.usage is not None:
             used.input_tokens += answer.usage.prompt_tokens or 0
         self.check_name(answer.model)
-        found = {one.index: one.embedding for one in answer.data}
-        if sorted(found) != list(range(len(texts))) or len(answer.data) != len(texts):
+        vectors_by_index = {embedding.index: embedding.embedding for embedding in answer.data}
+        if sorted(vectors_by_index) != list(range(len(texts))) or len(answer.data) != len(texts):
             raise self.fault("bad_answers", f"it answered {len(answer.data)} embeddings of {len(texts)} texts")
-        if wrong := {len(one) for one in found.values()} - {self._dimension}:
+        if wrong := {len(embedding) for embedding in vectors_by_index.values()} - {self._dimension}:
             raise UserError(
                 f"{self._where}.endpoint.dimension: {self._asked} at {self._server} makes vectors of {min(wrong)} numbers, not "
                 f"{self._dimension}; write that, or shorten: true if the model can make shorter ones"
             )
         self._has_answered = True
-        return np.array([found[place] for place in range(len(texts))], np.float64)
+        return np.array([vectors_by_index[index] for index in range(len(texts))], np.float64)
 
 
 class _Embedding(BaseModel):

@@ -9,68 +9,70 @@ from schemas.errors import TransientError, UserError
 from schemas.models import ModelName
 
 
-def model_file(named: ModelName, file: str) -> Path:
+def model_file(model_name: ModelName, file: str) -> Path:
     """Return one file of a model, downloaded if necessary.
 
     Raises:
         UserError: The model has no such file; or the cache lacks it, and the hub is disabled.
         TransientError: The hub can't be reached and the file is not in its local cache.
     """
-    if Path(named.name).is_dir():
-        if (found := Path(named.name, file)).is_file():
-            return found
-        raise UserError(f"{named.option}: the folder {named.name} has no {file}")
+    if Path(model_name.name).is_dir():
+        if (local_file := Path(model_name.name, file)).is_file():
+            return local_file
+        raise UserError(f"{model_name.option}: the folder {model_name.name} has no {file}")
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(hf_hub_download(named.name, file, revision=named.revision))
+        return Path(hf_hub_download(model_name.name, file, revision=model_name.revision))
     except LocalEntryNotFoundError as error:
-        raise _absent(named) from error
+        raise _absent(model_name) from error
     except (HfHubHTTPError, HFValidationError) as error:
         raise UserError(
-            f"{named.option}: no {file} of {named.name} at revision {named.revision}: {_first_line(error)}"
+            f"{model_name.option}: no {file} of {model_name.name} at revision {model_name.revision}: {_first_line(error)}"
         ) from error
 
 
-def model_folder(named: ModelName, files: Sequence[str]) -> Path:
+def model_folder(model_name: ModelName, files: Sequence[str]) -> Path:
     """Return the folder of a model's files that match some patterns, downloaded if necessary.
 
     Raises:
         UserError: There is no such model; or the cache lacks it, and the hub is disabled.
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
-    if Path(named.name).is_dir():
-        return Path(named.name)
+    if Path(model_name.name).is_dir():
+        return Path(model_name.name)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(named.name, revision=named.revision, allow_patterns=list(files)))
+        return Path(snapshot_download(model_name.name, revision=model_name.revision, allow_patterns=list(files)))
     except LocalEntryNotFoundError as error:
-        raise _absent(named) from error
+        raise _absent(model_name) from error
     except (HfHubHTTPError, HFValidationError) as error:
-        raise UserError(f"{named.option}: no {named.name} at revision {named.revision}: {_first_line(error)}") from error
+        raise UserError(
+            f"{model_name.option}: no {model_name.name} at revision {model_name.revision}: {_first_line(error)}"
+        ) from error
 
 
-def model_json(named: ModelName, file: str) -> Any:
+def model_json(model_name: ModelName, file: str) -> Any:
     """Return the content of a JSON file; errors as for ``model_file``, and ``UserError`` for invalid JSON."""
-    path = model_file(named, file)
+    path = model_file(model_name, file)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(f"{named.option}: {path} is no JSON: {error}") from error
+        raise UserError(f"{model_name.option}: {path} is no JSON: {error}") from error
 
 
-def _absent(named: ModelName) -> UserError | TransientError:
+def _absent(model_name: ModelName) -> UserError | TransientError:
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
     why = "the hub is not asked (HF_HUB_OFFLINE)" if HF_HUB_OFFLINE else "the hub does not answer"
     kind = UserError if HF_HUB_OFFLINE else TransientError
     return kind(
-        f"{named.option}: {named.name} at revision {named.revision} is not on this machine, and {why}. Name the folder that it "
-        f"lies in; or, where there is a network: hf download {named.name} --revision {named.revision}, and bring the cache that "
-        f"this fills (HF_HOME) here"
+        f"{model_name.option}: {model_name.name} at revision {model_name.revision} is not on this machine, and {why}. Name the "
+        f"folder that it lies in; or, where there is a network: hf download {model_name.name} --revision "
+        f"{model_name.revision}, and bring the cache that this fills (HF_HOME) here"
     )
 
 

@@ -36,7 +36,9 @@ def with_int8_matmul(model: "ModelProto", exact: Collection[str] = ()) -> int:
 
     _drop_identities(model.graph)
     graph = _Graph(model.graph)
-    nodes = [new for node in model.graph.node for new in ([node] if node.name in exact else graph.replaced(node))]
+    nodes = [
+        replacement for node in model.graph.node for replacement in ([node] if node.name in exact else graph.replaced(node))
+    ]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     used = {name for node in nodes for name in node.input}
@@ -71,16 +73,16 @@ def cut_weights(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray
 def _drop_identities(graph: "GraphProto") -> None:
     ends = {end.name for end in graph.output}
     same: dict[str, str] = {}
-    kept = []
+    remaining_nodes = []
     for node in graph.node:
-        for place, name in enumerate(node.input):
-            node.input[place] = same.get(name, name)
+        for index, name in enumerate(node.input):
+            node.input[index] = same.get(name, name)
         if node.op_type == "Identity" and node.output[0] not in ends:
             same[node.output[0]] = node.input[0]
         else:
-            kept.append(node)
+            remaining_nodes.append(node)
     del graph.node[:]
-    graph.node.extend(kept)
+    graph.node.extend(remaining_nodes)
 
 
 class _Graph:
@@ -114,7 +116,7 @@ class _Graph:
             yield self._product(node.name, node.input[0], weights, *self._with_bias(node))
         elif node.op_type == "Add" and weights is None and not self._products.isdisjoint(node.input):
             # Added as rows, what goes around products is transposed once, and not for each of them.
-            summands = [f"{node.name}.rows.{place}" for place in range(2)]
+            summands = [f"{node.name}.rows.{number}" for number in range(2)]
             for name, summand in zip(node.input, summands, strict=True):
                 yield helper.make_node("Transpose", [name], [summand], perm=TO_ROWS)
             yield helper.make_node("Add", summands, [f"{node.name}.sum"])

@@ -25,17 +25,17 @@ LONGEST_TOKENS = 512
 PROJECTION = "linear.weight"
 
 
-def model(where: str, options: ScorerConfig) -> Model[PassageScorer]:
+def model(config_key: str, options: ScorerConfig) -> Model[PassageScorer]:
     """Return a text encoder for late interaction, unloaded.
 
     Raises:
         UserError: transformers is not installed.
     """
     if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
-        raise UserError(f"{where}: a late-interaction model needs the extra: pip install -e '.[torch]', or make setup")
-    named = ModelName(options.model, options.revision, option=where)
+        raise UserError(f"{config_key}: a late-interaction model needs the extra: pip install -e '.[torch]', or make setup")
+    model_name = ModelName(options.model, options.revision, option=config_key)
     return Model(
-        card=lambda: ModelCard(name=options.model, revision=options.revision), load=lambda _batch: LateScorer(named)
+        card=lambda: ModelCard(name=options.model, revision=options.revision), load=lambda _batch: LateScorer(model_name)
     )
 
 
@@ -52,19 +52,19 @@ class LateScorer:
 
     sees_pictures = False
 
-    def __init__(self, named: ModelName) -> None:
-        folder = model_folder(named, FILES)
+    def __init__(self, model_name: ModelName) -> None:
+        folder = model_folder(model_name, FILES)
 
         import transformers
 
-        self._name, self._device = named.name, best_device()
+        self._name, self._device = model_name.name, best_device()
         try:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
             loaded = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
             self._projection = _projection(folder)
         except Exception as error:
             cause = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(f"{named.option}: transformers can't load {named.name}: {cause}") from error
+            raise UserError(f"{model_name.option}: transformers can't load {model_name.name}: {cause}") from error
         self._model: Any = loaded.to(self._device).eval()
 
     def scores(self, question: str, passages: Sequence[str], pictures: Sequence[bytes | None] = ()) -> list[float]:
@@ -83,8 +83,8 @@ class LateScorer:
         if self._projection is not None:
             states = states @ self._projection.T
         masks = inputs["attention_mask"].cpu().numpy().astype(bool)
-        own = (vectors[mask] for vectors, mask in zip(states, masks, strict=True))
-        return [of_unit_length(vectors) for vectors in own]
+        unpadded = (vectors[mask] for vectors, mask in zip(states, masks, strict=True))
+        return [of_unit_length(vectors) for vectors in unpadded]
 
 
 def _projection(folder: Path) -> Vector | None:

@@ -54,15 +54,15 @@ class LineReader:
 
     def _decoded(self, logits: NDArray[np.float32]) -> tuple[str, float]:
         classes = logits.argmax(axis=1)
-        begins = classes != 0
-        begins[1:] &= classes[1:] != classes[:-1]
-        (steps,) = begins.nonzero()
+        is_first_step = classes != 0
+        is_first_step[1:] &= classes[1:] != classes[:-1]
+        (steps,) = is_first_step.nonzero()
         if not steps.size:
             return "", 0.0
         read = [(step, classes[step]) for step in steps]
         # A step at a time stays in the cache.
-        probabilities = [1 / np.exp(logits[step] - logits[step, place]).sum() for step, place in read]
-        return "".join(self._characters[place] for _, place in read), round(float(np.mean(probabilities)), 5)
+        probabilities = [1 / np.exp(logits[step] - logits[step, class_index]).sum() for step, class_index in read]
+        return "".join(self._characters[class_index] for _, class_index in read), round(float(np.mean(probabilities)), 5)
 
 
 def _scaled(line: Pixels) -> NDArray[np.float32]:

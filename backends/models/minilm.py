@@ -57,8 +57,8 @@ class MiniLM(SentenceEmbedder):
 
     def scores(self, question: str, passages: Sequence[str], pictures: Sequence[bytes | None] = ()) -> list[float]:
         """Return the late-interaction score of each passage over the model's own tokens; see ``best_cosines``."""
-        query, *found = (of_unit_length(states) for states in self._states(self._tokens([question, *passages])))
-        return best_cosines(query, found)
+        query, *passage_vectors = (of_unit_length(states) for states in self._states(self._tokens([question, *passages])))
+        return best_cosines(query, passage_vectors)
 
 
 def packaged_folder() -> Path:

@@ -7,17 +7,17 @@ from pathlib import Path
 from schemas.errors import ContractError, UserError
 
 
-def packaged_file(package: str, name: str, sha256: str, wanted_by: str) -> Path:
-    """Return a file of an installed package with a pinned digest; ``wanted_by`` is the setting that needs it.
+def packaged_file(package: str, name: str, sha256: str, setting: str) -> Path:
+    """Return a file of an installed package with a pinned digest; ``setting`` is the setting that needs it.
 
     Raises:
         UserError: The package is not installed.
         ContractError: The file is not the pinned one.
     """
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
-        raise UserError(needs_extra(wanted_by))
-    file = Path(found.origin).parent / name
+    package_spec = importlib.util.find_spec(package)
+    if package_spec is None or package_spec.origin is None:
+        raise UserError(needs_extra(setting))
+    file = Path(package_spec.origin).parent / name
     verify(file, sha256, package)
     return file
 
@@ -33,9 +33,9 @@ def verify(file: Path, sha256: str, package: str) -> None:
     Raises:
         ContractError: The file is missing, or not the pinned one.
     """
-    found = "no file"
+    actual_sha256 = "no file"
     if file.is_file():
         with file.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != sha256:
-        raise ContractError(f"{file} has SHA-256 {found[:12]}, pinned is {sha256[:12]}; reinstall {package}")
+            actual_sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    if actual_sha256 != sha256:
+        raise ContractError(f"{file} has SHA-256 {actual_sha256[:12]}, pinned is {sha256[:12]}; reinstall {package}")

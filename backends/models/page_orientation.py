@@ -82,8 +82,8 @@ def _crops(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     scale = _SIDE_PX / min(height, width)
     small = cv2.resize(pixels, (round(width * scale), round(height * scale)), interpolation=cv2.INTER_AREA)[:, :, ::-1]
     down, across = small.shape[0] - _CROP_PX, small.shape[1] - _CROP_PX
-    places = [(down // 2, across // 2)]
-    places += [(part * down // 4, across // 2) if down > across else (down // 2, part * across // 4) for part in (1, 3)]
-    crops = np.stack([small[top : top + _CROP_PX, left : left + _CROP_PX] for top, left in places])
+    corners = [(down // 2, across // 2)]
+    corners += [(part * down // 4, across // 2) if down > across else (down // 2, part * across // 4) for part in (1, 3)]
+    crops = np.stack([small[y0 : y0 + _CROP_PX, x0 : x0 + _CROP_PX] for y0, x0 in corners])
     normal = (crops / 255 - _MEAN) / _DEVIATION
     return np.asarray(normal.transpose(0, 3, 1, 2), np.float32)

@@ -71,14 +71,19 @@ def encode(picture: bytes, largest_side: int) -> tuple[bytes, str]:
     Raises:
         BadInputError: The picture can't be decoded.
     """
-    image, given, scale = _fitted(picture, largest_side)
-    encoding = "JPEG" if given.format == "JPEG" else "PNG"
+    image, source_image, scale = _fitted(picture, largest_side)
+    encoding = "JPEG" if source_image.format == "JPEG" else "PNG"
     media_type = f"image/{encoding.lower()}"
-    if scale == 1 and given.format == encoding and given.mode in ("RGB", "L") and not given.has_transparency_data:
+    if (
+        scale == 1
+        and source_image.format == encoding
+        and source_image.mode in ("RGB", "L")
+        and not source_image.has_transparency_data
+    ):
         return picture, media_type
-    written = io.BytesIO()
-    image.save(written, encoding, quality=_JPEG_QUALITY)
-    return written.getvalue(), media_type
+    buffer = io.BytesIO()
+    image.save(buffer, encoding, quality=_JPEG_QUALITY)
+    return buffer.getvalue(), media_type
 
 
 RECEIVED_PIXELS = 25_000_000
@@ -128,9 +133,9 @@ def _received(picture: bytes) -> bytes:
     if fits and not is_turned and image.format in ("PNG", "JPEG"):
         return picture
     rgb.thumbnail((_RECEIVED_SIDE, _RECEIVED_SIDE))
-    written = io.BytesIO()
-    rgb.save(written, "PNG", compress_level=1)
-    return written.getvalue()
+    buffer = io.BytesIO()
+    rgb.save(buffer, "PNG", compress_level=1)
+    return buffer.getvalue()
 
 
 _TOO_LARGE = f"the picture has more than {RECEIVED_PIXELS // 1_000_000} million pixels; make it smaller"

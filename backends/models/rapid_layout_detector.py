@@ -71,7 +71,7 @@ class RapidLayout:
         pixels, scale = decode(picture, LARGEST_SIDE_PX)
         with stumbling("rapid-layout"):
             turn = self._orientation.turn(pixels)
-            found = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
+            detections = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
 
         regions = [
             LayoutRegion(
@@ -79,7 +79,7 @@ class RapidLayout:
                 _KINDS[name],
                 float(score),
             )
-            for box, name, score in zip(found.boxes, found.class_names, found.scores, strict=True)
+            for box, name, score in zip(detections.boxes, detections.class_names, detections.scores, strict=True)
             if name in _KINDS
         ]
         return sorted(regions, key=lambda region: (-region.score, region.bbox))

@@ -99,10 +99,10 @@ class RapidOcr:
             return []
         with stumbling("RapidOCR"):
             turn = self._orientation.turn(pixels)
-            found = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
-        if found.boxes is None or found.txts is None:
+            ocr_output = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
+        if ocr_output.boxes is None or ocr_output.txts is None:
             return []
-        lines = zip(found.boxes, found.txts, found.scores, strict=True)
+        lines = zip(ocr_output.boxes, ocr_output.txts, ocr_output.scores, strict=True)
         return [
             RecognisedLine(box_as_given(box, turn, pixels.shape, scale), text.strip(), float(score), turn)
             for box, text, score in lines
@@ -119,11 +119,11 @@ class _Stage:
     def __init__(self, reader: LineReader) -> None:
         self._reader = reader
 
-    def __call__(self, wanted: Any) -> Any:
+    def __call__(self, rec_input: Any) -> Any:
         from rapidocr.ch_ppocr_rec import TextRecOutput
 
-        texts, scores = zip(*self._reader.read(wanted.img), strict=True)
-        return TextRecOutput(imgs=wanted.img, txts=texts, scores=scores, word_results=(None,) * len(texts), elapse=0.0)
+        texts, scores = zip(*self._reader.read(rec_input.img), strict=True)
+        return TextRecOutput(imgs=rec_input.img, txts=texts, scores=scores, word_results=(None,) * len(texts), elapse=0.0)
 
 
 def _says(text: str) -> bool:

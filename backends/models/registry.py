@@ -67,23 +67,25 @@ class ModelKind(Generic[Offered]):
         Raises:
             UserError: There is no such model, or it needs a revision.
         """
-        named = ModelName(getattr(options, self.key), getattr(options, "revision", None), option=self.option)
-        if named.name not in self.names:
-            self._module(named)
-        return named
+        model_name = ModelName(getattr(options, self.key), getattr(options, "revision", None), option=self.option)
+        if model_name.name not in self.names:
+            self._module(model_name)
+        return model_name
 
-    def find(self, named: ModelName) -> Offered:
+    def find(self, model_name: ModelName) -> Offered:
         """Return an unloaded model; errors as for ``chosen``."""
-        self.check_settings(named)
-        offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(named)}:model"))
-        return offer(named)
+        self.check_settings(model_name)
+        offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(model_name)}:model"))
+        return offer(model_name)
 
-    def check_settings(self, named: ModelName) -> None:
+    def check_settings(self, model_name: ModelName) -> None:
         """Raise ``UserError`` for settings of a packaged model, which takes none."""
-        if named.name in self.modules and (
-            given := " or ".join(name for name, _ in (*named.settings, *named.query_settings))
+        if model_name.name in self.modules and (
+            setting_names := " or ".join(name for name, _ in (*model_name.settings, *model_name.query_settings))
         ):
-            raise UserError(f"{named.option}: {named.name!r} is packaged with all that it needs and takes no {given}")
+            raise UserError(
+                f"{model_name.option}: {model_name.name!r} is packaged with all that it needs and takes no {setting_names}"
+            )
 
     def of(self, options: Section) -> Offered:
         """Return the unloaded model that a section names; errors as for ``chosen``."""
@@ -91,21 +93,21 @@ class ModelKind(Generic[Offered]):
 
     def card(self, options: Section) -> "ModelCard | None":
         """Return the card of the model that a section names; None for ``none``. Errors as for ``chosen``."""
-        named = self.chosen(options)
-        return None if self.optional and named.name == NONE else self.find(named).card()
+        model_name = self.chosen(options)
+        return None if self.optional and model_name.name == NONE else self.find(model_name).card()
 
-    def _module(self, named: ModelName) -> str:
-        if named.name in self.modules:
-            return self.modules[named.name]
-        if self.served is not None and named.setting(DIMENSION) is not None:
+    def _module(self, model_name: ModelName) -> str:
+        if model_name.name in self.modules:
+            return self.modules[model_name.name]
+        if self.served is not None and model_name.setting(DIMENSION) is not None:
             return self.served
-        known = ", ".join(self.names)
+        known_names = ", ".join(self.names)
         if self.others is None:
-            raise UserError(f"{named.option}: there is no {self.noun} {named.name!r}; known here: {known}")
-        if named.revision is None:
+            raise UserError(f"{model_name.option}: there is no {self.noun} {model_name.name!r}; known here: {known_names}")
+        if model_name.revision is None:
             raise UserError(
-                f"{named.option}: {named.name!r} needs a revision, so that the same name always means the same model; "
-                f"without one: {known}"
+                f"{model_name.option}: {model_name.name!r} needs a revision, so that the same name always means the same model; "
+                f"without one: {known_names}"
             )
         return self.others
 
@@ -184,14 +186,14 @@ SCORERS = {
 """The module of each kind of passage scorer."""
 
 
-def language_model(where: str, options: "ModelCaptioner | ModelConfig") -> "Model[LanguageModel]":
-    """Return an unloaded generative model; ``where`` is its key in the corpus file, for messages.
+def language_model(config_key: str, options: "ModelCaptioner | ModelConfig") -> "Model[LanguageModel]":
+    """Return an unloaded generative model; ``config_key`` is its key in the corpus file, for messages.
 
     Raises:
         UserError: What runs it is not installed.
     """
     offer = pkgutil.resolve_name(f"{LANGUAGE_MODELS[options.kind]}:model")
-    return cast("Model[LanguageModel]", offer(where, options))
+    return cast("Model[LanguageModel]", offer(config_key, options))
 
 
 def language_model_card(options: "ModelCaptioner | ModelConfig") -> "ModelCard":
@@ -199,7 +201,7 @@ def language_model_card(options: "ModelCaptioner | ModelConfig") -> "ModelCard":
     return cast("ModelCard", pkgutil.resolve_name(f"{LANGUAGE_MODELS[options.kind]}:card")(options))
 
 
-def scorer(where: str, options: ScorerConfig) -> "Model[PassageScorer]":
+def scorer(config_key: str, options: ScorerConfig) -> "Model[PassageScorer]":
     """Return an unloaded passage scorer; arguments and errors as for ``language_model``."""
     offer = pkgutil.resolve_name(f"{SCORERS[options.kind]}:model")
-    return cast("Model[PassageScorer]", offer(where, options))
+    return cast("Model[PassageScorer]", offer(config_key, options))

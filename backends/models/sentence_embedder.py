@@ -28,7 +28,7 @@ class TokenCounter:
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
         """Return how many tokens each text has, special ones left out."""
-        return [len(found) for found in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        return [len(encoding) for encoding in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
 def load_tokenizer(file: Path) -> "Tokenizer":
@@ -87,7 +87,7 @@ class SentenceEmbedder:
         return row
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        return [found.ids for found in self._tokenizer.encode_batch_fast(list(texts))]
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
 
     def _embed(self, texts: list[str]) -> Vector:
         if not texts:

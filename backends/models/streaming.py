@@ -23,7 +23,7 @@ def words_of(
     at the end.
     """
     call.add_done_callback(lambda _: pieces.put(None))
-    said, held = "", ""
+    reply_text, trailing_blanks = "", ""
     while not stopped():
         try:
             piece = pieces.get(timeout=LOOK_S)
@@ -31,12 +31,12 @@ def words_of(
             continue
         if piece is None:
             outcome = call.result()
-            yield replace(outcome, text=said) if isinstance(outcome, Reply) else outcome
+            yield replace(outcome, text=reply_text) if isinstance(outcome, Reply) else outcome
             return
-        whole = (held + piece) if said else piece.lstrip()
-        new = whole.rstrip()
-        held = whole[len(new) :]
-        if new:
-            said += new
-            yield new
+        pending_text = (trailing_blanks + piece) if reply_text else piece.lstrip()
+        visible_text = pending_text.rstrip()
+        trailing_blanks = pending_text[len(visible_text) :]
+        if visible_text:
+            reply_text += visible_text
+            yield visible_text
     yield TransientError("nobody waits for the reply any more")

@@ -78,14 +78,17 @@ def inscribe(
         pages.setdefault(inscription.page, []).append(inscription)
     words: dict[int, Counter[str]] = {}
     writer = _Writer(document)
-    for number, wanted in sorted(pages.items()):
+    for number, page_tags in sorted(pages.items()):
         with refusing(f"the tags of page {number} can't be written", FailureCode.TAGGING_FAILED, number):
             page = document[number - 1]
-            held = page.get_text("words")
-            words[number] = Counter(word[4] for word in held)
+            page_words = page.get_text("words")
+            words[number] = Counter(word[4] for word in page_words)
             turn = page.rotation_matrix
-            others = [BBox(*(_rect(word) * turn)) for word in held]
-            lines = [(item.tag, *_fitted(item.tag, BBox(*(_rect(item.bbox) * turn)), others)) for item in wanted]
+            word_boxes = [BBox(*(_rect(word) * turn)) for word in page_words]
+            lines = [
+                (page_tag.tag, *_fitted(page_tag.tag, BBox(*(_rect(page_tag.bbox) * turn)), word_boxes))
+                for page_tag in page_tags
+            ]
             writer.write(page, lines)
     with refusing("the copy with its tags can't be written", FailureCode.TAGGING_FAILED):
         copy = _saved(document)
@@ -110,13 +113,13 @@ def _fitted(tag: str, box: BBox, words: Sequence[BBox]) -> tuple[float, float, f
     tops = [word.y0 for word in words if word.y1 > box.y0 - 2 * _ONE_LINE_PT and word.y0 < box.y1 + 2 * _ONE_LINE_PT]
     best, lowest = (box.x0, box.y0 + high, fits), (float("inf"), True)
     for size in (fits * smaller for smaller in _SMALLER):
-        for left, top in _positions(box, size * length, size * tall):
-            line = BBox(left, top, left + size * length, top + size * tall).grown(min(_CLEAR_PT, size / 2))
+        for tag_x0, tag_y0 in _positions(box, size * length, size * tall):
+            line = BBox(tag_x0, tag_y0, tag_x0 + size * length, tag_y0 + size * tall).grown(min(_CLEAR_PT, size / 2))
             crossed = sum((word & line).area for word in near)
-            beside = [other for other in tops if abs(other - top) <= _ONE_LINE_PT]
+            beside = [word_top for word_top in tops if abs(word_top - tag_y0) <= _ONE_LINE_PT]
             score = crossed, bool(beside) and max(beside) - min(beside) > 1
             if score < lowest:
-                best, lowest = (left, top + size * high, size), score
+                best, lowest = (tag_x0, tag_y0 + size * high, size), score
             if lowest == (0, False):
                 return best
     return best
@@ -139,10 +142,10 @@ def _positions(box: BBox, width: float, height: float) -> Iterator[tuple[float, 
     """Yield positions for a line of this size, left and top, from the top left."""
     room = max(0.0, box.height - height)
     steps = min(_MOST_STEPS, int(2 * room / height)) if height else 0
-    lefts = [box.x0] if box.width - width < 1 else [box.x0, (box.x0 + box.x1 - width) / 2, box.x1 - width]
+    columns = [box.x0] if box.width - width < 1 else [box.x0, (box.x0 + box.x1 - width) / 2, box.x1 - width]
     for step in range(steps + 1):
-        for left in lefts:
-            yield left, box.y0 + (room * step / steps if steps else room / 2)
+        for x0 in columns:
+            yield x0, box.y0 + (room * step / steps if steps else room / 2)
 
 
 class _Writer:
@@ -160,21 +163,21 @@ class _Writer:
         import pymupdf
         from pymupdf import mupdf
 
-        holder = mupdf.pdf_lookup_page_obj(self._pdf, page.number)
+        page_object = mupdf.pdf_lookup_page_obj(self._pdf, page.number)
         to_page = mupdf.FzMatrix()
-        mupdf.pdf_page_obj_transform(holder, mupdf.FzRect(), to_page)
+        mupdf.pdf_page_obj_transform(page_object, mupdf.FzRect(), to_page)
         from_page = ~pymupdf.Matrix(to_page.a, to_page.b, to_page.c, to_page.d, to_page.e, to_page.f)
-        missing, left_open = self._balance(holder)
-        written = ["Q\n" * (1 + left_open)]
-        for text, left, baseline, size in lines:
-            matrix = pymupdf.Matrix(size, 0, 0, -size, left, baseline) * from_page
+        missing, left_open = self._balance(page_object)
+        operators = ["Q\n" * (1 + left_open)]
+        for text, x, baseline, size in lines:
+            matrix = pymupdf.Matrix(size, 0, 0, -size, x, baseline) * from_page
             position = " ".join(f"{value:.5f}" for value in matrix)
             spelled = text.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
-            written.append(f"q BT {_COLOUR} rg /{_FONT} 1 Tf {position} Tm ({spelled}) Tj ET Q\n")
-        contents = [self._stream("q\n" * (1 + missing)), *page.get_contents(), self._stream("\n" + "".join(written))]
+            operators.append(f"q BT {_COLOUR} rg /{_FONT} 1 Tf {position} Tm ({spelled}) Tj ET Q\n")
+        contents = [self._stream("q\n" * (1 + missing)), *page.get_contents(), self._stream("\n" + "".join(operators))]
         references = " ".join(f"{xref} 0 R" for xref in contents)
         self._document.xref_set_key(page.xref, "Contents", f"[{references}]")
-        self._add_font(holder)
+        self._add_font(page_object)
 
     def _balance(self, holder: Any) -> tuple[int, int]:
         """Return how many graphics states the page restores without saving, and how many it leaves saved."""
@@ -230,12 +233,14 @@ def _verify(
 ) -> None:
     """Read the copy: every tag and every word of the original must be on its page."""
     document = open_pdf(copy, passwords)
-    for number, wanted in sorted(pages.items()):
+    for number, page_tags in sorted(pages.items()):
         with refusing(f"page {number} of the copy can't be read", FailureCode.TAGGING_FAILED, number):
             page = document[number - 1]
             text = page.get_text()
             lost = words[number] - Counter(word[4] for word in page.get_text("words"))
-        absent = [tag for tag, times in Counter(item.tag for item in wanted).items() if text.count(tag) < times]
+        absent = [
+            tag for tag, times in Counter(inscription.tag for inscription in page_tags).items() if text.count(tag) < times
+        ]
         if absent or lost:
-            what = f"lacks the tag {absent[0]}" if absent else f"lacks the word {next(iter(lost))!r}"
-            raise BadInputError(f"page {number} of the copy {what}", FailureCode.TAGGING_FAILED, number)
+            lack = f"lacks the tag {absent[0]}" if absent else f"lacks the word {next(iter(lost))!r}"
+            raise BadInputError(f"page {number} of the copy {lack}", FailureCode.TAGGING_FAILED, number)

@@ -72,11 +72,11 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
     return document
 
 
-def refusing(what: str, code: FailureCode, page: int | None = None) -> AbstractContextManager[None]:
+def refusing(message: str, code: FailureCode, page: int | None = None) -> AbstractContextManager[None]:
     """Convert any error of PyMuPDF or MuPDF on a bad file into one; as ``schemas.errors.refusing``."""
     from pymupdf import mupdf
 
-    return errors.refusing(what, code, page, also=(mupdf.FzErrorBase,))
+    return errors.refusing(message, code, page, also=(mupdf.FzErrorBase,))
 
 
 def lost_content() -> list[str]:

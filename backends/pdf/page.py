@@ -49,11 +49,11 @@ def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
         box = BBox(0.0, 0.0, float(rect.width), float(rect.height))
         listing = page.get_displaylist()
         text = text_page(listing)
-        blocks, others = image_blocks(text)
-        painted = {at: seen for at, block in blocks if (seen := _painted(block, box)) is not None}
+        blocks, text_blocks = image_blocks(text)
+        painted = {at: painted_box for at, block in blocks if (painted_box := _painted(block, box)) is not None}
         images = list(_images([(at, block) for at, block in blocks if at not in painted], box))
         move_off_page(blocks)
-        lines = with_fields(lines_of(text, number, others), page, number)
+        lines = with_fields(lines_of(text, number, text_blocks), page, number)
         drawn = max(box.width, box.height) <= MAX_SIDE_PT
         paths = [*page.get_cdrawings(extended=True), *_rectangles([*painted.values()], box, listing)] if drawn else []
     marks, frames = marks_of(paths, box)
@@ -140,8 +140,8 @@ def _rectangles(boxes: Sequence[BBox], page: BBox, listing: "pymupdf.DisplayList
         if min(box.width, box.height) > 1 / _SAMPLES_PER_PT:
             if pixels is None:
                 pixels = draw(listing, page, dpi=round(72 * _SAMPLES_PER_PT), max_pixels=MOST_PIXELS)
-            left, top, right, foot = (round(side * _SAMPLES_PER_PT) for side in box)
-            fill = tuple((np.median(pixels[top:foot, left:right], axis=(0, 1)) / 255).tolist())
+            x0, y0, x1, y1 = (round(side * _SAMPLES_PER_PT) for side in box)
+            fill = tuple((np.median(pixels[y0:y1, x0:x1], axis=(0, 1)) / 255).tolist())
         yield {"type": "f", "fill": fill, "rect": tuple(box), "items": [("re", tuple(box))]}
 
 
@@ -151,22 +151,22 @@ def _images(blocks: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[Ima
     for block_number, block in blocks:
         rect, handle = block.m_internal.bbox, block.i_image()
         matrix = block.i_transform()
-        whole = unit_square(matrix)  # MuPDF's own box is cut to the page and to the clip already
-        seen = BBox(rect.x0, rect.y0, rect.x1, rect.y1) & whole & page
-        drawn = whole & page
-        if whole.area <= 0 or drawn.area < _SEEN_SHARE * whole.area:
+        image_box = unit_square(matrix)  # MuPDF's own box is cut to the page and to the clip already
+        visible_box = BBox(rect.x0, rect.y0, rect.x1, rect.y1) & image_box & page
+        page_box = image_box & page
+        if image_box.area <= 0 or page_box.area < _SEEN_SHARE * image_box.area:
             continue  # outside the crop box
-        if seen.area < _SEEN_SHARE * drawn.area and min(seen.width, seen.height) < _SLIVER_PT:
+        if visible_box.area < _SEEN_SHARE * page_box.area and min(visible_box.width, visible_box.height) < _SLIVER_PT:
             continue  # the clip hides almost all of it
         mask = handle.mask()
         image = Image(
             number=number,
             block=block_number,
-            bbox=seen.rounded(),
+            bbox=visible_box.rounded(),
             width=int(handle.w()),
             height=int(handle.h()),
             matrix=(matrix.a, matrix.b, matrix.c, matrix.d),
-            cut=seen.area < _WHOLE_SHARE * whole.area,
+            cut=visible_box.area < _WHOLE_SHARE * image_box.area,
             is_mask=bool(handle.imagemask()),
             mask_px=(int(mask.w()), int(mask.h())) if mask.m_internal else None,
         )

@@ -49,16 +49,17 @@ def _ranges(tree: Any) -> Iterator[tuple[int, tuple[str, str, int]]]:
         if at == len(nodes):
             return
         numbers, kids = (mupdf.pdf_dict_gets(nodes[at], name) for name in ("Nums", "Kids"))
-        for place in range(0, mupdf.pdf_array_len(numbers) - 1, 2):
-            rule = mupdf.pdf_array_get(numbers, place + 1)
+        for position in range(0, mupdf.pdf_array_len(numbers) - 1, 2):
+            rule = mupdf.pdf_array_get(numbers, position + 1)
             style, prefix = (mupdf.pdf_dict_gets(rule, name) for name in ("S", "P"))
             first = mupdf.pdf_dict_get_int_default(rule, mupdf.PdfObj("St"), 1)
             yield (
-                mupdf.pdf_array_get_int(numbers, place),
+                mupdf.pdf_array_get_int(numbers, position),
                 (mupdf.pdf_to_text_string(prefix), mupdf.pdf_to_name(style), first),
             )
         nodes += [
-            mupdf.pdf_array_get(kids, place) for place in range(min(mupdf.pdf_array_len(kids), _MOST_NODES - len(nodes)))
+            mupdf.pdf_array_get(kids, position)
+            for position in range(min(mupdf.pdf_array_len(kids), _MOST_NODES - len(nodes)))
         ]
 
 

@@ -61,10 +61,10 @@ def draw_page(
 
 def page_pixels(pdf: "pymupdf.Document", page: int, *, dpi: int) -> Pixels:
     """Return a page's pixels; arguments and errors as for ``draw_page``."""
-    made = _sized(pdf, page, dpi).get_pixmap(dpi=dpi, alpha=False, colorspace="rgb")
-    rows = np.frombuffer(made.samples_mv, np.uint8).reshape(made.height, made.stride)
+    pixmap = _sized(pdf, page, dpi).get_pixmap(dpi=dpi, alpha=False, colorspace="rgb")
+    rows = np.frombuffer(pixmap.samples_mv, np.uint8).reshape(pixmap.height, pixmap.stride)
     # A copy: the pixmap's memory goes with it.
-    return rows[:, : made.width * 3].reshape(made.height, made.width, 3).copy()
+    return rows[:, : pixmap.width * 3].reshape(pixmap.height, pixmap.width, 3).copy()
 
 
 def _sized(pdf: "pymupdf.Document", page: int, dpi: int) -> "pymupdf.Page":
@@ -74,12 +74,12 @@ def _sized(pdf: "pymupdf.Document", page: int, dpi: int) -> "pymupdf.Page":
 
 
 def _check_size(width_pt: float, height_pt: float, page: int, dpi: int) -> None:
-    what, size = f"page {page} is too large to draw", f"{width_pt:.0f} × {height_pt:.0f} pt"
+    problem, size = f"page {page} is too large to draw", f"{width_pt:.0f} × {height_pt:.0f} pt"
     if max(width_pt, height_pt) > MAX_SIDE_PT:
-        raise BadInputError(f"{what}: {size}", FailureCode.PAGE_TOO_LARGE, page)
+        raise BadInputError(f"{problem}: {size}", FailureCode.PAGE_TOO_LARGE, page)
     if width_pt * height_pt * (dpi / 72) ** 2 > MAX_PIXELS:
-        most = int(72 * (MAX_PIXELS / (width_pt * height_pt)) ** 0.5)
-        message = f"{what} at {dpi} dpi: {size}; at {most} dpi it can be drawn"
+        largest_dpi = int(72 * (MAX_PIXELS / (width_pt * height_pt)) ** 0.5)
+        message = f"{problem} at {dpi} dpi: {size}; at {largest_dpi} dpi it can be drawn"
         raise BadInputError(message, FailureCode.PAGE_TOO_LARGE, page)
 
 
@@ -96,20 +96,20 @@ def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Mark
         sheet.insert_image(sheet.rect, pixmap=pixels)
         room = (-_ROOM_PT, -_ROOM_PT, _ROOM_PT, _ROOM_PT)
         boxes = [((pymupdf.Rect(mark.box) * page.rotation_matrix).normalize() + room) & sheet.rect for mark in marks]
-        shown = [(mark, box) for mark, box in zip(marks, boxes, strict=True) if not box.is_empty]
-        for mark, box in shown:
+        visible_marks = [(mark, box) for mark, box in zip(marks, boxes, strict=True) if not box.is_empty]
+        for mark, box in visible_marks:
             dashes = "[3 2] 0" if mark.dashed else None
             sheet.draw_rect(box, color=mark.colour, fill=mark.colour, width=1, dashes=dashes, fill_opacity=0.06)
             middle = (box.tl + box.br) / 2
-            for other in mark.to:
-                end = (pymupdf.Rect(other) * page.rotation_matrix).normalize()
+            for target in mark.to:
+                end = (pymupdf.Rect(target) * page.rotation_matrix).normalize()
                 sheet.draw_line(middle, (end.tl + end.br) / 2, color=mark.colour, width=1.2)
                 sheet.draw_circle((end.tl + end.br) / 2, 2, color=mark.colour, fill=mark.colour)
-        for mark, box in shown:
+        for mark, box in visible_marks:
             if mark.label:
                 width = pymupdf.get_text_length(mark.label, fontname="hebo", fontsize=_LETTER_PT) + 4
-                left = max(0.0, box.x0 - width)
-                flag = pymupdf.Rect(left, box.y0 - 0.4, left + width, box.y0 + _LETTER_PT + 1.6)
+                flag_x0 = max(0.0, box.x0 - width)
+                flag = pymupdf.Rect(flag_x0, box.y0 - 0.4, flag_x0 + width, box.y0 + _LETTER_PT + 1.6)
                 sheet.draw_rect(flag, color=None, fill=mark.colour, radius=0.2)
                 position = (flag.x0 + 2, flag.y1 - 2.2)
                 sheet.insert_text(position, mark.label, fontname="hebo", fontsize=_LETTER_PT, color=(1, 1, 1))

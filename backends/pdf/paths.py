@@ -42,14 +42,14 @@ def marks_of(paths: Sequence[dict[str, Any]], page: BBox) -> tuple[tuple[Mark, .
             continue
         if kind == "group" or (path.get("fill") is None and path.get("stroke_opacity", 1) == 0):
             continue
-        style, margin, whole = _style(path, frame), _margin(path), path["rect"]
-        for box, strokes in _parts(path["items"], whole) if len(marks) + len(rules) <= _MOST_MARKS else ((whole, 1),):
-            x0, y0, x1, y1 = seen = _cut(box, margin, area)
+        style, margin, path_box = _style(path, frame), _margin(path), path["rect"]
+        for box, strokes in _parts(path["items"], path_box) if len(marks) + len(rules) <= _MOST_MARKS else ((path_box, 1),):
+            x0, y0, x1, y1 = visible_box = _cut(box, margin, area)
             across, down = x1 - x0, y1 - y0
             if across < 0 or down < 0:
                 continue
             if strokes or min(across, down) > _HAIR_PT:
-                marks.append(Mark(BBox(*seen), strokes, *style))
+                marks.append(Mark(BBox(*visible_box), strokes, *style))
             elif down > across:
                 _join(rules.setdefault((True, x0, x1, *style), []), y0, y1)
             else:
@@ -103,10 +103,15 @@ def _whole(rules: dict[tuple[Any, ...], list[tuple[float, float]]]) -> Iterator[
 def _cut(box: Sequence[float], margin: float, area: BBox) -> tuple[float, float, float, float]:
     """Return a box with its line's width, cut to its clip."""
     x0, y0, x1, y1 = box
-    left, top, right, bottom = area
+    clip_x0, clip_y0, clip_x1, clip_y1 = area
     if margin:
         x0, y0, x1, y1 = x0 - margin, y0 - margin, x1 + margin, y1 + margin
-    return left if left > x0 else x0, top if top > y0 else y0, right if right < x1 else x1, bottom if bottom < y1 else y1
+    return (
+        clip_x0 if clip_x0 > x0 else x0,
+        clip_y0 if clip_y0 > y0 else y0,
+        clip_x1 if clip_x1 < x1 else x1,
+        clip_y1 if clip_y1 < y1 else y1,
+    )
 
 
 def _join(parts: list[tuple[float, float]], start: float, end: float) -> None:
@@ -116,19 +121,19 @@ def _join(parts: list[tuple[float, float]], start: float, end: float) -> None:
     parts.append((start, end))
 
 
-def _parts(items: Sequence[Any], whole: Sequence[float]) -> Iterable[tuple[Sequence[float], int]]:
+def _parts(items: Sequence[Any], path_box: Sequence[float]) -> Iterable[tuple[Sequence[float], int]]:
     """Split a path where its pen was lifted, since one path can draw a whole series of bars; count curves and slanted lines.
 
     Args:
         items: The path's items.
-        whole: Its box, which is the only part of most paths.
+        path_box: Its box, which is the only part of most paths.
     """
     if len(items) == 1 and items[0][0] == "l":
-        return ((whole, int(_is_slanted(whole))),)
-    return _lifted(items, whole)
+        return ((path_box, int(_is_slanted(path_box))),)
+    return _lifted(items, path_box)
 
 
-def _lifted(items: Sequence[Any], whole: Sequence[float]) -> Iterator[tuple[Sequence[float], int]]:
+def _lifted(items: Sequence[Any], path_box: Sequence[float]) -> Iterator[tuple[Sequence[float], int]]:
     points: list[tuple[float, float]] = []
     strokes = 0
     uncut = True
@@ -148,7 +153,7 @@ def _lifted(items: Sequence[Any], whole: Sequence[float]) -> Iterator[tuple[Sequ
         else:
             strokes += _is_slanted((*item[1], *item[2]))
     if points:
-        yield whole if uncut else _around(points), strokes
+        yield path_box if uncut else _around(points), strokes
 
 
 def _is_slanted(line: Sequence[float]) -> bool:

@@ -37,8 +37,8 @@ class EmbeddedImage:
         self._handle = handle
         self._address = handle.m_internal_value()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, EmbeddedImage) and self._address == other._address
+    def __eq__(self, image: object) -> bool:
+        return isinstance(image, EmbeddedImage) and self._address == image._address
 
     def __hash__(self) -> int:
         return hash(self._address)
@@ -83,8 +83,8 @@ def draw(listing: "pymupdf.DisplayList", box: BBox, *, dpi: int, max_pixels: int
         )
         mupdf.fz_clear_pixmap_with_value(pixmap, 255)
         device = mupdf.fz_new_draw_device(matrix, pixmap)
-        seen = mupdf.FzRect(box.x0 - 1, box.y0 - 1, box.x1 + 1, box.y1 + 1)
-        mupdf.fz_run_display_list(listing.this, device, mupdf.FzMatrix(), seen, mupdf.FzCookie())
+        drawn_area = mupdf.FzRect(box.x0 - 1, box.y0 - 1, box.x1 + 1, box.y1 + 1)
+        mupdf.fz_run_display_list(listing.this, device, mupdf.FzMatrix(), drawn_area, mupdf.FzCookie())
         mupdf.fz_close_device(device)
     return np.ascontiguousarray(_array(pixmap)[:, :, :3])
 
@@ -128,12 +128,12 @@ def _refuse_false_sizes(image: Any) -> None:
     stream = mupdf.fz_compressed_image_buffer(image)
     if not stream.m_internal:
         return
-    held = int(stream.fz_compressed_buffer_size())
-    most = {mupdf.FZ_IMAGE_RAW: 1, mupdf.FZ_IMAGE_FLATE: _INFLATED_AT_MOST}.get(stream.m_internal.params.type)
+    stored_bytes = int(stream.fz_compressed_buffer_size())
+    largest_ratio = {mupdf.FZ_IMAGE_RAW: 1, mupdf.FZ_IMAGE_FLATE: _INFLATED_AT_MOST}.get(stream.m_internal.params.type)
     declared = width * height * int(image.n()) * int(image.bpc()) // 8
-    if most is not None and declared > held * most + _HEADERS_BYTES:
+    if largest_ratio is not None and declared > stored_bytes * largest_ratio + _HEADERS_BYTES:
         raise BadInputError(
-            f"an image declares {width} x {height} pixels but holds {held} bytes", FailureCode.IMAGE_REJECTED
+            f"an image declares {width} x {height} pixels but holds {stored_bytes} bytes", FailureCode.IMAGE_REJECTED
         )
 
 

@@ -106,15 +106,15 @@ def image_blocks(text: "pymupdf.TextPage") -> tuple[list[tuple[int, Any]], list[
     from pymupdf import mupdf
 
     images: list[tuple[int, Any]] = []
-    others: list[int] = []
+    text_blocks: list[int] = []
     block, number = text.this.m_internal.first_block, 0
     while block:
         if block.type == mupdf.FZ_STEXT_BLOCK_IMAGE:
             images.append((number, mupdf.FzStextBlock(block)))
         else:
-            others.append(number)
+            text_blocks.append(number)
         block, number = block.next, number + 1
-    return images, others
+    return images, text_blocks
 
 
 def move_off_page(images: Sequence[tuple[int, Any]]) -> None:
@@ -147,8 +147,8 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
                 fonts: Counter[str] = Counter()
                 for span, letters in zip(spans, inked, strict=True):
                     fonts[span["font"]] += letters
-                font, most = fonts.most_common(1)[0]
-                font = font if most >= BOLD_SHARE * sum(inked) else ""
+                font, main_letters = fonts.most_common(1)[0]
+                font = font if main_letters >= BOLD_SHARE * sum(inked) else ""
                 bold = sum(compress(inked, map(_is_bold, spans))) >= BOLD_SHARE * sum(inked)
             box, size = BBox(*row["bbox"]).rounded(), round(main["size"], 2)
             line = Line(page, index, box, escape(words), size, bold, mono=mono, font=_font_name(font))
@@ -169,10 +169,10 @@ def _fonts_of_one_width(spans: Iterable[dict[str, Any]]) -> frozenset[str]:
             widths[span["font"], round(span["size"], 1)][words] = (span["bbox"][2] - span["bbox"][0]) / len(words)
     return frozenset(
         font
-        for (font, size), found in widths.items()
-        if len(found) >= FEWEST_TYPED
-        and len(set("".join(found))) >= FEWEST_TYPED_LETTERS
-        and max(found.values()) - min(found.values()) <= SAME_WIDTH_EM * size
+        for (font, size), width_by_word in widths.items()
+        if len(width_by_word) >= FEWEST_TYPED
+        and len(set("".join(width_by_word))) >= FEWEST_TYPED_LETTERS
+        and max(width_by_word.values()) - min(width_by_word.values()) <= SAME_WIDTH_EM * size
     )
 
 
@@ -184,10 +184,10 @@ def _spelled(row: dict[str, Any], texts: list[str]) -> list[str]:
         return texts
     main = spans[max(range(len(texts)), key=lambda at: len(texts[at].strip()))]
     size, base = main["size"], main["origin"][1]
-    least, most = RAISED_EM[0] * size, RAISED_EM[1] * size
+    lowest, highest = RAISED_EM[0] * size, RAISED_EM[1] * size
     return [
         raised(text)
-        if may_be_raised(text) and span["size"] <= RAISED_SIZE * size and least <= base - span["origin"][1] <= most
+        if may_be_raised(text) and span["size"] <= RAISED_SIZE * size and lowest <= base - span["origin"][1] <= highest
         else text
         for span, text in zip(spans, texts, strict=True)
     ]
@@ -229,8 +229,8 @@ def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:
 
     The area is restricted to the line: reading all letters takes as long as reading the page.
     """
-    shown, (x0, y0, x1, y1) = text.this.m_internal.mediabox, line.bbox.grown(_AROUND_PT)
-    shown.x0, shown.y0, shown.x1, shown.y1 = x0, y0, x1, y1
+    text_area, (x0, y0, x1, y1) = text.this.m_internal.mediabox, line.bbox.grown(_AROUND_PT)
+    text_area.x0, text_area.y0, text_area.x1, text_area.y1 = x0, y0, x1, y1
     try:
         blocks = text.extractRAWDICT()["blocks"]
     except SystemError:  # PyMuPDF fails on a letter beyond Unicode's last, which a broken font may name
@@ -250,7 +250,7 @@ def replacement_texts(listing: "pymupdf.DisplayList") -> list[ReplacementText]:
     """Return the replacement texts of images; MuPDF leaves such words out of the text if it returns images."""
     from pymupdf import mupdf
 
-    found: list[ReplacementText] = []
+    image_texts: list[ReplacementText] = []
     open_texts: list[str] = []
 
     class Reader(mupdf.FzDevice2):  # type: ignore[misc]
@@ -268,14 +268,14 @@ def replacement_texts(listing: "pymupdf.DisplayList") -> list[ReplacementText]:
 
         def fill_image(self, _context: Any, _image: Any, matrix: Any, _alpha: float, _colours: Any) -> None:
             if open_texts and open_texts[-1]:
-                found.append(ReplacementText(unit_square(matrix), open_texts[-1]))
+                image_texts.append(ReplacementText(unit_square(matrix), open_texts[-1]))
 
     reader = Reader()
     mupdf.fz_run_display_list(
         listing.this, reader, mupdf.FzMatrix(), mupdf.FzRect(mupdf.FzRect.Fixed_INFINITE), mupdf.FzCookie()
     )
     mupdf.fz_close_device(reader)
-    return found
+    return image_texts
 
 
 def unit_square(matrix: Any) -> BBox:

@@ -81,8 +81,10 @@ class Corpus(Section):
 
     def doc_type(self, sources: Iterable[str]) -> str | None:
         """Return the type of a document: that of the first glob that fits one of its sources; None where none does."""
-        named = [*sources]
-        fitting = (kind for glob, kind in self.doc_types.items() if any(fnmatchcase(source, glob) for source in named))
+        source_names = [*sources]
+        fitting = (
+            kind for glob, kind in self.doc_types.items() if any(fnmatchcase(source, glob) for source in source_names)
+        )
         return next(fitting, None)
 
     @field_validator("name")

@@ -27,10 +27,10 @@ class CaptionerKind(StrEnum):
 
     def __new__(cls, name: str, means: str, is_at_endpoint: bool, sees: bool) -> Self:
         """Make a kind with its attributes."""
-        made = str.__new__(cls, name)
-        made._value_ = name
-        made.means, made.is_at_endpoint, made.sees = means, is_at_endpoint, sees
-        return made
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.means, member.is_at_endpoint, member.sees = means, is_at_endpoint, sees
+        return member
 
     VLM = "vlm", "a vision-language model behind an endpoint", True, True
     LOCAL = "local", "one of transformers on Ray", False, True
@@ -100,18 +100,20 @@ class CaptionOptions(Section):
 
     @model_validator(mode="after")
     def _known(self) -> "CaptionOptions":
-        if taken := sorted({CONTEXT, PERSON} & set(self.models)):
-            raise ValueError(f"captions.models: {taken[0]!r} means something else; call the model otherwise")
-        named = {"captioner": self.captioner} | {f"by_source.{glob}": name for glob, name in self.by_source.items()}
+        if reserved_names := sorted({CONTEXT, PERSON} & set(self.models)):
+            raise ValueError(f"captions.models: {reserved_names[0]!r} means something else; call the model otherwise")
+        captioners_by_key = {"captioner": self.captioner} | {
+            f"by_source.{glob}": name for glob, name in self.by_source.items()
+        }
         if self.pages is not None:
-            named["pages"] = self.pages
+            captioners_by_key["pages"] = self.pages
         elif self.pages_by_source:
             raise ValueError("pages_by_source: set pages too, to what describes pages of the other documents")
-        named |= {f"pages_by_source.{glob}": name for glob, name in self.pages_by_source.items()}
-        known = [CONTEXT, *self.models]
-        for key, name in named.items():
-            if name not in known:
-                raise ValueError(f"{key}: there is no captioner {name!r}; known here: {', '.join(known)}")
+        captioners_by_key |= {f"pages_by_source.{glob}": name for glob, name in self.pages_by_source.items()}
+        captioner_names = [CONTEXT, *self.models]
+        for key, name in captioners_by_key.items():
+            if name not in captioner_names:
+                raise ValueError(f"{key}: there is no captioner {name!r}; known here: {', '.join(captioner_names)}")
         if self.summaries is not None and self.summaries not in self.models:
             raise ValueError(f"summaries: there is no model {self.summaries!r} below captions.models")
         return self

@@ -32,10 +32,10 @@ def _without_user(address: str) -> str:
 
 
 def _location(address: str) -> str:
-    scheme, found, rest = address.partition("://")
-    if found and scheme not in ("file", "s3"):
+    scheme, separator, path = address.partition("://")
+    if separator and scheme not in ("file", "s3"):
         raise ValueError("use a path, or s3://bucket/prefix")
-    if scheme == "s3" and found and not _BUCKET.fullmatch(rest.partition("/")[0]):
+    if scheme == "s3" and separator and not _BUCKET.fullmatch(path.partition("/")[0]):
         raise ValueError("write s3://bucket/prefix, the bucket's name in letters, digits, '.', '-' and '_'")
     return address
 

@@ -42,7 +42,7 @@ class _GateOptions(Section):
     def of(self, gate: Gate) -> float:
         if gate.key == "metrics":
             none = -math.inf if gate.at_least else math.inf
-            return next((one.bound for one in self.metrics if one.gate.name == gate.name), none)
+            return next((metric_bound.bound for metric_bound in self.metrics if metric_bound.gate.name == gate.name), none)
         return float(getattr(self, gate.key))
 
 

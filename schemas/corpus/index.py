@@ -29,16 +29,16 @@ class IndexOptions(Section):
     @field_validator("url")
     @classmethod
     def _address(cls, url: str | None) -> str | None:
-        wanted = "use http://host:port or https://host:port"
+        advice = "use http://host:port or https://host:port"
         parts = urlsplit(url or "http://unset")
         try:
             _ = parts.port
         except ValueError as error:  # what it says holds what stands there
-            raise ValueError(wanted) from error
+            raise ValueError(advice) from error
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
-            raise ValueError(wanted)
+            raise ValueError(advice)
         if parts.query or parts.fragment:
-            raise ValueError(wanted)
+            raise ValueError(advice)
         return url and url.rstrip("/")
 
     @model_validator(mode="after")

@@ -35,14 +35,18 @@ def description_result(
     kind: CaptionerKind,
     prompt: Prompt,
     around: Surroundings,
-    made: Description | None,
+    description: Description | None,
     languages: LanguageDetector,
 ) -> DescriptionResult:
-    """Return the usable part of a model's reply, with its flags; ``made`` is None before there is a reply."""
-    if made is None:
+    """Return the usable part of a model's reply, with its flags; ``description`` is None before there is a reply."""
+    if description is None:
         return DescriptionResult(flags=(unaskable(kind, around) or Flag.NOT_DESCRIBED,))
-    found = flags(made, prompt, around, languages=languages)
-    return DescriptionResult(flags=found) if is_refused(found) else DescriptionResult(by, made.text, found)
+    reply_flags = flags(description, prompt, around, languages=languages)
+    return (
+        DescriptionResult(flags=reply_flags)
+        if is_refused(reply_flags)
+        else DescriptionResult(by, description.text, reply_flags)
+    )
 
 
 def described(piece: Chunk) -> tuple[Subject, str]:
@@ -88,17 +92,17 @@ def describe(
     def cut_to_fit(text: str) -> str:
         return searched(begin(text, count_tokens, max_tokens))
 
-    made = []
+    composed_chunks = []
     for piece in chunks:
         result = results.get(described(piece), DescriptionResult())
         if piece.placement is not None and piece.figure_id is not None:
-            made.append(replace(piece, text=cut_to_fit(_of_figure(piece, placed[piece.placement], result))))
+            composed_chunks.append(replace(piece, text=cut_to_fit(_of_figure(piece, placed[piece.placement], result))))
         elif piece.modality == Modality.PAGE:
             text = cut_to_fit(as_printed(result.text) or piece.tagged_text or "Page without words")
-            made.append(replace(piece, text=text, tagged_text=text))
+            composed_chunks.append(replace(piece, text=text, tagged_text=text))
         else:
-            made.append(piece)
-    return made
+            composed_chunks.append(piece)
+    return composed_chunks
 
 
 def _of_figure(piece: Chunk, figure: PlacedFigure, result: DescriptionResult) -> str:

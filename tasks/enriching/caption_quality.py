@@ -42,11 +42,11 @@ def flags(
     words = words_of(text)
     if not words:
         return (Flag.EMPTY,)
-    least, most = prompt.words or (0, len(words))
+    least_words, most_words = prompt.words or (0, len(words))
     count = length(text)
-    found = {
-        Flag.TOO_SHORT: count < least,
-        Flag.TOO_LONG: count > most,
+    has_flag = {
+        Flag.TOO_SHORT: count < least_words,
+        Flag.TOO_LONG: count > most_words,
         Flag.REPETITION: repeats(words),
         Flag.PROMPT_ECHO: echoes(text, words, prompt.instructions),
         Flag.REFUSAL: refuses(text),
@@ -57,7 +57,7 @@ def flags(
         Flag.NUMBERS_MISSING: prompt.subject != "text" and lacks_numbers(text, around.words),
         Flag.PAGE_NUMBER_MISSING: prompt.subject == "page" and lacks_page_number(text, around.page),
     }
-    return tuple(flag for flag in Flag if found.get(flag))
+    return tuple(flag for flag in Flag if has_flag.get(flag))
 
 
 _OF_WORDS = frozenset({"page", "text"})
@@ -187,15 +187,20 @@ def is_foreign(text: str, around: Surroundings, languages: LanguageDetector | No
 
     ``of_words``: its own words determine the wanted one.
     """
-    own = around.words if of_words else ""
-    beside = "\n".join(filter(None, (around.caption, around.section, around.before, around.after, own, around.title)))
-    wanted = around.language.replace("_", "-").partition("-")[0].casefold()
-    if not wanted and _is_of_another_script(text, beside):
+    recognised_words = around.words if of_words else ""
+    beside = "\n".join(
+        filter(None, (around.caption, around.section, around.before, around.after, recognised_words, around.title))
+    )
+    wanted_language = around.language.replace("_", "-").partition("-")[0].casefold()
+    if not wanted_language and _is_of_another_script(text, beside):
         return True
-    known = [text] if wanted else [text, beside]
-    if languages is None or any(len(words_of(words)) < _FEWEST_WORDS for words in known):
+    compared_texts = [text] if wanted_language else [text, beside]
+    if languages is None or any(len(words_of(words)) < _FEWEST_WORDS for words in compared_texts):
         return False
-    got, expected = languages.probabilities(text), {wanted: 1.0} if wanted else languages.probabilities(beside)
+    got, expected = (
+        languages.probabilities(text),
+        {wanted_language: 1.0} if wanted_language else languages.probabilities(beside),
+    )
     likeliest, awaited = max(got, key=lambda code: got[code]), max(expected, key=lambda code: expected[code])
     return (
         min(got[likeliest], expected[awaited]) >= _LIKELY
@@ -204,11 +209,13 @@ def is_foreign(text: str, around: Surroundings, languages: LanguageDetector | No
 
 
 def _is_of_another_script(text: str, beside: str) -> bool:
-    own, other = _letters(text), _letters(beside)
-    if min(sum(own.values()), sum(other.values())) < _FEWEST_LETTERS:
+    text_letters, beside_letters = _letters(text), _letters(beside)
+    if min(sum(text_letters.values()), sum(beside_letters.values())) < _FEWEST_LETTERS:
         return False
-    script = max(own, key=lambda name: own[name])
-    return own[script] >= _SCRIPT_SHARE * sum(own.values()) and other[script] <= _SCRIPT_TRACE * sum(other.values())
+    script = max(text_letters, key=lambda name: text_letters[name])
+    return text_letters[script] >= _SCRIPT_SHARE * sum(text_letters.values()) and beside_letters[
+        script
+    ] <= _SCRIPT_TRACE * sum(beside_letters.values())
 
 
 def _letters(text: str) -> dict[str, int]:
@@ -245,16 +252,16 @@ _SEPARATORS = regex.compile(r"[.,'’\u00a0\u202f]")
 
 def lacks_numbers(text: str, words: str) -> bool:
     """Return whether most numbers read in the figure are missing, without axis ticks and single digits."""
-    seen = _informative(_numbers(words))
-    if len(seen) < _FEWEST_NUMBERS:
+    read_numbers = _informative(_numbers(words))
+    if len(read_numbers) < _FEWEST_NUMBERS:
         return False
-    return len(seen - _numbers(text)) > _MOST_MISSING * len(seen)
+    return len(read_numbers - _numbers(text)) > _MOST_MISSING * len(read_numbers)
 
 
 def _numbers(text: str) -> set[str]:
     """Return numbers of at least two digits as digits alone: 1,024.0 and 1.024,0 are equal."""
-    found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(text))
-    return {digits for digits in found if len(digits) > 1}
+    digit_groups = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(text))
+    return {digits for digits in digit_groups if len(digits) > 1}
 
 
 def _informative(numbers: set[str]) -> set[str]:

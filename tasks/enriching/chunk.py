@@ -130,14 +130,14 @@ def _joins(units: Sequence[_Unit], steps: Mapping[int, Collection[int]]) -> set[
     """Return the units that must stay with the next one: a figure and its step, other figures between them."""
     joins: set[int] = set()
     for number, unit in enumerate(units):
-        own = steps.get(unit.blocks[0].placement, ()) if unit.blocks[0].placement is not None else ()
-        if not own:
+        step_blocks = steps.get(unit.blocks[0].placement, ()) if unit.blocks[0].placement is not None else ()
+        if not step_blocks:
             continue
         first = next((at for at in range(number - 1, -1, -1) if not units[at].is_figure), None)
         last = next((at for at in range(number + 1, len(units)) if not units[at].is_figure), None)
-        if first is not None and units[first].holds(own):
+        if first is not None and units[first].holds(step_blocks):
             joins.update(range(first, number))
-        if last is not None and units[last].holds(own):
+        if last is not None and units[last].holds(step_blocks):
             joins.update(range(number, last))
     return joins
 
@@ -147,42 +147,42 @@ def _packed(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[C
 
     A page break ends a half-full chunk, so that a citation names one page.
     """
-    held: list[_Unit] = []
+    chunk_units: list[_Unit] = []
     total = 0
     for unit in units:
         first = unit.blocks[0]
-        if held:
-            last = held[-1].blocks[-1]
+        if chunk_units:
+            last = chunk_units[-1].blocks[-1]
             section_ends = first.kind is BlockKind.HEADING and last.kind is not BlockKind.HEADING
             page_ends = first.page != last.page and total > max_tokens // 2
             if section_ends or page_ends or total + between + unit.tokens > max_tokens:
-                yield from _text_chunk(held)
-                held = []
-        total = total + between + unit.tokens if held else unit.tokens
-        held.append(unit)
-    yield from _text_chunk(held)
+                yield from _text_chunk(chunk_units)
+                chunk_units = []
+        total = total + between + unit.tokens if chunk_units else unit.tokens
+        chunk_units.append(unit)
+    yield from _text_chunk(chunk_units)
 
 
 def _pages(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[Chunk]:
     """Fill chunks with whole pages; one that doesn't fit alone is cut between units. ``between`` is as for ``_packed``."""
-    held: list[_Unit] = []
+    chunk_units: list[_Unit] = []
     total = 0
     for _, page in groupby(units, key=lambda unit: unit.blocks[0].page):
-        own = [*page]
-        whole = sum(unit.tokens for unit in own) + between * (len(own) - 1)
-        if total + between + whole > max_tokens:
-            yield from _text_chunk(held)
-            held, total = [], 0
-        for unit in own:
-            if held and total + between + unit.tokens > max_tokens:
-                yield from _text_chunk(held)
-                held, total = [], 0
-            total += unit.tokens + (between if held else 0)
-            held.append(unit)
-        if whole > max_tokens:
-            yield from _text_chunk(held)
-            held, total = [], 0
-    yield from _text_chunk(held)
+        page_units = [*page]
+        page_tokens = sum(unit.tokens for unit in page_units) + between * (len(page_units) - 1)
+        if total + between + page_tokens > max_tokens:
+            yield from _text_chunk(chunk_units)
+            chunk_units, total = [], 0
+        for unit in page_units:
+            if chunk_units and total + between + unit.tokens > max_tokens:
+                yield from _text_chunk(chunk_units)
+                chunk_units, total = [], 0
+            total += unit.tokens + (between if chunk_units else 0)
+            chunk_units.append(unit)
+        if page_tokens > max_tokens:
+            yield from _text_chunk(chunk_units)
+            chunk_units, total = [], 0
+    yield from _text_chunk(chunk_units)
 
 
 def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
@@ -252,8 +252,8 @@ def _figure_chunk(
 def _regions(blocks: Sequence[Block]) -> tuple[Region, ...]:
     boxes: dict[int, Region] = {}
     for block in blocks:
-        known = boxes.get(block.page)
-        boxes[block.page] = Region(block.page, block.bbox | known.bbox if known else block.bbox)
+        page_region = boxes.get(block.page)
+        boxes[block.page] = Region(block.page, block.bbox | page_region.bbox if page_region else block.bbox)
     return tuple(boxes.values())
 
 

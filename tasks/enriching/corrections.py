@@ -72,19 +72,19 @@ def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemp
         CorrectionsError: It is neither, or a line names no figure, or one twice, or has no description.
     """
     text = text.removeprefix("\ufeff")
-    found: dict[str, Correction] = {}
+    corrections_by_figure: dict[str, Correction] = {}
     mistakes: list[str] = []
     for name, description, line in _from_csv(text) if form == "csv" else _from_yaml(text):
         try:
             entry = Correction(_named(name, template), _described(description), line)
-            if (known := found.setdefault(entry.figure, entry)) is not entry:
-                raise CorrectionsError(f"figure {name.strip()} stands in line {known.line} already")
+            if (earlier := corrections_by_figure.setdefault(entry.figure, entry)) is not entry:
+                raise CorrectionsError(f"figure {name.strip()} stands in line {earlier.line} already")
         except CorrectionsError as mistake:
             mistakes.append(f"line {line}: {mistake}")
     if mistakes:
-        more = [f"{len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
-        raise CorrectionsError(*mistakes[:_MOST_MISTAKES], *more)
-    return Corrections(tuple(found.values()))
+        remaining_note = [f"{len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
+        raise CorrectionsError(*mistakes[:_MOST_MISTAKES], *remaining_note)
+    return Corrections(tuple(corrections_by_figure.values()))
 
 
 def match_corrections(corrections: Corrections, describable: Iterable[tuple[str, int | None]]) -> Corrected:
@@ -99,30 +99,32 @@ def match_corrections(corrections: Corrections, describable: Iterable[tuple[str,
     beginnings = {len(name) for name in entries if _ID.fullmatch(name)}
     ends = {len(name) for name in entries if _NUMBER.fullmatch(name)}
     fitting: dict[str, dict[str, None]] = {}
-    for found, digest in describable:
-        names = {found[:size] for size in beginnings}
+    for describable_id, digest in describable:
+        names = {describable_id[:size] for size in beginnings}
         if digest is not None:
             number = f"{digest:0{_SHA1_DIGITS}d}"
             names |= {number[-size:] for size in ends}
         for name in names & entries.keys():
-            fitting.setdefault(name, {})[found] = None
+            fitting.setdefault(name, {})[describable_id] = None
     by_id: dict[str, Correction] = {}
     mistakes: list[str] = []
-    for name, named in sorted(fitting.items(), key=lambda item: entries[item[0]].line):
-        entry, ids = entries[name], [*named]
+    for name, matching_ids in sorted(fitting.items(), key=lambda item: entries[item[0]].line):
+        entry, ids = entries[name], [*matching_ids]
         if len(ids) > 1:
             some = ", ".join(sorted(ids)[:3]) + (" and others" if len(ids) > 3 else "")
             mistakes.append(
                 f"line {entry.line}: {name} may be any of {len(ids)} figures, pages or texts; write more of its id: {some}"
             )
             continue
-        known = by_id.setdefault(ids[0], entry)
-        if known.text != entry.text:
-            mistakes.append(f"line {entry.line}: this is what line {known.line} names, with other words; leave one of them")
+        earlier = by_id.setdefault(ids[0], entry)
+        if earlier.text != entry.text:
+            mistakes.append(
+                f"line {entry.line}: this is what line {earlier.line} names, with other words; leave one of them"
+            )
     if mistakes:
         raise CorrectionsError(*mistakes[:_MOST_MISTAKES])
     unmatched = tuple(entry for entry in corrections.entries if entry.figure not in fitting)
-    return Corrected({found: entry.text for found, entry in by_id.items()}, unmatched)
+    return Corrected({describable_id: entry.text for describable_id, entry in by_id.items()}, unmatched)
 
 
 def _named(name: str, template: TagTemplate) -> str:
@@ -156,9 +158,9 @@ def _from_yaml(text: str) -> Iterator[tuple[str, str, int]]:
         root = loader.get_single_node()
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}: " if mark else ""
+        position = f"line {mark.line + 1}: " if mark else ""
         problem = str(getattr(error, "problem", None) or error).partition("\n")[0]
-        raise CorrectionsError(f"{place}this is not YAML: {problem}") from error
+        raise CorrectionsError(f"{position}this is not YAML: {problem}") from error
     finally:
         loader.dispose()
     if root is None:

@@ -100,17 +100,17 @@ def _pieces(text: str, count_tokens: CountTokens, max_tokens: int, marks: "Seque
     if not text or count_tokens([text])[0] <= max_tokens:
         yield from filter(None, [text])
         return
-    ends = [found.end() for found in _CLUSTER.finditer(text)]
-    known = set(ends)
-    breaks = [[end for found in mark.finditer(text) if (end := found.end()) in known] for mark in marks]
+    ends = [mark_match.end() for mark_match in _CLUSTER.finditer(text)]
+    cluster_ends = set(ends)
+    breaks = [[end for mark_match in mark.finditer(text) if (end := mark_match.end()) in cluster_ends] for mark in marks]
     start = first = 0
     while start < len(text):
         last = _most(text, start, ends, first, count_tokens, max_tokens)
         end = ends[last - 1]
         if last < len(ends):
             half = start + (end - start) // 2
-            nearest = (_last_up_to(places, end) for places in breaks)
-            end = next((place for place in nearest if place > half), end)
+            nearest = (_last_up_to(break_points, end) for break_points in breaks)
+            end = next((cut_point for cut_point in nearest if cut_point > half), end)
         if piece := text[start:end].strip():
             yield piece
         start = end
@@ -140,9 +140,9 @@ def _most(text: str, start: int, ends: Sequence[int], first: int, count_tokens: 
     return low
 
 
-def _last_up_to(places: Sequence[int], end: int) -> int:
-    at = bisect_right(places, end)
-    return places[at - 1] if at else -1
+def _last_up_to(positions: Sequence[int], end: int) -> int:
+    at = bisect_right(positions, end)
+    return positions[at - 1] if at else -1
 
 
 class TablePiece(NamedTuple):
@@ -175,8 +175,8 @@ def cut_table(
     a long caption stands alone before the table, and a header that is still too long is split into strips of columns: the
     first of its rows alone is the header then. Repeated cells have no placeholders.
     """
-    whole = [[flat(cell) for cell in row] for row in rows]
-    return list(_TableCutter(count_tokens, max_tokens).pieces(caption, whole, spans))
+    flat_rows = [[flat(cell) for cell in row] for row in rows]
+    return list(_TableCutter(count_tokens, max_tokens).pieces(caption, flat_rows, spans))
 
 
 _Row = tuple[int, Sequence[str]]
@@ -212,21 +212,21 @@ class _TableCutter:
         self, caption: str, head: Sequence[Sequence[str]], rows: Sequence[_Row], spans: Sequence[CellSpan] = ()
     ) -> Iterator[TablePiece]:
         room = self._max - self._count(_head(caption, head))
-        held: list[Sequence[str]] = []
+        piece_rows: list[Sequence[str]] = []
         heads = range(len(head))
         numbers: list[int] = []
-        begun = total = 0
+        first_number = total = 0
         for number, row, tokens in self._fitting(rows, room):
-            if held and total + tokens > room:
-                cells = (*head, *held)
-                yield TablePiece(caption, cells, range(begun, numbers[-1] + 1), spans_in(spans, (*heads, *numbers)))
+            if piece_rows and total + tokens > room:
+                cells = (*head, *piece_rows)
+                yield TablePiece(caption, cells, range(first_number, numbers[-1] + 1), spans_in(spans, (*heads, *numbers)))
                 caption, head = strip(caption), [list(map(strip, line)) for line in head]
-                begun, held, numbers, total = number, [], [], 0
-            held.append(row)
+                first_number, piece_rows, numbers, total = number, [], [], 0
+            piece_rows.append(row)
             numbers.append(number)
             total += tokens
         last = max((*heads, *numbers[-1:]))
-        yield TablePiece(caption, (*head, *held), range(begun, last + 1), spans_in(spans, (*heads, *numbers)))
+        yield TablePiece(caption, (*head, *piece_rows), range(first_number, last + 1), spans_in(spans, (*heads, *numbers)))
 
     def _fitting(self, rows: Sequence[_Row], room: int) -> Iterator[tuple[int, Sequence[str], int]]:
         for (number, row), tokens in zip(rows, self._lines([row for _, row in rows]), strict=True):
@@ -243,48 +243,48 @@ class _TableCutter:
         if 2 * self._lines([_with(blank, 0, name)])[0] > room:
             name = ""
         parts: list[Sequence[str]] = []
-        held: Sequence[str] = blank
+        pending_row: Sequence[str] = blank
         for column, cell in enumerate(row):
             if not cell:
                 continue
-            if self._lines([_with(held, column, cell)])[0] > room and any(held):
-                parts.append(held)
-                held = _with(blank, 0, name)
+            if self._lines([_with(pending_row, column, cell)])[0] > room and any(pending_row):
+                parts.append(pending_row)
+                pending_row = _with(blank, 0, name)
 
-            def count(texts: Sequence[str], held: Sequence[str] = held, column: int = column) -> list[int]:
-                return self._lines([_with(held, column, text) for text in texts])
+            def count(texts: Sequence[str], pending_row: Sequence[str] = pending_row, column: int = column) -> list[int]:
+                return self._lines([_with(pending_row, column, text) for text in texts])
 
             *full, last = cut(cell, count, room)
-            parts += [_with(held, column, piece) for piece in full]
-            held = _with(held, column, last)
-        return [*parts, held]
+            parts += [_with(pending_row, column, piece) for piece in full]
+            pending_row = _with(pending_row, column, last)
+        return [*parts, pending_row]
 
     def _strips(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
         """Split a table by columns, so that the header takes half of a piece; the first column is repeated."""
         short = [begin(cell, self._count_all, self._max // 5) for cell in header]
         name = strip(header[0])
-        named = 8 * self._lines([[name]])[0] <= self._max
+        repeats_name = 8 * self._lines([[name]])[0] <= self._max
         columns: list[int] = []
         strips = [columns]
         for column in range(len(header)):
-            wider = _head(caption, [[name] * (named and len(strips) > 1) + [short[at] for at in (*columns, column)]])
+            wider = _head(caption, [[name] * (repeats_name and len(strips) > 1) + [short[at] for at in (*columns, column)]])
             if columns and 2 * self._count(wider) > self._max:
                 columns = []
                 strips.append(columns)
             columns.append(column)
         for number, columns in enumerate(strips):
-            again = named and number > 0
-            whole = [header[at] for at in columns]
+            again = repeats_name and number > 0
+            full_header = [header[at] for at in columns]
             head = [short[at] for at in columns]
-            own = [(at, cells) for at, row in rows if any(cells := [row[column] for column in columns])]
-            if head != whole:
-                own.insert(0, (0, whole))
+            strip_rows = [(at, cells) for at, row in rows if any(cells := [row[column] for column in columns])]
+            if head != full_header:
+                strip_rows.insert(0, (0, full_header))
                 head = list(map(strip, head))
             if again:
                 names = {at: row[0] for at, row in rows}
-                own = [(at, [self._name(names.get(at, "")), *cells]) for at, cells in own]
+                strip_rows = [(at, [self._name(names.get(at, "")), *cells]) for at, cells in strip_rows]
                 head = [name, *head]
-            yield from self._packed(caption if number == 0 else strip(caption), [head], own)
+            yield from self._packed(caption if number == 0 else strip(caption), [head], strip_rows)
 
     def _name(self, cell: str) -> str:
         name = strip(cell)
@@ -306,4 +306,4 @@ def _line(row: Sequence[str]) -> str:
 
 
 def _with(row: Sequence[str], column: int, cell: str) -> list[str]:
-    return [cell if at == column else held for at, held in enumerate(row)]
+    return [cell if at == column else row_cell for at, row_cell in enumerate(row)]

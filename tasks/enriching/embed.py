@@ -65,8 +65,8 @@ def check_vectors(
         rows = np.atleast_2d(vector)
         wrong = None
         if vector.ndim != 1 + late or rows.shape[-1] != dimension or not len(rows):
-            wanted = f"(n, {dimension})" if late else f"({dimension},)"
-            wrong = f"an array of shape {vector.shape} where its card promises {wanted}"
+            expected_shape = f"(n, {dimension})" if late else f"({dimension},)"
+            wrong = f"an array of shape {vector.shape} where its card promises {expected_shape}"
         elif not np.isfinite(rows).all():
             wrong = "a vector with values that are no numbers"
         elif (off := np.abs(np.linalg.norm(rows, axis=1) - 1)).max() > NORM_TOLERANCE:
@@ -76,5 +76,5 @@ def check_vectors(
 
 
 def _shown(content: Content) -> str:
-    shown = [f"figure {content.picture}"] if content.picture else []
-    return " with ".join([*shown, *([repr(content.text[:60])] if content.text is not None else [])])
+    descriptions = [f"figure {content.picture}"] if content.picture else []
+    return " with ".join([*descriptions, *([repr(content.text[:60])] if content.text is not None else [])])

@@ -44,10 +44,10 @@ def near_duplicates(hashes: Mapping[str, int], bits: int) -> dict[str, str]:
     values = np.fromiter(by_hash, np.uint64, len(by_hash))
     names = [*by_hash.values()]
     moved: dict[str, str] = {}
-    for place, near in _near(values, bits):
-        standing = [(distance, other) for distance, other in near if names[other] not in moved]
+    for index, near in _near(values, bits):
+        standing = [(distance, earlier) for distance, earlier in near if names[earlier] not in moved]
         if standing:
-            moved[names[place]] = names[min(standing)[1]]
+            moved[names[index]] = names[min(standing)[1]]
     return {figure_id: moved.get(first, first) for figure_id, first in stands_for.items()} | moved
 
 
@@ -62,16 +62,16 @@ def _near(values: _Hashes, bits: int) -> Iterator[tuple[int, list[tuple[int, int
     share = max(1.0, sum(table.expected for table in tables) * len(masks))
     size = max(1, int(_CANDIDATES / share))
     for start in range(0, len(values), size):
-        wanted = np.arange(start, min(start + size, len(values)))
-        found: dict[int, dict[int, int]] = {}
+        query_indices = np.arange(start, min(start + size, len(values)))
+        distances_by_index: dict[int, dict[int, int]] = {}
         for table in tables:
             for mask in masks:
-                places, others = table.look_up(wanted, mask)
-                distances = np.bitwise_count(values[places] ^ values[others])
+                indices, earlier_indices = table.look_up(query_indices, mask)
+                distances = np.bitwise_count(values[indices] ^ values[earlier_indices])
                 for at in np.nonzero(distances <= bits)[0]:
-                    found.setdefault(int(places[at]), {})[int(others[at])] = int(distances[at])
-        for place in sorted(found):
-            yield place, [(distance, other) for other, distance in found[place].items()]
+                    distances_by_index.setdefault(int(indices[at]), {})[int(earlier_indices[at])] = int(distances[at])
+        for index in sorted(distances_by_index):
+            yield index, [(distance, earlier) for earlier, distance in distances_by_index[index].items()]
 
 
 class _Table:
@@ -84,17 +84,21 @@ class _Table:
         self.expected = float((counts.astype(np.float64) ** 2).sum() / max(1, len(values)))
         """Mean number of values with the same segment."""
 
-    def look_up(self, wanted: _Places, mask: int) -> tuple[_Places, _Places]:
+    def look_up(self, query_indices: _Places, mask: int) -> tuple[_Places, _Places]:
         """Return pairs of a wanted value and an earlier one whose segment differs by a mask."""
-        segments = self._segments[wanted] ^ mask
+        segments = self._segments[query_indices] ^ mask
         starts, ends = self._starts[segments], self._starts[segments + 1]
         counts = ends - starts
-        places = np.repeat(wanted, counts)
-        within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
-        others = self._order[np.repeat(starts, counts) + within]
-        before = others < places
-        return places[before], others[before]
+        indices = np.repeat(query_indices, counts)
+        within = np.arange(len(indices)) - np.repeat(np.cumsum(counts) - counts, counts)
+        earlier_indices = self._order[np.repeat(starts, counts) + within]
+        before = earlier_indices < indices
+        return indices[before], earlier_indices[before]
 
 
 def _masks(bits: int) -> list[int]:
-    return [sum(1 << at for at in ones) for count in range(bits + 1) for ones in combinations(range(_SEGMENT_BITS), count)]
+    return [
+        sum(1 << at for at in bit_numbers)
+        for count in range(bits + 1)
+        for bit_numbers in combinations(range(_SEGMENT_BITS), count)
+    ]

@@ -39,18 +39,18 @@ def words_of_pages(pages: Iterable[Page], blocks: Iterable[Block]) -> dict[int, 
             margins.setdefault(block.page, []).append(block.text)
         else:
             running.setdefault(block.page, []).append(block)
-    found = {}
+    words_by_page = {}
     order = 0
     section: tuple[str, ...] = ()
     for page in sorted(page.page for page in pages):
-        own = running.get(page, [])
-        if own:
-            order, section = own[0].order, own[0].section_path
-        text = "\n".join(filter(None, (strip(block.text).strip() for block in own)))
-        found[page] = PageWords(order, section, text, _printed(margins.get(page, ())))
-        if own:
-            order, section = own[-1].order, own[-1].section_path
-    return found
+        page_blocks = running.get(page, [])
+        if page_blocks:
+            order, section = page_blocks[0].order, page_blocks[0].section_path
+        text = "\n".join(filter(None, (strip(block.text).strip() for block in page_blocks)))
+        words_by_page[page] = PageWords(order, section, text, _printed(margins.get(page, ())))
+        if page_blocks:
+            order, section = page_blocks[-1].order, page_blocks[-1].section_path
+    return words_by_page
 
 
 _NUMBER = regex.compile(r"\W*(?:\p{L}+\W+)?(\p{Nd}{1,4})(?:\W+(?:\p{L}+\W+)?\p{Nd}{1,4})?\W*")
@@ -59,8 +59,8 @@ _NUMBER = regex.compile(r"\W*(?:\p{L}+\W+)?(\p{Nd}{1,4})(?:\W+(?:\p{L}+\W+)?\p{N
 
 def _printed(margins: Iterable[str]) -> str:
     lines = (line for text in margins for line in text.splitlines())
-    found = {match[1] for line in lines if (match := _NUMBER.fullmatch(line))}
-    return found.pop() if len(found) == 1 else ""
+    printed_numbers = {match[1] for line in lines if (match := _NUMBER.fullmatch(line))}
+    return printed_numbers.pop() if len(printed_numbers) == 1 else ""
 
 
 def rows_of_pages(
@@ -73,22 +73,22 @@ def rows_of_pages(
 
     ``pictures`` are figure ids by page; a blank page has none.
     """
-    made = []
+    page_rows = []
     for page in pages:
         if (picture := pictures.get(page.page)) is None:
             continue
-        own = words[page.page]
+        page_words = words[page.page]
         standing = (figure.placement.figure_id for figure in figures if figure.placement.page == page.page)
-        made.append(
+        page_rows.append(
             Chunk(
-                order=own.order,
+                order=page_words.order,
                 modality=Modality.PAGE,
                 regions=(Region(page.page, BBox(0, 0, page.width_pt, page.height_pt)),),
-                section_path=own.section_path,
+                section_path=page_words.section_path,
                 text="",
-                tagged_text=own.text,
+                tagged_text=page_words.text,
                 figure_refs=tuple(dict.fromkeys(name for name in standing if name is not None)),
                 figure_id=picture,
             )
         )
-    return made
+    return page_rows

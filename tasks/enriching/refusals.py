@@ -80,5 +80,5 @@ _REFUSAL = regex.compile(
 
 def refuses(text: str) -> bool:
     """Return whether a text begins with a refusal."""
-    found = _REFUSAL.search(text[: 2 * _WITHIN])
-    return found is not None and found.start() <= _WITHIN
+    refusal = _REFUSAL.search(text[: 2 * _WITHIN])
+    return refusal is not None and refusal.start() <= _WITHIN

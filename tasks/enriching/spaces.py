@@ -65,8 +65,8 @@ class Space:
     def endpoint(self, options: EmbeddingOptions) -> EmbeddingEndpoint | None:
         """Return the server of its model; None where it runs here, or there is no such space."""
         model = self.model(options)
-        found = None if model is None else model.setting(ENDPOINT)
-        return None if found is None else EmbeddingEndpoint.model_validate_json(str(found))
+        endpoint_json = None if model is None else model.setting(ENDPOINT)
+        return None if endpoint_json is None else EmbeddingEndpoint.model_validate_json(str(endpoint_json))
 
     @property
     def sees(self) -> bool:
@@ -103,11 +103,11 @@ def _table_model(options: EmbeddingOptions) -> ModelName | None:
     return tables.named(tables.model, "embeddings.tables")
 
 
-def _image_model(options: EmbeddingOptions, **more: str | float) -> ModelName | None:
+def _image_model(options: EmbeddingOptions, **extra_settings: str | float) -> ModelName | None:
     if (image := options.image) is None:
         return None
-    given = settings(weights=image.weights, precision=_precision(image), **more)
-    return ModelName(image.model, image.revision, given, "embeddings.image")
+    image_settings = settings(weights=image.weights, precision=_precision(image), **extra_settings)
+    return ModelName(image.model, image.revision, image_settings, "embeddings.image")
 
 
 def _unified_model(options: EmbeddingOptions) -> ModelName | None:
@@ -241,9 +241,9 @@ DEFAULT = SPACES[DEFAULT_SPACE]
 
 def query_settings(options: EmbeddingOptions) -> dict[str, Settings]:
     """Return the settings of each space's model that vectors of queries depend on."""
-    named = ((name, space.model(options)) for name, space in SPACES.items())
+    model_by_space = ((name, space.model(options)) for name, space in SPACES.items())
     return {
         name: tuple((key, value) for key, value in model.query_settings if key != ENDPOINT)
-        for name, model in named
+        for name, model in model_by_space
         if model is not None
     }

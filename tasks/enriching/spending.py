@@ -45,13 +45,13 @@ def most_embedded(price: Price, characters: int, calls: int) -> Spent:
     return cost_of(price, Usage(calls, math.ceil(characters / TOKEN_CHARACTERS)))
 
 
-def spent_on(made: Sequence[Description]) -> Spent:
+def spent_on(descriptions: Sequence[Description]) -> Spent:
     """Return the recorded cost of descriptions."""
     return Spent(
-        calls=sum(one.calls for one in made),
-        input_tokens=sum(one.input_tokens for one in made),
-        output_tokens=sum(one.output_tokens for one in made),
-        money=sum(one.money for one in made),
+        calls=sum(description.calls for description in descriptions),
+        input_tokens=sum(description.input_tokens for description in descriptions),
+        output_tokens=sum(description.output_tokens for description in descriptions),
+        money=sum(description.money for description in descriptions),
     )
 
 
@@ -67,7 +67,7 @@ class _Limit:
             (total.input_tokens + total.output_tokens, limit.tokens),
             (total.money, limit.money),
         )
-        return all(most is None or value <= most for value, most in pairs)
+        return all(maximum is None or value <= maximum for value, maximum in pairs)
 
 
 class Budget:
@@ -92,16 +92,16 @@ class Budget:
             self._reserved += cost
             return True
 
-    def calls_left(self, each: Spent, most: int) -> int:
-        """Return how many calls of a cost the budget holds, at most ``most``."""
-        held, beyond = 0, most + 1
-        while beyond - held > 1:
-            middle = (held + beyond) // 2
-            if all(limit.holds(self._spent + self._reserved + each.times(middle)) for limit in self._limits):
-                held = middle
+    def calls_left(self, cost_a_call: Spent, most_calls: int) -> int:
+        """Return how many calls of a cost the budget holds, at most ``most_calls``."""
+        affordable, beyond = 0, most_calls + 1
+        while beyond - affordable > 1:
+            middle = (affordable + beyond) // 2
+            if all(limit.holds(self._spent + self._reserved + cost_a_call.times(middle)) for limit in self._limits):
+                affordable = middle
             else:
                 beyond = middle
-        return held
+        return affordable
 
     def settle(self, reserved: Spent, spent: Spent) -> None:
         """Replace a reservation by the actual cost."""

@@ -48,20 +48,20 @@ def anchor(
     """
     showing = showing or [True] * len(parts)
     sides = {above: _assigned(captions, parts, barriers, above=above) for above in (True, False)}
-    held = {
+    shown_parts = {
         above: {number: members for number, members in choice.items() if any(showing[index] for index in members)}
         for above, choice in sides.items()
     }
-    first = _rank(captions, parts, held[True]) <= _rank(captions, parts, held[False])
-    own: dict[int, tuple[int, ...]] = {}
-    taken: set[int] = set()
+    first = _rank(captions, parts, shown_parts[True]) <= _rank(captions, parts, shown_parts[False])
+    parts_by_caption: dict[int, tuple[int, ...]] = {}
+    assigned: set[int] = set()
     for above in (first, not first):
-        for number, members in sorted(held[above].items()):
-            free = tuple(index for index in members if index not in taken)
-            if number not in own and any(showing[index] for index in free):
-                own[number] = free
-                taken.update(free)
-    return own
+        for number, members in sorted(shown_parts[above].items()):
+            free = tuple(index for index in members if index not in assigned)
+            if number not in parts_by_caption and any(showing[index] for index in free):
+                parts_by_caption[number] = free
+                assigned.update(free)
+    return parts_by_caption
 
 
 def running_text(lines: Sequence[Line]) -> list[Line]:
@@ -87,24 +87,24 @@ def running_text(lines: Sequence[Line]) -> list[Line]:
 
 def caption_lines(lines: Sequence[Line], kind: LabelKind) -> list[Line]:
     """Return the lines that begin a caption: at the head of their block, or set off from the line before."""
-    found: list[Line] = []
+    first_lines: list[Line] = []
     previous: Line | None = None
     for line in lines:
         label = caption_label(line.text)
         if label is not None and label.kind is kind and begins_anew(line, previous):
-            found.append(line)
+            first_lines.append(line)
         previous = line
-    return found
+    return first_lines
 
 
 def whole_caption(first: Line, lines: Sequence[Line]) -> list[Line]:
     """Return a caption's lines, given its first one and the lines of its page."""
-    whole = [first]
+    caption = [first]
     for line in lines[lines.index(first) + 1 :]:
-        if begins_anew(line, whole[-1]):
+        if begins_anew(line, caption[-1]):
             break
-        whole.append(line)
-    return whole
+        caption.append(line)
+    return caption
 
 
 def begins_anew(line: Line, previous: Line | None) -> bool:
@@ -147,11 +147,11 @@ def _assigned(
 def _are_separated(part: BBox, caption: BBox, barriers: Sequence[BBox], *, above: bool) -> bool:
     """Return whether something lies in the path from a part to a caption."""
     top, bottom = (part.y1, caption.y0) if above else (caption.y1, part.y0)
-    left, right = max(part.x0, caption.x0), min(part.x1, caption.x1)
-    if right <= left:
-        left, right = min(part.x0, caption.x0), max(part.x1, caption.x1)
+    path_x0, path_x1 = max(part.x0, caption.x0), min(part.x1, caption.x1)
+    if path_x1 <= path_x0:
+        path_x0, path_x1 = min(part.x0, caption.x0), max(part.x1, caption.x1)
     # A box that only grazes the path is beside it.
-    path = BBox(left + GRAZE_PT, top - GRAZE_PT, right - GRAZE_PT, bottom + GRAZE_PT)
+    path = BBox(path_x0 + GRAZE_PT, top - GRAZE_PT, path_x1 - GRAZE_PT, bottom + GRAZE_PT)
     return any(
         box is not caption and box.y0 > path.y0 and box.y1 < path.y1 and box.x0 < path.x1 and box.x1 > path.x0
         for box in barriers
@@ -161,12 +161,12 @@ def _are_separated(part: BBox, caption: BBox, barriers: Sequence[BBox], *, above
 def _connected(caption: BBox, members: Sequence[int], parts: Sequence[BBox]) -> tuple[int, ...]:
     """Keep the parts that are connected with the one nearest to the caption."""
     todo = sorted(members, key=lambda index: distance(parts[index], caption))
-    kept: list[int] = []
+    connected: list[int] = []
     box = caption
     for index in todo:
         if distance(parts[index], box) <= NEAR_PT:
-            box = box | parts[index] if kept else parts[index]
-            kept.append(index)
-        elif not kept:
+            box = box | parts[index] if connected else parts[index]
+            connected.append(index)
+        elif not connected:
             break
-    return tuple(kept)
+    return tuple(connected)

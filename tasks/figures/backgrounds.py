@@ -100,15 +100,15 @@ def without_bleed(part: Part, page: BBox, images: Sequence[Region]) -> list[Part
     A figure ends within the page; most pieces of a pattern that bleeds are cut off at the edge. A drawing over an image of the
     page may be the visible part of that image, and is kept.
     """
-    own = [picture.bbox for picture in part.images]
+    picture_boxes = [picture.bbox for picture in part.images]
     covered = COVERED_SHARE * part.bbox.area
-    if any((image.bbox & part.bbox).area >= covered for image in images if image.bbox not in own):
+    if any((image.bbox & part.bbox).area >= covered for image in images if image.bbox not in picture_boxes):
         return [part]
     inside = page.grown(-TOUCH_PT)
     cut = sum(not inside.contains(mark.bbox) for mark in part.marks)
     if not part.marks or cut < BLEED_SHARE * len(part.marks):
         return [part]
-    groups = clusters(part.images, lambda one, other: distance(one.bbox, other.bbox) <= PANEL_GAP_PT)
+    groups = clusters(part.images, lambda first, second: distance(first.bbox, second.bbox) <= PANEL_GAP_PT)
     return [Part(union(picture.bbox for picture in group), (), tuple(group)) for group in groups]
 
 
@@ -116,12 +116,12 @@ def without_paragraphs(part: Part, text: PageText) -> list[Part]:
     """Remove a clipped background of paragraphs; the pictures on it beside them are kept."""
     if not part.framed or part.marks or len(text.body_within(part.bbox)) <= MOST_PARAGRAPH_LINES:
         return [part]
-    kept: list[Part] = []
+    pictures: list[Part] = []
     for picture in part.images:
         inner = text.within(picture.bbox)
         if sum(len(line.text) for line in inner) < MOST_LABEL_CHARACTERS and text.running.isdisjoint(inner):
-            kept.append(Part(picture.bbox, (), (picture,)))
-    return kept
+            pictures.append(Part(picture.bbox, (), (picture,)))
+    return pictures
 
 
 def is_heading_background(parts: Sequence[Part], lines: Sequence[Line]) -> bool:

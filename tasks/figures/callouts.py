@@ -30,7 +30,7 @@ class Key:
 
 def callouts(words: Iterable[str]) -> frozenset[str]:
     """Return the numbers and letters that are alone on a line inside a figure; none if they may be a chart's axis."""
-    names = frozenset(found[1] for word in words if (found := _CALLOUT.fullmatch(word.strip())))
+    names = frozenset(callout[1] for word in words if (callout := _CALLOUT.fullmatch(word.strip())))
     return names if len(names) >= FEWEST_CALLOUTS and not {"0", "00"} & names else frozenset()
 
 
@@ -38,32 +38,36 @@ def find_keys(lines: Sequence[Line]) -> list[Key]:
     """Return the lists of a page that may explain callouts: consecutive items from 1 or a, with their words."""
     keys: list[Key] = []
     names: list[str] = []
-    held: list[Line] = []
+    key_lines: list[Line] = []
     for line in lines:
-        found = _ITEM.match(line.text)
-        name = found[1] if found else ""
+        list_item = _ITEM.match(line.text)
+        name = list_item[1] if list_item else ""
         if name and (not names or name == _following(names[-1])):
             if not names:
-                held.clear()
+                key_lines.clear()
             names.append(name)
         elif name in ("1", "a", "A"):
-            keys.extend(_key(names, held))
-            names, held = [name], []
+            keys.extend(_key(names, key_lines))
+            names, key_lines = [name], []
         if names:
-            held.append(line)
-    keys.extend(_key(names, held))
+            key_lines.append(line)
+    keys.extend(_key(names, key_lines))
     return keys
 
 
-def _key(names: Sequence[str], held: Sequence[Line]) -> list[Key]:
+def _key(names: Sequence[str], key_lines: Sequence[Line]) -> list[Key]:
     """Return a list up to the end of its last item's block."""
     if len(names) < FEWEST_CALLOUTS:
         return []
-    last = max(number for number, line in enumerate(held) if (found := _ITEM.match(line.text)) and found[1] == names[-1])
-    block = held[last].block
-    end = next((number for number in range(last, len(held)) if held[number].block != block), len(held))
-    row = [line for line in held[end:] if is_level(line.bbox, held[last].bbox)] if end == last + 1 else []
-    return [Key(frozenset(names), (*held[:end], *row))]
+    last = max(
+        number
+        for number, line in enumerate(key_lines)
+        if (list_item := _ITEM.match(line.text)) and list_item[1] == names[-1]
+    )
+    block = key_lines[last].block
+    end = next((number for number in range(last, len(key_lines)) if key_lines[number].block != block), len(key_lines))
+    row = [line for line in key_lines[end:] if is_level(line.bbox, key_lines[last].bbox)] if end == last + 1 else []
+    return [Key(frozenset(names), (*key_lines[:end], *row))]
 
 
 def _following(name: str) -> str:
@@ -73,20 +77,20 @@ def _following(name: str) -> str:
 def explain(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[Key]) -> dict[int, Key]:
     """Return each figure's key: each key goes to the figure whose callouts it covers best."""
     pairs = sorted(
-        (-_share(names, key.names), distance(box, key.bbox), number, place)
+        (-_share(names, key.names), distance(box, key.bbox), number, key_number)
         for number, (box, names) in figures.items()
-        for place, key in enumerate(keys)
+        for key_number, key in enumerate(keys)
         if names and _share(names, key.names) >= COVERED_SHARE
     )
-    found: dict[int, Key] = {}
-    taken: set[int] = set()
-    for _, _, number, place in pairs:
-        if number not in found and place not in taken:
-            found[number] = keys[place]
-            taken.add(place)
-    return found
+    keys_by_figure: dict[int, Key] = {}
+    assigned: set[int] = set()
+    for _, _, number, key_number in pairs:
+        if number not in keys_by_figure and key_number not in assigned:
+            keys_by_figure[number] = keys[key_number]
+            assigned.add(key_number)
+    return keys_by_figure
 
 
 def _share(names: Collection[str], explained: frozenset[str]) -> float:
-    both = len(explained.intersection(names))
-    return min(both / len(set(names)), both / len(explained))
+    common = len(explained.intersection(names))
+    return min(common / len(set(names)), common / len(explained))

@@ -29,16 +29,16 @@ def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageT
     ]
     edge = [part for part in parts if _is_at_edge(part.bbox, page)]
     groups = _by_caption([part for part in parts if part not in edge], captions, barriers)
-    left = [caption for number, caption in enumerate(captions) if number not in groups]
-    return [*groups.values(), *_by_caption(edge, left, barriers).values()]
+    unmatched_captions = [caption for number, caption in enumerate(captions) if number not in groups]
+    return [*groups.values(), *_by_caption(edge, unmatched_captions, barriers).values()]
 
 
 def _by_caption(
     parts: Sequence[Part], captions: Sequence[Sequence[Line]], barriers: Sequence[BBox]
 ) -> dict[int, list[Part]]:
     boxes = [union(line.bbox for line in caption) for caption in captions]
-    found = anchor(boxes, [part.bbox for part in parts], barriers, showing=[part.is_visible for part in parts])
-    return {caption: [parts[index] for index in members] for caption, members in found.items()}
+    members_by_caption = anchor(boxes, [part.bbox for part in parts], barriers, showing=[part.is_visible for part in parts])
+    return {caption: [parts[index] for index in members] for caption, members in members_by_caption.items()}
 
 
 def _is_at_edge(box: BBox, page: BBox) -> bool:

@@ -35,13 +35,13 @@ def join_bars(parts: Sequence[Part], lines: Sequence[Line]) -> list[Part]:
     joined = [part for part in parts if part not in lone]
     for group in clusters(lone, _are_side_by_side):
         marks = tuple(mark for part in group for mark in part.marks)
-        whole = Part(union(mark.bbox for mark in marks), marks)
-        joined.extend([whole] if len(group) > 1 and has_bars(whole, lines) else group)
+        chart = Part(union(mark.bbox for mark in marks), marks)
+        joined.extend([chart] if len(group) > 1 and has_bars(chart, lines) else group)
     return joined
 
 
-def _are_side_by_side(one: Part, other: Part) -> bool:
-    return distance(one.bbox, other.bbox) <= BAR_GAP_THICKNESSES * min(_thickness(one), _thickness(other))
+def _are_side_by_side(first: Part, second: Part) -> bool:
+    return distance(first.bbox, second.bbox) <= BAR_GAP_THICKNESSES * min(_thickness(first), _thickness(second))
 
 
 def _thickness(part: Part) -> float:
@@ -75,7 +75,7 @@ def _are_bars(boxes: Sequence[BBox]) -> bool:
     )
     if not (_have_base(lefts) or _have_base(rights)):
         return False
-    alike = sum(any(_ends_as(bar, other) for other in bars if other is not bar) for bar in bars)
+    alike = sum(any(_ends_as(bar, other_bar) for other_bar in bars if other_bar is not bar) for bar in bars)
     return alike < ALIKE_SHARE * len(bars)
 
 
@@ -84,5 +84,5 @@ def _have_base(ends: Sequence[float]) -> bool:
     return sum(abs(end - base) <= BASE_PT for end in ends) >= BASED_SHARE * len(ends)
 
 
-def _ends_as(one: BBox, other: BBox) -> bool:
-    return abs(one.x0 - other.x0) <= BASE_PT and abs(one.x1 - other.x1) <= BASE_PT
+def _ends_as(first: BBox, second: BBox) -> bool:
+    return abs(first.x0 - second.x0) <= BASE_PT and abs(first.x1 - second.x1) <= BASE_PT

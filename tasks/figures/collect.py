@@ -53,10 +53,10 @@ class Collection:
         """Return the figure of one image; ``upright``: as the page shows it, however it is stored."""
         is_plain = stands_as_stored(image.matrix, page.rotation) and not upright
         embedded = page.embedded(image)
-        seen = embedded, None if is_plain else (*signs(image.matrix), page.rotation)
-        if seen not in self._seen:
-            self._seen[seen] = self._decoded(embedded, None if is_plain else image.matrix, page.rotation)
-        figure, raw_sha1 = self._seen[seen]
+        cache_key = embedded, None if is_plain else (*signs(image.matrix), page.rotation)
+        if cache_key not in self._seen:
+            self._seen[cache_key] = self._decoded(embedded, None if is_plain else image.matrix, page.rotation)
+        figure, raw_sha1 = self._seen[cache_key]
         if isinstance(figure, BadInputError):
             raise figure
         return figure, raw_sha1
@@ -67,8 +67,8 @@ class Collection:
         except BadInputError as error:
             return error, None
         if turn is not None:
-            seen = as_read(pixels, turn, rotation)
-            pixels = pixels if seen is None else seen
+            turned_pixels = as_read(pixels, turn, rotation)
+            pixels = pixels if turned_pixels is None else turned_pixels
         raw_sha1 = stream_sha1(embedded)
         return self._keep(scaled(pixels, self._options.max_figure_pixels)), raw_sha1
 

@@ -37,10 +37,10 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
     """
     by_number = {page.page: page for page in pages}
     occurrences = _Occurrences(placements, by_number)
-    most = max(_REPEATED_PAGES, _REPEATED_SHARE * len(pages))
+    most_pages = max(_REPEATED_PAGES, _REPEATED_SHARE * len(pages))
     decided: list[Placement] = []
     for placement in placements:
-        repeated = _role_of_repeated(placement, by_number[placement.page], occurrences, most)
+        repeated = _role_of_repeated(placement, by_number[placement.page], occurrences, most_pages)
         decided.append(placement if repeated is None else _as_repeated(placement, *repeated))
     return decided
 
@@ -84,16 +84,18 @@ class _Occurrences:
         return len(self._bands.get(_position(placement.bbox), ()))
 
 
-def _role_of_repeated(placement: Placement, page: Page, seen: _Occurrences, most: float) -> tuple[Role, str] | None:
-    """Return the role of a placement on more than ``most`` pages, and the reason; None if it keeps its own role."""
-    if (pages := seen.at_its_position(placement)) > most:
+def _role_of_repeated(
+    placement: Placement, page: Page, occurrences: _Occurrences, most_pages: float
+) -> tuple[Role, str] | None:
+    """Return the role of a placement on more than ``most_pages`` pages, and the reason; None if it keeps its own role."""
+    if (pages := occurrences.at_its_position(placement)) > most_pages:
         role = Role.BACKGROUND if placement.kind is Kind.SCAN else Role.DECORATIVE
         return role, f"at the same place of {pages} pages"
-    if (pages := seen.at_one_position(placement)) > most and _is_at_edge(placement.bbox, page):
+    if (pages := occurrences.at_one_position(placement)) > most_pages and _is_at_edge(placement.bbox, page):
         return Role.DECORATIVE, f"at the edge, as on {pages} other pages"
-    if _is_band(placement, page) and (pages := seen.of_its_band(placement)) > most:
+    if _is_band(placement, page) and (pages := occurrences.of_its_band(placement)) > most_pages:
         return Role.DECORATIVE, f"at the edge of {pages} pages, one like the other"
-    if _is_ornament(placement, page) and (pages := seen.of_its_size(placement)) > most:
+    if _is_ornament(placement, page) and (pages := occurrences.of_its_size(placement)) > most_pages:
         role = Role.DECORATIVE if _is_at_edge(placement.bbox, page) else Role.ICON
         return role, f"small, and on {pages} pages"
     return None

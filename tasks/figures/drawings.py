@@ -25,14 +25,14 @@ def join_marks(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[
 
     A white background joins the marks on it, but has no extent of its own; a white box around a paragraph is ignored.
     """
-    kept = [
+    drawn_marks = [
         mark
         for mark in marks
         if not mark.white or mark.is_rule or not any(mark.bbox.has_middle_of(line.bbox) for line in body)
     ]
     parts: list[Part] = []
-    for group in _together(page, [mark.bbox for mark in kept]):
-        inked = [kept[index] for index in group if not kept[index].white]
+    for group in _together(page, [mark.bbox for mark in drawn_marks]):
+        inked = [drawn_marks[index] for index in group if not drawn_marks[index].white]
         if inked:
             parts.append(Part(union(mark.bbox for mark in inked), tuple(inked)))
     return parts
@@ -47,8 +47,8 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     if not boxes:
         return []
     sides = np.fromiter(chain.from_iterable(boxes), float, 4 * len(boxes)).reshape(-1, 2, 2)
-    most = np.array((page.x1, page.y1)) // CELL_PT + 3
-    cells = np.clip((sides + np.array(((-1,), (1,))) * JOIN_PT / 2) // CELL_PT, 0, most).astype(int)
+    last_cell = np.array((page.x1, page.y1)) // CELL_PT + 3
+    cells = np.clip((sides + np.array(((-1,), (1,))) * JOIN_PT / 2) // CELL_PT, 0, last_cell).astype(int)
     cells[:, 1] += 1
     across, down = _closed_up(cells[:, :, 0]), _closed_up(cells[:, :, 1])
     # Painting each box cell by cell took most of the time: mark its corners, and sum them up.
@@ -64,6 +64,6 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
 
 def _closed_up(ends: NDArray[np.int_]) -> NDArray[np.int_]:
     """Renumber the columns or rows of a grid, keeping those where something begins or ends."""
-    kept = np.zeros(ends.max() + 1, dtype=int)
-    kept[ends] = 1
-    return (kept.cumsum() - 1)[ends]
+    is_end = np.zeros(ends.max() + 1, dtype=int)
+    is_end[ends] = 1
+    return (is_end.cumsum() - 1)[ends]

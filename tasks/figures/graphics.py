@@ -47,7 +47,7 @@ def placed_graphics(
     layout. The pictures in a text box are joined without its rules.
     """
     parts: list[Part] = []
-    taken: set[BBox] = set()
+    used_frames: set[BBox] = set()
     free = list(pictures)
     inked: dict[BBox, list[Mark]] = {}
     for mark in marks:
@@ -63,8 +63,8 @@ def placed_graphics(
         parts.append(part)
         free = [region for region in free if region not in inner]
         if part.framed:
-            taken.add(frame)
-    return Placed(parts, free, [mark for mark in marks if mark.frame not in taken])
+            used_frames.add(frame)
+    return Placed(parts, free, [mark for mark in marks if mark.frame not in used_frames])
 
 
 def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[Region], page: BBox, text: PageText) -> Part | None:
@@ -84,9 +84,9 @@ def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[Region], page: 
     return part if drawn else None
 
 
-def _is_print_area(frame: BBox, page: BBox, marks: Sequence[Mark], held: int, text: PageText) -> bool:
+def _is_print_area(frame: BBox, page: BBox, marks: Sequence[Mark], inner_lines: int, text: PageText) -> bool:
     """Return whether a clip is that of the page's whole text, as of a browser that prints: its text is no drawing's."""
-    has_all = 0 < held >= PRINT_AREA_SHARE * len(text.lines)
+    has_all = 0 < inner_lines >= PRINT_AREA_SHARE * len(text.lines)
     thick = [mark for mark in marks if min(mark.bbox.width, mark.bbox.height) > RULE_PT]
     if has_all and marks and not any(mark.strokes for mark in thick):
         return True  # only rules and boxes, as those of tables: a diagram has slanted lines or curves

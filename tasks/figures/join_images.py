@@ -34,9 +34,9 @@ def join_images(images: Sequence[Image]) -> list[Region]:
         box = union([image.bbox, *(group.bbox for group in touching)])
         groups = [group for group in groups if group not in touching] + [_Tiles(box, members)]
     while rows := _touching_rows(groups):
-        one, other = rows
-        joined = _Tiles(one.bbox | other.bbox, (*one.images, *other.images))
-        groups = [group for group in groups if group is not one and group is not other] + [joined]
+        upper, lower = rows
+        joined = _Tiles(upper.bbox | lower.bbox, (*upper.images, *lower.images))
+        groups = [group for group in groups if group is not upper and group is not lower] + [joined]
     return [
         Region(group.bbox, Kind.RASTER, group.images[0]) if len(group.images) == 1 else Region(group.bbox, Kind.COMPOSITE)
         for group in groups
@@ -45,15 +45,23 @@ def join_images(images: Sequence[Image]) -> list[Region]:
 
 def _touching_rows(groups: Sequence[_Tiles]) -> tuple[_Tiles, _Tiles] | None:
     """Return two rows of tiles that touch, once each is complete."""
-    for one, other in combinations(groups, 2):
-        if (len(one.images) > 1 or len(other.images) > 1) and _share_side(one.bbox, other.bbox):
-            return one, other
+    for first, second in combinations(groups, 2):
+        if (len(first.images) > 1 or len(second.images) > 1) and _share_side(first.bbox, second.bbox):
+            return first, second
     return None
 
 
-def _share_side(one: BBox, other: BBox) -> bool:
-    stacked = near(one.x0, other.x0) and near(one.x1, other.x1) and abs(gap(one.y0, one.y1, other.y0, other.y1)) <= TOUCH_PT
-    beside = near(one.y0, other.y0) and near(one.y1, other.y1) and abs(gap(one.x0, one.x1, other.x0, other.x1)) <= TOUCH_PT
+def _share_side(first: BBox, second: BBox) -> bool:
+    stacked = (
+        near(first.x0, second.x0)
+        and near(first.x1, second.x1)
+        and abs(gap(first.y0, first.y1, second.y0, second.y1)) <= TOUCH_PT
+    )
+    beside = (
+        near(first.y0, second.y0)
+        and near(first.y1, second.y1)
+        and abs(gap(first.x0, first.x1, second.x0, second.x1)) <= TOUCH_PT
+    )
     return stacked or beside
 
 

@@ -45,13 +45,13 @@ def lone_legends(parts: Sequence[Part], lines: Sequence[Line]) -> list[Region]:
     ]
 
 
-def _are_of_one_legend(one: tuple[BBox, Part], other: tuple[BBox, Part]) -> bool:
-    return distance(one[0], other[0]) <= LABEL_GAP_PT
+def _are_of_one_legend(first_key: tuple[BBox, Part], second_key: tuple[BBox, Part]) -> bool:
+    return distance(first_key[0], second_key[0]) <= LABEL_GAP_PT
 
 
 def with_legend(figure: Region, keys: Sequence[BBox]) -> Region:
     """Extend a drawing by the keys of a legend above, below or beside it."""
     if figure.image is not None or figure.framed:
         return figure
-    own = [key for key in keys if distance(key, figure.bbox) <= CHART_GAP_PT]
-    return replace(figure, bbox=union([figure.bbox, *own])) if len(own) >= FEWEST_KEYS_OF_CHART else figure
+    figure_keys = [key for key in keys if distance(key, figure.bbox) <= CHART_GAP_PT]
+    return replace(figure, bbox=union([figure.bbox, *figure_keys])) if len(figure_keys) >= FEWEST_KEYS_OF_CHART else figure

@@ -49,10 +49,10 @@ def locate(
     if not (images or marks):
         return Located((), ())
     text = PageText.of(lines)
-    whole = join_images(images)
+    joined_images = join_images(images)
     covering = PAGE_SHARE * _sheet(page, images, marks, lines).area
-    scans = [replace(region, kind=Kind.SCAN) for region in whole if region.bbox.area >= covering]
-    pictures = [mark_inline(region, lines) for region in whole if region.bbox.area < covering]
+    scans = [replace(region, kind=Kind.SCAN) for region in joined_images if region.bbox.area >= covering]
+    pictures = [mark_inline(region, lines) for region in joined_images if region.bbox.area < covering]
     paths = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
     placed = placed_graphics(page, frames, paths, pictures, text)
     drawings, tables = _drawings_and_tables(page, placed, text)
@@ -62,12 +62,14 @@ def locate(
         return Located(tuple(lone_legends(parts, lines)), tables)
     groups = captioned_parts(parts, placed.parts, text, page)
     captioned = [_captioned_picture(group, text) for group in groups]
-    others = [part for part in parts if not any(part in group for group in groups) and not _is_behind_text(part, lines)]
-    free = without_decoration(others, page, whole, text)
+    loose_parts = [
+        part for part in parts if not any(part in group for group in groups) and not _is_behind_text(part, lines)
+    ]
+    free = without_decoration(loose_parts, page, joined_images, text)
     pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, frames, text)])
     inline = [region for part in laid for region in part.images if region.inline and not part.marks]
-    found = [*pictured, *lone_legends(free, lines), *inline]
-    return Located((*scans, *merge_overlapping(found)), tables)
+    regions = [*pictured, *lone_legends(free, lines), *inline]
+    return Located((*scans, *merge_overlapping(regions)), tables)
 
 
 def _sheet(page: BBox, images: Sequence[Image], marks: Sequence[Mark], lines: Sequence[Line]) -> BBox:
@@ -78,24 +80,30 @@ def _sheet(page: BBox, images: Sequence[Image], marks: Sequence[Mark], lines: Se
     if largest.bbox.area < SHEET_SHARE * page.area:
         return page
     edge = largest.bbox.grown(TOUCH_PT)
-    shown = chain((line.bbox for line in lines), (image.bbox for image in images), (mark.bbox for mark in marks))
-    return largest.bbox if all(edge.contains(box) for box in shown) else page
+    content_boxes = chain((line.bbox for line in lines), (image.bbox for image in images), (mark.bbox for mark in marks))
+    return largest.bbox if all(edge.contains(box) for box in content_boxes) else page
 
 
 def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[list[Part], tuple[Ruling, ...]]:
     """Return the drawings outside placed graphics, and the rules of the tables among them."""
     joined = join_marks(page, placed.marks, text.body)
-    shown = [part for part in join_bars(joined, text.lines) if not is_note_background(part, text.lines, placed.pictures)]
-    tables = [ruled_table(part, text.lines) for part in shown]
-    drawings = [part for part, table in zip(shown, tables, strict=True) if table is None]
+    visible_parts = [
+        part for part in join_bars(joined, text.lines) if not is_note_background(part, text.lines, placed.pictures)
+    ]
+    tables = [ruled_table(part, text.lines) for part in visible_parts]
+    drawings = [part for part, table in zip(visible_parts, tables, strict=True) if table is None]
     return drawings, tuple(table for table in tables if table is not None)
 
 
 def _is_behind_text(part: Part, lines: Sequence[Line]) -> bool:
     """Return whether rules and boxes without a curve are behind what a layout model calls text or a table."""
     inner = [line for line in lines if part.bbox.has_middle_of(line.bbox)]
-    known = sum(len(line.text) for line in inner if line.label in _OF_LAYOUT)
-    return not part.strokes and not part.images and 0 < known >= LABELLED_SHARE * sum(len(line.text) for line in inner)
+    labelled_characters = sum(len(line.text) for line in inner if line.label in _OF_LAYOUT)
+    return (
+        not part.strokes
+        and not part.images
+        and 0 < labelled_characters >= LABELLED_SHARE * sum(len(line.text) for line in inner)
+    )
 
 
 def _captioned_picture(parts: Sequence[Part], text: PageText) -> Region:

@@ -75,8 +75,8 @@ def one_picture(parts: Sequence[Part], lines: Sequence[Line]) -> Region:
     if len(images) == 1 and (len(parts) == 1 or all(mark.is_rule for mark in marks)) and not parts[0].framed:
         image = images[0]
         drawn_over = len(parts) == 1 and not all(_is_border(mark, image.bbox) for mark in marks)
-        written = sum(len(line.text) for line in lines if image.bbox.contains(line.bbox))
-        if not drawn_over and not 0 < written < MOST_LABEL_CHARACTERS:
+        label_characters = sum(len(line.text) for line in lines if image.bbox.contains(line.bbox))
+        if not drawn_over and not 0 < label_characters < MOST_LABEL_CHARACTERS:
             return image
     kind = Kind.COMPOSITE if images else Kind.VECTOR
     return Region(union(part.bbox for part in parts), kind, framed=all(part.framed for part in parts))
@@ -86,7 +86,7 @@ def merge_overlapping(regions: Sequence[Region]) -> list[Region]:
     """Join pictures that overlap: pieces of one, or one inside another. A background joins only its own ends."""
     merged: list[Region] = []
     for region in sorted(regions, key=lambda region: -region.bbox.area):
-        at = next((at for at, other in enumerate(merged) if _are_one(region, other)), None)
+        at = next((at for at, larger in enumerate(merged) if _are_one(region, larger)), None)
         if at is None:
             merged.append(region)
         else:
@@ -94,12 +94,12 @@ def merge_overlapping(regions: Sequence[Region]) -> list[Region]:
     return merged
 
 
-def _are_one(region: Region, other: Region) -> bool:
+def _are_one(region: Region, larger: Region) -> bool:
     """Return whether a region overlaps a larger one enough to be a piece of one picture with it."""
-    share = OVERLAP_SHARE if region.image is None and other.image is None else IMAGE_OVERLAP_SHARE
-    if (region.bbox & other.bbox).area <= share * region.bbox.area or (region.captioned and other.captioned):
+    share = OVERLAP_SHARE if region.image is None and larger.image is None else IMAGE_OVERLAP_SHARE
+    if (region.bbox & larger.bbox).area <= share * region.bbox.area or (region.captioned and larger.captioned):
         return False
-    return region.background == other.background or (other.background and region.inline)
+    return region.background == larger.background or (larger.background and region.inline)
 
 
 def _merged(larger: Region, region: Region) -> Region:

@@ -20,20 +20,22 @@ FEWEST_ENDS = 3
 def join_panels(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], body: Sequence[Line]) -> list[list[Part]]:
     """Group drawings that are near each other in one clip, such as that of a text box, and diagrams with their ends."""
     boxes = [frame.grown(TOUCH_PT) for frame in frames if frame.area <= TEXT_BOX_SHARE * page.area]
-    groups = clusters(parts, lambda one, other: _are_panels(one, other, boxes, body))
+    groups = clusters(parts, lambda first, group_part: _are_panels(first, group_part, boxes, body))
     for diagram in parts:
         members = [diagram, *_ends(diagram, parts, body)]
         if len(members) > 1:
-            own = [group for group in groups if any(other is part for other in group for part in members)]
-            groups = [group for group in groups if group not in own] + [[*chain(*own)]]
+            diagram_groups = [
+                group for group in groups if any(group_part is part for group_part in group for part in members)
+            ]
+            groups = [group for group in groups if group not in diagram_groups] + [[*chain(*diagram_groups)]]
     return groups
 
 
-def _are_panels(one: Part, other: Part, boxes: Sequence[BBox], body: Sequence[Line]) -> bool:
-    if one.framed or other.framed or distance(one.bbox, other.bbox) > PANEL_GAP_PT:
+def _are_panels(first: Part, second: Part, boxes: Sequence[BBox], body: Sequence[Line]) -> bool:
+    if first.framed or second.framed or distance(first.bbox, second.bbox) > PANEL_GAP_PT:
         return False
-    both = one.bbox | other.bbox
-    return any(box.contains(both) for box in boxes) and not any(both.has_middle_of(line.bbox) for line in body)
+    joint_box = first.bbox | second.bbox
+    return any(box.contains(joint_box) for box in boxes) and not any(joint_box.has_middle_of(line.bbox) for line in body)
 
 
 def _ends(diagram: Part, parts: Sequence[Part], body: Sequence[Line]) -> list[Part]:

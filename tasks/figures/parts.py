@@ -131,14 +131,14 @@ class PageText:
         return [line for line in self.body if box.has_middle_of(line.bbox)]
 
 
-def near(one: float, other: float) -> bool:
+def near(first: float, second: float) -> bool:
     """Return whether two coordinates are one side."""
-    return abs(one - other) <= TOUCH_PT
+    return abs(first - second) <= TOUCH_PT
 
 
-def same_sides(one: BBox, other: BBox) -> bool:
+def same_sides(first: BBox, second: BBox) -> bool:
     """Return whether two boxes have the same four sides."""
-    return all(map(near, one, other))
+    return all(map(near, first, second))
 
 
 def mostly_within(inner: BBox, outer: BBox) -> bool:
@@ -156,11 +156,11 @@ def is_rounded_box(mark: Mark, box: BBox) -> bool:
     return goes_around(mark, box) and 0 < mark.strokes <= CORNER_STROKES
 
 
-def clusters(things: Sequence[Thing], belong: Callable[[Thing, Thing], bool]) -> list[list[Thing]]:
+def clusters(members: Sequence[Thing], belong: Callable[[Thing, Thing], bool]) -> list[list[Thing]]:
     """Group things that belong together, directly or through others."""
     groups: list[list[Thing]] = []
-    for thing in things:
-        own = [group for group in groups if any(belong(thing, other) for other in group)]
-        joined = [*(other for group in own for other in group), thing]
-        groups = [group for group in groups if group not in own] + [joined]
+    for member in members:
+        linked_groups = [group for group in groups if any(belong(member, group_member) for group_member in group)]
+        joined = [*(group_member for group in linked_groups for group_member in group), member]
+        groups = [group for group in groups if group not in linked_groups] + [joined]
     return groups

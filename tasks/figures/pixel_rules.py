@@ -71,25 +71,25 @@ def _pieces(ink: NDArray[np.bool_], least: int) -> list[_Bar]:
     steps = np.diff(np.pad(ink, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     (rows, starts), (_, ends) = np.nonzero(steps == 1), np.nonzero(steps == -1)
     long = ends - starts >= least
-    done: list[_Bar] = []
-    open_: list[_Bar] = []
+    closed_bars: list[_Bar] = []
+    open_bars: list[_Bar] = []
     for row, start, end in zip(rows[long].tolist(), starts[long].tolist(), ends[long].tolist(), strict=True):
-        done += [bar for bar in open_ if bar.low < row]
-        open_ = [bar for bar in open_ if bar.low >= row]
+        closed_bars += [bar for bar in open_bars if bar.low < row]
+        open_bars = [bar for bar in open_bars if bar.low >= row]
         run = _Bar(start, row, end, row + 1)
         over = next(
             (
                 bar
-                for bar in open_
+                for bar in open_bars
                 if 2 * (min(bar.end, end) - max(bar.start, start)) > min(bar.end - bar.start, end - start)
             ),
             None,
         )
         if over is None:
-            open_.append(run)
+            open_bars.append(run)
         else:
-            open_[open_.index(over)] = _joined(over, run)
-    return done + open_
+            open_bars[open_bars.index(over)] = _joined(over, run)
+    return closed_bars + open_bars
 
 
 def _continues(bar: _Bar, piece: _Bar, grey: NDArray[np.uint8], thick: int) -> bool:
@@ -101,5 +101,7 @@ def _continues(bar: _Bar, piece: _Bar, grey: NDArray[np.uint8], thick: int) -> b
     return bool((darkest[length:] <= np.median(darkest[:length]) + INK_LEVELS).all())
 
 
-def _joined(one: _Bar, other: _Bar) -> _Bar:
-    return _Bar(min(one.start, other.start), min(one.top, other.top), max(one.end, other.end), max(one.low, other.low))
+def _joined(first: _Bar, second: _Bar) -> _Bar:
+    return _Bar(
+        min(first.start, second.start), min(first.top, second.top), max(first.end, second.end), max(first.low, second.low)
+    )

@@ -90,20 +90,20 @@ _REASONS = {RegionKind.FIGURE: "a figure on the picture of a page", RegionKind.T
 
 def pictures_to_segment(placements: Iterable[Placement]) -> list[str]:
     """Return the sorted ids of the pictures that cover a page, scanned or behind its text."""
-    return sorted({place.figure_id for place in placements if place.kind is Kind.SCAN and place.figure_id})
+    return sorted({placement.figure_id for placement in placements if placement.kind is Kind.SCAN and placement.figure_id})
 
 
 def pictures_with_tables(placements: Iterable[Placement]) -> list[str]:
     """Return the sorted ids of the pictures on pages with text of their own that may be tables."""
-    places = list(placements)
+    candidates = list(placements)
     return sorted(
         {
-            place.figure_id
-            for place in places
-            if place.kind is Kind.RASTER and place.role is Role.CONTENT and place.figure_id
-            if place.bbox.width >= LEAST_WIDTH_PT and place.bbox.height >= LEAST_HEIGHT_PT
+            placement.figure_id
+            for placement in candidates
+            if placement.kind is Kind.RASTER and placement.role is Role.CONTENT and placement.figure_id
+            if placement.bbox.width >= LEAST_WIDTH_PT and placement.bbox.height >= LEAST_HEIGHT_PT
         }
-        - set(pictures_to_segment(places))
+        - set(pictures_to_segment(candidates))
     )
 
 
@@ -156,24 +156,24 @@ def _in_parts(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> lis
     On slides a model draws one sure box around two charts, or around a chart and its text, and is less sure of the parts. They
     count if together they contain all that the box shows.
     """
-    found: list[LayoutRegion] = []
+    kept_regions: list[LayoutRegion] = []
     drawn = [region for region in regions if region.kind is not RegionKind.WORDS]
     sure = [region for region in drawn if region.score >= SURE_SCORE]
-    for whole in sure:
-        parts = _parts(whole, regions)
-        ink = _ink_shares(parts, whole.bbox, pixels) if parts else []
+    for sure_region in sure:
+        parts = _parts(sure_region, regions)
+        ink = _ink_shares(parts, sure_region.bbox, pixels) if parts else []
         figures = [
-            replace(part, score=whole.score)
+            replace(part, score=sure_region.score)
             for part, share in zip(parts, ink, strict=True)
             if part.kind is not RegionKind.WORDS and share >= LEAST_INK_SHARE
         ]
-        found.extend(figures if figures and sum(ink) >= ALL_INK_SHARE else [whole])
-    return found + [region for region in drawn if region not in sure and _is_aligned(region.bbox, sure)]
+        kept_regions.extend(figures if figures and sum(ink) >= ALL_INK_SHARE else [sure_region])
+    return kept_regions + [region for region in drawn if region not in sure and _is_aligned(region.bbox, sure)]
 
 
 def _is_aligned(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
     """Return whether a box is in one row with a sure one of its size, as two portraits are."""
-    if any(_share(box, other.bbox) > SHARED_EDGE_SHARE for other in sure):
+    if any(_share(box, region.bbox) > SHARED_EDGE_SHARE for region in sure):
         return False
     return any(
         abs(box.y0 - figure.bbox.y0) <= ALIGNED_SHARE * figure.bbox.height
@@ -183,23 +183,23 @@ def _is_aligned(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
     )
 
 
-def _parts(whole: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutRegion]:
+def _parts(outer: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutRegion]:
     """Return the parts beside each other in a region, best score first."""
     parts: list[LayoutRegion] = []
-    for region in regions:
-        box = region.bbox
-        if (region.kind is RegionKind.WORDS and region.score < SURE_SCORE) or region.score >= whole.score:
+    for candidate in regions:
+        box = candidate.bbox
+        if (candidate.kind is RegionKind.WORDS and candidate.score < SURE_SCORE) or candidate.score >= outer.score:
             continue
-        if (box & whole.bbox).area < WITHIN_SHARE * box.area:
+        if (box & outer.bbox).area < WITHIN_SHARE * box.area:
             continue
-        if not LEAST_PART_SHARE * whole.bbox.area <= box.area <= LARGEST_PART_SHARE * whole.bbox.area:
+        if not LEAST_PART_SHARE * outer.bbox.area <= box.area <= LARGEST_PART_SHARE * outer.bbox.area:
             continue
         if all(_share(box, part.bbox) <= SHARED_EDGE_SHARE for part in parts):
-            parts.append(region)
+            parts.append(candidate)
     return parts
 
 
-def _ink_shares(parts: Sequence[LayoutRegion], whole: BBox, pixels: NDArray[np.uint8]) -> list[float]:
+def _ink_shares(parts: Sequence[LayoutRegion], region_box: BBox, pixels: NDArray[np.uint8]) -> list[float]:
     """Return each part's share of the pixels in a region that differ from its background."""
     step = max(1, max(pixels.shape) // SAMPLED_SIDE_PX)
     sample = pixels[::step, ::step].astype(np.int16)
@@ -208,9 +208,9 @@ def _ink_shares(parts: Sequence[LayoutRegion], whole: BBox, pixels: NDArray[np.u
         x0, y0, x1, y1 = (max(0, round(side / step)) for side in box)
         return slice(y0, y1 + 1), slice(x0, x1 + 1)
 
-    background = np.median(sample[cells(whole)].reshape(-1, 3), axis=0)
+    background = np.median(sample[cells(region_box)].reshape(-1, 3), axis=0)
     ink = np.zeros(sample.shape[:2], dtype=bool)
-    ink[cells(whole)] = (np.abs(sample[cells(whole)] - background) > INK_LEVELS).any(axis=-1)
+    ink[cells(region_box)] = (np.abs(sample[cells(region_box)] - background) > INK_LEVELS).any(axis=-1)
     inked = max(1, int(np.count_nonzero(ink)))
     return [int(np.count_nonzero(ink[cells(part.bbox)])) / inked for part in parts]
 
@@ -232,45 +232,47 @@ def with_segments(
     """
     pages = {page.page: page for page in document.pages}
     pictures = {figure.figure_id: figure for figure in document.figures}
-    known: dict[int, list[BBox]] = defaultdict(list)
-    for place in document.placements:
-        if place.role is Role.CONTENT:
-            known[place.page].append(place.bbox)
-    read: dict[int, list[BBox]] = defaultdict(list)
+    parsed_boxes: dict[int, list[BBox]] = defaultdict(list)
+    for placement in document.placements:
+        if placement.role is Role.CONTENT:
+            parsed_boxes[placement.page].append(placement.bbox)
+    read_tables: dict[int, list[BBox]] = defaultdict(list)
     for table in document.tables:
-        (read if table.found_by is FoundBy.RECOGNISED else known)[table.page].append(table.bbox)
+        (read_tables if table.found_by is FoundBy.RECOGNISED else parsed_boxes)[table.page].append(table.bbox)
     running: dict[int, list[BBox]] = defaultdict(list)
     for line in running_text(document.lines) if segments else ():
         running[line.page].append(line.bbox)
     placements = list(document.placements)
-    for whole in document.placements:
-        if whole.kind is not Kind.SCAN or whole.figure_id is None:
+    for page_picture in document.placements:
+        if page_picture.kind is not Kind.SCAN or page_picture.figure_id is None:
             continue
-        picture, rotation = pictures[whole.figure_id], pages[whole.page].rotation
-        for segment in segments.get(whole.figure_id, ()):
+        picture, rotation = pictures[page_picture.figure_id], pages[page_picture.page].rotation
+        for segment in segments.get(page_picture.figure_id, ()):
             size = picture.width, picture.height
-            skew = skews.get(whole.page, 0.0)
-            box = unrotated(segment.region.bbox, size, whole.bbox, rotation, skew).rounded()
-            if _is_known(box, whole, known[whole.page]) or _is_running_text(box, running[whole.page]):
+            skew = skews.get(page_picture.page, 0.0)
+            box = unrotated(segment.region.bbox, size, page_picture.bbox, rotation, skew).rounded()
+            if _is_known(box, page_picture, parsed_boxes[page_picture.page]) or _is_running_text(
+                box, running[page_picture.page]
+            ):
                 continue
-            if _is_read(segment.region.kind, box, read[whole.page]):
+            if _is_read(segment.region.kind, box, read_tables[page_picture.page]):
                 continue
             pictures.setdefault(segment.figure.figure_id, segment.figure)
-            placements.append(_placement(segment, whole.page, len(placements), box))
+            placements.append(_placement(segment, page_picture.page, len(placements), box))
     return replace(document, figures=tuple(pictures.values()), placements=tuple(placements))
 
 
-def _is_known(box: BBox, whole: Placement, known: Sequence[BBox]) -> bool:
+def _is_known(box: BBox, page_picture: Placement, parsed_boxes: Sequence[BBox]) -> bool:
     """Return whether the parse found a segment itself, or it is the whole background of a page."""
-    return any(_share(box, other) > SAME_SHARE for other in known) or (
-        whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox)
+    return any(_share(box, parsed_box) > SAME_SHARE for parsed_box in parsed_boxes) or (
+        page_picture.role is not Role.PAGE_SCAN and fills(box, page_picture.bbox)
     )
 
 
 def _is_read(kind: RegionKind, box: BBox, tables: Sequence[BBox]) -> bool:
     """Return whether a segment is a table that is read, or tables. A figure may hold more than one, or be in one of its cells."""
-    own = [table for table in tables if kind is RegionKind.TABLE or box.has_middle_of(table)]
-    return sum((box & table).area for table in own) > SAME_SHARE * box.area
+    inner_tables = [table for table in tables if kind is RegionKind.TABLE or box.has_middle_of(table)]
+    return sum((box & table).area for table in inner_tables) > SAME_SHARE * box.area
 
 
 def _is_running_text(box: BBox, lines: Sequence[BBox]) -> bool:
@@ -287,6 +289,6 @@ def fills(box: BBox, page: BBox) -> bool:
     return box.area > WHOLE_PAGE_SHARE * page.area
 
 
-def _share(one: BBox, other: BBox) -> float:
+def _share(first: BBox, second: BBox) -> float:
     """Return the share of the smaller box that two boxes have in common."""
-    return (one & other).area / max(1.0, min(one.area, other.area))
+    return (first & second).area / max(1.0, min(first.area, second.area))

@@ -55,9 +55,12 @@ class Straightened(NamedTuple):
 
     def as_given(self, box: BBox) -> BBox:
         """Return the box in the given picture around a box in the straightened one."""
-        (left, top), (x, y), scale = self.corner, self.middle, self.scale
+        (corner_x, corner_y), (middle_x, middle_y), scale = self.corner, self.middle, self.scale
         level = BBox(
-            x + scale * (box.x0 + left), y + scale * (box.y0 + top), x + scale * (box.x1 + left), y + scale * (box.y1 + top)
+            middle_x + scale * (box.x0 + corner_x),
+            middle_y + scale * (box.y0 + corner_y),
+            middle_x + scale * (box.x1 + corner_x),
+            middle_y + scale * (box.y1 + corner_y),
         )
         return skewed(level, self.degrees, self.middle)
 
@@ -80,27 +83,27 @@ def _straightened(picture: bytes) -> Straightened | None:
         if not degrees:
             return None
         turn = math.radians(abs(degrees))
-        width, height = (given_size[way] * math.cos(turn) + given_size[1 - way] * math.sin(turn) for way in (0, 1))
+        width, height = (given_size[axis] * math.cos(turn) + given_size[1 - axis] * math.sin(turn) for axis in (0, 1))
         scale = max(1.0, math.ceil(max(width, height)) / STRAIGHT_SIDE_PX)
         small = opened.convert("RGB").resize([round(side / scale) for side in given_size], Pillow.Resampling.BOX)
         straight = small.rotate(degrees, Pillow.Resampling.BICUBIC, expand=True, fillcolor="white")
-    left, top, right, low = _content(straight)
-    written = io.BytesIO()
-    straight.crop((left, top, right, low)).save(written, "BMP")
-    corner = left - straight.width / 2, top - straight.height / 2
-    return Straightened(written.getvalue(), degrees, corner, (given_size[0] / 2, given_size[1] / 2), scale)
+    crop_x0, crop_y0, crop_x1, crop_y1 = _content(straight)
+    bitmap = io.BytesIO()
+    straight.crop((crop_x0, crop_y0, crop_x1, crop_y1)).save(bitmap, "BMP")
+    corner = crop_x0 - straight.width / 2, crop_y0 - straight.height / 2
+    return Straightened(bitmap.getvalue(), degrees, corner, (given_size[0] / 2, given_size[1] / 2), scale)
 
 
 def _content(straight: Pillow.Image) -> tuple[int, int, int, int]:
     """Return the box of a straightened picture with all its ink and a margin: in a wide margin a layout model sees less."""
     box = straight.convert("L").point([255 * (level < INK_LEVEL) for level in range(256)]).getbbox()
-    left, top, right, low = box or (0, 0, *straight.size)
+    ink_x0, ink_y0, ink_x1, ink_y1 = box or (0, 0, *straight.size)
     margin = round(MARGIN_SHARE * max(straight.size))
     return (
-        max(0, left - margin),
-        max(0, top - margin),
-        min(straight.width, right + margin),
-        min(straight.height, low + margin),
+        max(0, ink_x0 - margin),
+        max(0, ink_y0 - margin),
+        min(straight.width, ink_x1 + margin),
+        min(straight.height, ink_y1 + margin),
     )
 
 
@@ -136,12 +139,15 @@ def _edges(grey: NDArray[np.int16]) -> _Points:
 def _sharpness(along: _Points, beside: _Points, degrees: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each angle how much the counts of edges differ from row to row, and from column to column."""
     return np.array(
-        [_contrast(along, math.tan(math.radians(one))) + _contrast(beside, -math.tan(math.radians(one))) for one in degrees]
+        [
+            _contrast(along, math.tan(math.radians(angle))) + _contrast(beside, -math.tan(math.radians(angle)))
+            for angle in degrees
+        ]
     )
 
 
 def _contrast(points: _Points, slope: float) -> float:
-    places, rows = points
-    shifted = (rows - np.float32(slope) * places).astype(np.int32)
+    columns, rows = points
+    shifted = (rows - np.float32(slope) * columns).astype(np.int32)
     counts = np.bincount(shifted - shifted.min()).astype(np.float64)
     return float(np.square(np.diff(counts)).sum()) / len(rows)

@@ -39,8 +39,8 @@ FEWEST_FILLED = 8
 def without_decoration(parts: Sequence[Part], page: BBox, images: Sequence[Region], text: PageText) -> list[Part]:
     """Remove boxes around words, drawings that bleed off the page, and the backgrounds of paragraphs."""
     unboxed = (part for part in parts if not is_box_around_words(part, text.lines))
-    inside = (kept for part in unboxed for kept in without_bleed(part, page, images))
-    return [kept for part in inside for kept in without_paragraphs(part, text)]
+    inside = (kept_part for part in unboxed for kept_part in without_bleed(part, page, images))
+    return [kept_part for part in inside for kept_part in without_paragraphs(part, text)]
 
 
 def uncaptioned_pictures(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], text: PageText) -> list[Region]:
@@ -56,8 +56,8 @@ def uncaptioned_pictures(parts: Sequence[Part], page: BBox, frames: Sequence[BBo
 
 def _picture(panels: Sequence[Part], keys: Sequence[BBox], text: PageText) -> Region:
     figure = with_legend(one_picture(panels, text.lines), keys)
-    whole = with_labels(figure, text.labels, has_bars=any(has_bars(part, text.lines) for part in panels))
-    return replace(whole, background=is_heading_background(panels, text.lines))
+    labelled_figure = with_labels(figure, text.labels, has_bars=any(has_bars(part, text.lines) for part in panels))
+    return replace(labelled_figure, background=is_heading_background(panels, text.lines))
 
 
 def _is_picture(part: Part, text: PageText) -> bool:

@@ -53,11 +53,15 @@ def _composed_letter(letter: str, accent: str) -> str:
 
 def _beside_letters() -> Iterator[str]:
     """Yield patterns for the neighbours of an accent that may be drawn over a letter."""
-    letter, others = r"[^\W\d_]", "".join(_MARKS.keys() - set(_WRITTEN))
-    yield f"(?<=[{others}])(?={letter})|(?<={letter}[{others}])"
+    letter, other_accents = r"[^\W\d_]", "".join(_MARKS.keys() - set(_WRITTEN))
+    yield f"(?<=[{other_accents}])(?={letter})|(?<={letter}[{other_accents}])"
     for accent in _WRITTEN:
-        over = "".join(one for one in _LETTERS if one.isalpha() and len(_composed_letter(one, accent)) == 1)
-        yield f"(?<={re.escape(accent)})(?=[{over}])"
+        accented_bases = "".join(
+            base_letter
+            for base_letter in _LETTERS
+            if base_letter.isalpha() and len(_composed_letter(base_letter, accent)) == 1
+        )
+        yield f"(?<={re.escape(accent)})(?=[{accented_bases}])"
 
 
 _MAY_STAND_OVER = re.compile(f"[{re.escape(''.join(_MARKS))}](?:{'|'.join(_beside_letters())})")
@@ -83,27 +87,27 @@ def _composed(line: Line, letters: LineLetters) -> Line:
     if level is None or len(boxes) != len(text):
         return line
     level_boxes = [turned(box, level) for box in boxes]
-    made, kept, held = list(text), [True] * len(text), [*map(BBox._make, boxes)]
+    characters, is_kept, character_boxes = list(text), [True] * len(text), [*map(BBox._make, boxes)]
     for at, accent in enumerate(text):
         if accent not in _MARKS:
             continue
         # TeX draws the accent first, and a cedilla last.
         for over in (at + 1, at - 1):
             if 0 <= over < len(text) and text[over].isalpha() and _share(level_boxes[at], level_boxes[over]) >= _OVERLAP:
-                made[over] = _composed_letter(made[over], accent)
-                held[over], kept[at] = union((held[over], held[at])), False
+                characters[over] = _composed_letter(characters[over], accent)
+                character_boxes[over], is_kept[at] = union((character_boxes[over], character_boxes[at])), False
                 break
-    if all(kept):
+    if all(is_kept):
         return line
-    words = [*compress(made, kept)]
+    words = [*compress(characters, is_kept)]
     # A letter without a composed form in Unicode is two characters in one box.
-    spread = [box for word, box in zip(words, compress(held, kept), strict=True) for _ in word]
+    spread = [box for word, box in zip(words, compress(character_boxes, is_kept), strict=True) for _ in word]
     composed = line._replace(text=escape("".join(words)))
     letters.keep(composed, Letters("".join(words), spread, level))
     return composed
 
 
-def _share(one: BBox, other: BBox) -> float:
+def _share(accent_box: BBox, letter_box: BBox) -> float:
     """Return the share of the narrower box's width that two boxes have in common."""
-    narrower = min(one.width, other.width)
-    return -gap(one.x0, one.x1, other.x0, other.x1) / narrower if narrower > 0 else 0.0
+    narrower = min(accent_box.width, letter_box.width)
+    return -gap(accent_box.x0, accent_box.x1, letter_box.x0, letter_box.x1) / narrower if narrower > 0 else 0.0

@@ -153,8 +153,10 @@ def _clusters(text: str, boxes: Sequence[Sequence[float]]) -> list[_Cluster]:
         typed = unicodedata.normalize("NFKC", letter).lstrip() if _FORMS.match(letter) else letter
         kind = unicodedata.bidirectional(typed[0])
         if kind == "NSM" and clusters:
-            whole = clusters.pop()
-            clusters.append(_Cluster(whole.text + typed, whole.boxes + (box,) * len(typed), whole.side))
+            base_cluster = clusters.pop()
+            clusters.append(
+                _Cluster(base_cluster.text + typed, base_cluster.boxes + (box,) * len(typed), base_cluster.side)
+            )
         else:
             clusters.append(_Cluster(typed, (box,) * len(typed), _SIDES.get(kind, "")))
     return clusters
@@ -164,14 +166,14 @@ def _with_blanks(visual: Sequence[_Cluster]) -> list[_Cluster]:
     """Insert a blank in gaps wider than usual: MuPDF does so only where the pen moved right."""
     gaps = [after.boxes[0][0] - before.boxes[0][2] for before, after in pairwise(visual)]
     usual = max(0.0, median(gaps)) if gaps else 0.0
-    made = list(visual[:1])
+    spaced = list(visual[:1])
     for gap, cluster in zip(gaps, visual[1:], strict=True):
         x0, y0, _, y1 = cluster.boxes[0]
-        blank = made[-1].text.isspace() or cluster.text.isspace()
+        blank = spaced[-1].text.isspace() or cluster.text.isspace()
         if gap > usual + BLANK_HEIGHTS * (y1 - y0) and not blank:
-            made.append(_Cluster(" ", ((x0 - gap, y0, x0, y1),), ""))
-        made.append(cluster)
-    return made
+            spaced.append(_Cluster(" ", ((x0 - gap, y0, x0, y1),), ""))
+        spaced.append(cluster)
+    return spaced
 
 
 def _runs(visual: Sequence[_Cluster]) -> Iterator[tuple[bool, Iterator[tuple[str, _Cluster]]]]:
@@ -204,4 +206,6 @@ def _is_mirrored(letters: Sequence[str]) -> bool:
     """Return whether brackets are encoded by their visual shape: then, in logical order, the closing one is first."""
     brackets = [text for text in letters if text in _MIRRORED]
     pairs = list(pairwise(brackets))
-    return sum(_CLOSING.get(two) == one for one, two in pairs) > sum(_CLOSING.get(one) == two for one, two in pairs)
+    return sum(_CLOSING.get(closing) == opening for opening, closing in pairs) > sum(
+        _CLOSING.get(opening) == closing for opening, closing in pairs
+    )

@@ -39,11 +39,11 @@ def may_be_out_of_order(boxes: Sequence[BBox], *, right_to_left: bool = False) -
     """Return whether a box is higher than one before it, or nearer to where lines begin. If not, the order is right."""
     lowest = start = float("-inf")
     end = float("inf")
-    for left, top, right, bottom in boxes:
-        if bottom - TOUCH_PT <= lowest or (left >= end if right_to_left else right <= start):
+    for x0, y0, x1, y1 in boxes:
+        if y1 - TOUCH_PT <= lowest or (x0 >= end if right_to_left else x1 <= start):
             return True
-        lowest = top if top > lowest else lowest
-        start, end = left, right
+        lowest = y0 if y0 > lowest else lowest
+        start, end = x0, x1
     return False
 
 
@@ -69,9 +69,9 @@ def _stands_over(upper: LayoutBlock, lower: LayoutBlock) -> bool:
     _, top, _, bottom = lower.box
     if y1 > top + TOUCH_PT or y0 + y1 >= top + bottom:
         return False
-    left, _, right, _ = lower.head
-    shared = (x1 if x1 < right else right) - (x0 if x0 > left else left)
-    return shared > COLUMN_SHARE * min(x1 - x0, right - left)
+    head_x0, _, head_x1, _ = lower.head
+    shared = (x1 if x1 < head_x1 else head_x1) - (x0 if x0 > head_x0 else head_x0)
+    return shared > COLUMN_SHARE * min(x1 - x0, head_x1 - head_x0)
 
 
 def _contradictions(blocks: Sequence[LayoutBlock], order: Sequence[int]) -> dict[int, set[int]]:
@@ -92,40 +92,40 @@ def _contradictions(blocks: Sequence[LayoutBlock], order: Sequence[int]) -> dict
 
 def _displaced(against: dict[int, set[int]]) -> list[int]:
     """Return blocks to remove until no contradiction is left: the one with most first, of two the later."""
-    taken: list[int] = []
+    displaced: list[int] = []
     while against:
         worst = max(against, key=lambda number: (len(against[number]), number))
-        taken.append(worst)
-        for other in against.pop(worst):
-            against[other].discard(worst)
-            if not against[other]:
-                del against[other]
-    return taken
+        displaced.append(worst)
+        for rival in against.pop(worst):
+            against[rival].discard(worst)
+            if not against[rival]:
+                del against[rival]
+    return displaced
 
 
 def _moved(blocks: Sequence[LayoutBlock], order: Sequence[int], displaced: Sequence[int]) -> list[int]:
     """Insert displaced blocks again: before those below them, else after those above them."""
-    kept = [number for number in order if number not in displaced]
+    ordered = [number for number in order if number not in displaced]
     titles = _titles(blocks)
     for number in sorted(displaced, key=lambda number: (blocks[number].box.y0, blocks[number].box.x0)):
         if number in titles:
             before = titles[: titles.index(number)]
-            position = max((at + 1 for at, other in enumerate(kept) if other in before), default=0)
+            position = max((at + 1 for at, present in enumerate(ordered) if present in before), default=0)
         else:
-            position = _position(blocks[number], [blocks[other] for other in kept])
-        kept.insert(position, number)
-    return kept
+            position = _position(blocks[number], [blocks[present] for present in ordered])
+        ordered.insert(position, number)
+    return ordered
 
 
-def _position(block: LayoutBlock, others: Sequence[LayoutBlock]) -> int:
+def _position(block: LayoutBlock, ordered_blocks: Sequence[LayoutBlock]) -> int:
     """Return the index among others with the fewest contradictions."""
-    over = [_stands_over(other, block) for other in others]
-    under = [_stands_over(block, other) for other in others]
+    over = [_stands_over(neighbour, block) for neighbour in ordered_blocks]
+    under = [_stands_over(block, neighbour) for neighbour in ordered_blocks]
     wrong = list(accumulate((below - above for below, above in zip(under, over, strict=True)), initial=sum(over)))
     fewest = min(wrong)
     if any(under):
         return len(wrong) - 1 - wrong[::-1].index(fewest)
-    return wrong.index(fewest) if any(over) else len(others)
+    return wrong.index(fewest) if any(over) else len(ordered_blocks)
 
 
 def _titles(blocks: Sequence[LayoutBlock]) -> list[int]:
@@ -148,7 +148,7 @@ def _with_columns_swapped(blocks: Sequence[LayoutBlock], order: Sequence[int], *
             continue
         begin, end = _columns([sides[number] for number in swapped], at)
         early, late = swapped[begin:at], swapped[at:end]
-        if any(_are_columns(blocks[one], blocks[other]) for one in early for other in late):
+        if any(_are_columns(blocks[early_block], blocks[late_block]) for early_block in early for late_block in late):
             swapped[begin:end] = late + early
     return swapped
 
@@ -164,6 +164,10 @@ def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:
     return begin, end
 
 
-def _are_columns(one: LayoutBlock, other: LayoutBlock) -> bool:
+def _are_columns(first_block: LayoutBlock, second_block: LayoutBlock) -> bool:
     """Return whether two blocks are running text of one size, side by side."""
-    return one.prose > 0 < other.prose and is_same_size(one.prose, other.prose) and is_level(one.box, other.box)
+    return (
+        first_block.prose > 0 < second_block.prose
+        and is_same_size(first_block.prose, second_block.prose)
+        and is_level(first_block.box, second_block.box)
+    )

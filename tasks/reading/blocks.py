@@ -273,14 +273,14 @@ class Column(NamedTuple):
 
 
 def _column(rows: Sequence[Row], rights: Sequence[float]) -> Column:
-    left, right = min(row.bbox.x0 for row in rows), max(row.bbox.x1 for row in rows)
-    side = next((side for side in rights if right - 2 <= side), None)
+    column_x0, column_x1 = min(row.bbox.x0 for row in rows), max(row.bbox.x1 for row in rows)
+    side = next((side for side in rights if column_x1 - 2 <= side), None)
     is_right_to_left = runs_right_to_left("".join(row.text for row in rows))
     if side is None or is_right_to_left:
-        return Column(left, right, is_justified=False, is_right_to_left=is_right_to_left)
+        return Column(column_x0, column_x1, is_justified=False, is_right_to_left=is_right_to_left)
     ends = [row.bbox.x1 for row in rows[:-1]]
     flush = sum(end >= side - 2 for end in ends)
-    return Column(left, max(side, right), is_justified=flush >= JUSTIFIED_SHARE * len(ends) > 0)
+    return Column(column_x0, max(side, column_x1), is_justified=flush >= JUSTIFIED_SHARE * len(ends) > 0)
 
 
 def _paragraphs(rows: Sequence[Row], label: Label | None, rights: Sequence[float]) -> Iterator[list[Row]]:

@@ -37,15 +37,25 @@ def build_document(
         if line.inside is not None:
             inner[line.inside].append(line.text)
     words = {
-        place.order: _inner_text(inner[place.order], recognised.get(place.figure_id or "", ()))
-        for place in parsed.placements
-        if place.role in TAGGED
+        placement.order: _inner_text(inner[placement.order], recognised.get(placement.figure_id or "", ()))
+        for placement in parsed.placements
+        if placement.role in TAGGED
     }
     blocks = _blocks(drafts, headings)
     keys = _keys(drafts, inner, recognised)
     placed = _placed(drafts, blocks, keys, words, hyphenated)
-    for place, holder, step in _inline_figures(parsed.placements, placed, blocks):
-        placed.append(PlacedFigure(place, "", holder.section_path, words[place.order], holder.order, step, (holder.order,)))
+    for placement, containing_block, step in _inline_figures(parsed.placements, placed, blocks):
+        placed.append(
+            PlacedFigure(
+                placement,
+                "",
+                containing_block.section_path,
+                words[placement.order],
+                containing_block.order,
+                step,
+                (containing_block.order,),
+            )
+        )
     return StructuredDocument(
         doc_id=parsed.doc_id,
         title=parsed.title,
@@ -61,13 +71,13 @@ def build_document(
 
 
 def _blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
-    named = _named(drafts)
+    figures_by_label = _named(drafts)
     path = headings.path()
     blocks: list[Block] = []
     for order, draft in enumerate(drafts):
         words = draft.words
-        own = draft.placement.figure_id if draft.placement is not None else None
-        mentioned = (named.get(label) or named.get(_whole(label)) for label in mentions(words))
+        figure_id = draft.placement.figure_id if draft.placement is not None else None
+        mentioned = (figures_by_label.get(label) or figures_by_label.get(_whole(label)) for label in mentions(words))
         blocks.append(
             Block(
                 order=order,
@@ -80,7 +90,7 @@ def _blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
                 ),
                 level=draft.level,
                 placement=draft.placement.order if draft.placement is not None else None,
-                mentions=tuple(dict.fromkeys(name for name in mentioned if name is not None and name != own)),
+                mentions=tuple(dict.fromkeys(name for name in mentioned if name is not None and name != figure_id)),
                 rows=draft.rows,
                 parts=draft.parts,
                 spans=draft.spans,
@@ -102,14 +112,14 @@ def _placed(
     holders = {line: order for order, draft in enumerate(drafts) for line in draft.lines if line.page in beside}
     placed: list[PlacedFigure] = []
     for block, draft in zip(blocks, drafts, strict=True):
-        place = draft.placement
-        if draft.kind is not BlockKind.FIGURE or place is None:
+        placement = draft.placement
+        if draft.kind is not BlockKind.FIGURE or placement is None:
             continue
-        key = keys.get(place.order, ())
+        key = keys.get(placement.order, ())
         beside_blocks = tuple(dict.fromkeys(holders[line] for line in (*draft.step, *key) if line in holders))
         step = "\n".join(join_lines(lines, hyphenated=hyphenated) for lines in (draft.step, key) if lines)
-        inside = words[place.order]
-        placed.append(PlacedFigure(place, draft.caption, block.section_path, inside, block.order, step, beside_blocks))
+        inside = words[placement.order]
+        placed.append(PlacedFigure(placement, draft.caption, block.section_path, inside, block.order, step, beside_blocks))
     return placed
 
 
@@ -119,25 +129,25 @@ def _keys(
     """Return the lines of the key that explains each figure's callouts, by the order of the placement."""
     pointed: dict[int, dict[int, tuple[BBox, frozenset[str]]]] = defaultdict(dict)
     for draft in drafts:
-        if draft.kind is BlockKind.FIGURE and (place := draft.placement) is not None:
-            read = (line.text for line in recognised.get(place.figure_id or "", ()))
-            if names := callouts([*inner.get(place.order, ()), *read]):
-                pointed[place.page][place.order] = place.bbox, names
+        if draft.kind is BlockKind.FIGURE and (placement := draft.placement) is not None:
+            recognised_texts = (line.text for line in recognised.get(placement.figure_id or "", ()))
+            if names := callouts([*inner.get(placement.order, ()), *recognised_texts]):
+                pointed[placement.page][placement.order] = placement.bbox, names
     keys: dict[int, tuple[Line, ...]] = {}
     for page, figures in pointed.items():
         text = (draft for draft in drafts if draft.page == page and draft.kind in (BlockKind.TEXT, BlockKind.TABLE))
-        found = explain(figures, find_keys([line for draft in text for line in draft.lines]))
-        keys |= {order: key.lines for order, key in found.items()}
+        keys_by_order = explain(figures, find_keys([line for draft in text for line in draft.lines]))
+        keys |= {order: key.lines for order, key in keys_by_order.items()}
     return keys
 
 
 def _named(drafts: Sequence[DraftBlock]) -> dict[Label, str]:
     """Return the figure of each label; the first where two have one number."""
-    named: dict[Label, str] = {}
+    figures_by_label: dict[Label, str] = {}
     for draft in drafts:
         if draft.label is not None and draft.label.number and draft.placement is not None and draft.placement.figure_id:
-            named.setdefault(draft.label, draft.placement.figure_id)
-    return named
+            figures_by_label.setdefault(draft.label, draft.placement.figure_id)
+    return figures_by_label
 
 
 def _whole(label: Label) -> Label:
@@ -145,11 +155,11 @@ def _whole(label: Label) -> Label:
     return replace(label, number=label.number.rstrip("abcdefghij"))
 
 
-def _inner_text(written: Sequence[str], read: Sequence[RecognisedLine]) -> str:
+def _inner_text(text_lines: Sequence[str], recognised_lines: Sequence[RecognisedLine]) -> str:
     """Join the words that a figure contains as text with its OCR lines, each line once."""
-    known = {letters_of_text(line) for line in written}
-    further = [escape(line.text) for line in read if letters_of_text(line.text) not in known]
-    return "\n".join(line.strip() for line in (*written, *further))
+    known_letters = {letters_of_text(line) for line in text_lines}
+    further = [escape(line.text) for line in recognised_lines if letters_of_text(line.text) not in known_letters]
+    return "\n".join(line.strip() for line in (*text_lines, *further))
 
 
 def _inline_figures(
@@ -164,7 +174,10 @@ def _inline_figures(
             for name in placeholders(text):
                 for page in pages:
                     holders[page, name].append((block, " ".join(strip(text).split())))
-    for place in placements:
-        held = holders.get((place.page, place.figure_id or ""))
-        if place.role in TAGGED and place.order not in own_blocks and held:
-            yield place, *(held.pop(0) if len(held) > 1 else held[0])  # one figure may be in several rows
+    for placement in placements:
+        blocks_with_text = holders.get((placement.page, placement.figure_id or ""))
+        if placement.role in TAGGED and placement.order not in own_blocks and blocks_with_text:
+            yield (
+                placement,
+                *(blocks_with_text.pop(0) if len(blocks_with_text) > 1 else blocks_with_text[0]),
+            )  # one figure may be in several rows

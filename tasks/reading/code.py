@@ -74,8 +74,8 @@ class _Row:
     @property
     def is_mono(self) -> bool:
         """Return whether all is in monospace but a number before it."""
-        first, *others = self.parts
-        return all(line.mono for line in (others if others and _is_number(first) else self.parts))
+        first, *remaining_parts = self.parts
+        return all(line.mono for line in (remaining_parts if remaining_parts and _is_number(first) else self.parts))
 
 
 def is_typewritten(lines: Sequence[Line]) -> bool:
@@ -108,19 +108,19 @@ def find_code(lines: Sequence[Line], left_out: Set[Line] = frozenset()) -> list[
 def code_text(lines: Sequence[Line]) -> str:
     """Return code with its line breaks, indents and blank lines."""
     rows = _rows(lines)
-    left, letter = _grid(lines)
+    code_x0, letter_width = _grid(lines)
     steps = [0.0, *(below.bbox.y0 - row.bbox.y0 for row, below in pairwise(rows))]
     pitch = sorted(steps[1:])[(len(rows) - 1) // 4] if len(rows) > 1 else 0.0
-    written: list[str] = []
+    text_rows: list[str] = []
     for step, row in zip(steps, rows, strict=True):
         if step > BLANK_PITCHES * pitch:
-            written.append("")
+            text_rows.append("")
         text = ""
         for part in row.parts:
-            column = round((part.bbox.x0 - left) / letter)
+            column = round((part.bbox.x0 - code_x0) / letter_width)
             text = text.ljust(max(column, len(text) + bool(text))) + part.text
-        written.append(text.rstrip())
-    return "\n".join(written)
+        text_rows.append(text.rstrip())
+    return "\n".join(text_rows)
 
 
 def _rows(lines: Sequence[Line]) -> list[_Row]:
@@ -144,12 +144,12 @@ def _runs(rows: Sequence[_Row], left_out: Set[Line]) -> Iterator[range]:
     in_sentence = False
     for at, row in enumerate(rows):
         numbered = row.is_number and start is not None and _begins_with(row, rows[at - 1])
-        own = (row.is_mono or numbered) and not _BULLET.match(row.text) and left_out.isdisjoint(row.parts)
-        if start is not None and not (own and _follows(rows[at - 1], row)):
+        is_code_row = (row.is_mono or numbered) and not _BULLET.match(row.text) and left_out.isdisjoint(row.parts)
+        if start is not None and not (is_code_row and _follows(rows[at - 1], row)):
             yield range(start, at)
             start = None
-        in_sentence = own and start is None and _goes_on(rows, at, in_sentence=in_sentence)
-        if own and start is None and not in_sentence:
+        in_sentence = is_code_row and start is None and _goes_on(rows, at, in_sentence=in_sentence)
+        if is_code_row and start is None and not in_sentence:
             start = at
     if start is not None:
         yield range(start, len(rows))
@@ -160,13 +160,13 @@ def _begins_with(number: _Row, row: _Row) -> bool:
     return _is_number(first) and abs(first.bbox.x1 - number.bbox.x1) <= number.size
 
 
-def _follows(row: _Row, other: _Row) -> bool:
-    alike = is_same_size(row.size, other.size) or row.is_number or other.is_number
-    return alike and _is_below(row, other)
+def _follows(above: _Row, below: _Row) -> bool:
+    alike = is_same_size(above.size, below.size) or above.is_number or below.is_number
+    return alike and _is_below(above, below)
 
 
-def _is_below(row: _Row, other: _Row) -> bool:
-    return -OVERLAP_EM * row.size <= other.bbox.y0 - row.bbox.y1 <= BLANK_EM * row.size
+def _is_below(above: _Row, below: _Row) -> bool:
+    return -OVERLAP_EM * above.size <= below.bbox.y0 - above.bbox.y1 <= BLANK_EM * above.size
 
 
 def _goes_on(rows: Sequence[_Row], at: int, *, in_sentence: bool) -> bool:
@@ -191,27 +191,29 @@ def _goes_on(rows: Sequence[_Row], at: int, *, in_sentence: bool) -> bool:
 
 
 def _is_code(rows: Sequence[_Row], run: range) -> bool:
-    own = rows[run.start : run.stop]
-    texts = [row.text for row in own]
+    code_rows = rows[run.start : run.stop]
+    texts = [row.text for row in code_rows]
     if all(map(_ADDRESSES.fullmatch, texts)):
         return False
     before = rows[run.start - 1] if run.start else None
     after = rows[run.stop] if run.stop < len(rows) else None
     worded = any(len(text.split()) > 1 for text in texts)
-    if not (worded or len(own) >= FEWEST_ROWS or (before is not None and _introduces(before, own[0]))):
+    if not (worded or len(code_rows) >= FEWEST_ROWS or (before is not None and _introduces(before, code_rows[0]))):
         return False
-    if len(own) < FEWEST_ROWS and any(_is_part_of_table(own, other) for other in (before, after) if other is not None):
+    if len(code_rows) < FEWEST_ROWS and any(
+        _is_part_of_table(code_rows, adjacent_row) for adjacent_row in (before, after) if adjacent_row is not None
+    ):
         return False
-    return not _may_be_table(own, before)
+    return not _may_be_table(code_rows, before)
 
 
-def _is_part_of_table(own: Sequence[_Row], other: _Row) -> bool:
+def _is_part_of_table(code_rows: Sequence[_Row], adjacent_row: _Row) -> bool:
     """Return whether a row before or behind is level with one of the rows, or has cells right above or below cells of theirs."""
-    if any(is_level(row.bbox, other.bbox) for row in own):
+    if any(is_level(row.bbox, adjacent_row.bbox) for row in code_rows):
         return True
-    first, last = own[0], own[-1]
-    is_next = _is_below(last, other) or _is_below(other, first)
-    return is_next and len(other.parts) > 1 and any(len(row.parts) > 1 for row in own)
+    first, last = code_rows[0], code_rows[-1]
+    is_next = _is_below(last, adjacent_row) or _is_below(adjacent_row, first)
+    return is_next and len(adjacent_row.parts) > 1 and any(len(row.parts) > 1 for row in code_rows)
 
 
 def _introduces(before: _Row, row: _Row) -> bool:
@@ -231,14 +233,14 @@ def _may_be_table(rows: Sequence[_Row], before: _Row | None) -> bool:
 
 def _is_set(lines: Sequence[Line]) -> bool:
     """Return whether pieces begin off the grid of letters."""
-    left, letter = _grid(lines)
-    columns = [(line.bbox.x0 - left) / letter for line in lines if line.mono]
+    code_x0, letter_width = _grid(lines)
+    columns = [(line.bbox.x0 - code_x0) / letter_width for line in lines if line.mono]
     off = sum(abs(column - round(column)) > FROM_GRID_LETTERS for column in columns)
     return off >= OFF_GRID_SHARE * len(columns)
 
 
 def _grid(lines: Sequence[Line]) -> tuple[float, float]:
     """Return the left side of code, and the width of its letters, by lines that are long enough for rounding not to tell."""
-    most = max(len(line.text) for line in lines)
-    widths = [line.bbox.width / len(line.text) for line in lines if line.mono and 2 * len(line.text) >= most]
+    longest = max(len(line.text) for line in lines)
+    widths = [line.bbox.width / len(line.text) for line in lines if line.mono and 2 * len(line.text) >= longest]
     return min(line.bbox.x0 for line in lines), median(widths or [lines[-1].size]) or lines[-1].size

@@ -41,10 +41,10 @@ def grow(document: StructuredDocument) -> list[Node]:
 
 def depths(nodes: Sequence[Node]) -> dict[int, int]:
     """Return the depth of each node by its id; 0 without a parent."""
-    found: dict[int, int] = {}
+    depth_by_node: dict[int, int] = {}
     for node in nodes:
-        found[node.node_id] = 0 if node.parent_id is None else found[node.parent_id] + 1
-    return found
+        depth_by_node[node.node_id] = 0 if node.parent_id is None else depth_by_node[node.parent_id] + 1
+    return depth_by_node
 
 
 def print_contents(nodes: Sequence[Node], *, sections_only: bool = False) -> str:
@@ -78,13 +78,13 @@ class _Tree:
         path = block.section_path
         is_title = block.kind is BlockKind.HEADING and bool(path) and same_title(path[-1], block.text)
         pairs = enumerate(zip(path, self._open, strict=False))
-        kept = next((at for at, (title, node) in pairs if title != node.title), min(len(path), len(self._open)))
-        if is_title and kept == len(path) and self.nodes[-1] is not self._open[kept - 1]:
-            kept -= 1  # another section of the same name: the one before is not empty
-        del self._open[kept:]
-        for title in path[kept:]:
+        shared_depth = next((at for at, (title, node) in pairs if title != node.title), min(len(path), len(self._open)))
+        if is_title and shared_depth == len(path) and self.nodes[-1] is not self._open[shared_depth - 1]:
+            shared_depth -= 1  # another section of the same name: the one before is not empty
+        del self._open[shared_depth:]
+        for title in path[shared_depth:]:
             self._open.append(self.add(NodeKind.SECTION, block, title))
-        opened = kept < len(path)
+        opened = shared_depth < len(path)
         return is_title or (opened and block.kind is BlockKind.HEADING)
 
     def add(self, kind: NodeKind, block: Block, title: str = "", placement: Placement | None = None) -> Node:

@@ -26,20 +26,23 @@ _NOTICE = re.compile(
 
 def join_continued(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
     """Join each table that continues at the head of the next page. Notices that it continues become margins."""
-    made: list[DraftBlock] = []
+    joined_blocks: list[DraftBlock] = []
     for block in blocks:
-        at = _begun(made, block) if block.kind is BlockKind.TABLE else None
-        if at is None or not _continues(made[at], block):
-            made.append(block)
+        at = _begun(joined_blocks, block) if block.kind is BlockKind.TABLE else None
+        if at is None or not _continues(joined_blocks[at], block):
+            joined_blocks.append(block)
             continue
-        made[at + 1 :] = [
+        joined_blocks[at + 1 :] = [
             replace(between, kind=BlockKind.MARGIN, label=None) if _may_be_between(between) else between
-            for between in made[at + 1 :]
+            for between in joined_blocks[at + 1 :]
         ]
         if block.label is not None:
-            made.append(DraftBlock(BlockKind.MARGIN, block.page, _caption_box(block), text=block.caption))
-        made[at] = _joined(made[at], block)
-    return [_as_text(block) if block.kind is BlockKind.TABLE and len(block.rows) < FEWEST_ROWS else block for block in made]
+            joined_blocks.append(DraftBlock(BlockKind.MARGIN, block.page, _caption_box(block), text=block.caption))
+        joined_blocks[at] = _joined(joined_blocks[at], block)
+    return [
+        _as_text(block) if block.kind is BlockKind.TABLE and len(block.rows) < FEWEST_ROWS else block
+        for block in joined_blocks
+    ]
 
 
 def _as_text(row: DraftBlock) -> DraftBlock:
@@ -47,12 +50,14 @@ def _as_text(row: DraftBlock) -> DraftBlock:
     return replace(row, kind=BlockKind.TEXT, text="", rows=(), parts=(), spans=())
 
 
-def _begun(made: Sequence[DraftBlock], block: DraftBlock) -> int | None:
+def _begun(previous_blocks: Sequence[DraftBlock], block: DraftBlock) -> int | None:
     """Return the index of the table that ends the page before; footnotes may follow one that has a notice."""
-    for at in reversed(range(len(made))):
-        if made[at].kind is BlockKind.TABLE:
+    for at in reversed(range(len(previous_blocks))):
+        if previous_blocks[at].kind is BlockKind.TABLE:
             return at
-        if not _may_be_between(made[at]) and (made[at].page == block.page or not _is_notice(block.caption)):
+        if not _may_be_between(previous_blocks[at]) and (
+            previous_blocks[at].page == block.page or not _is_notice(block.caption)
+        ):
             return None
     return None
 
@@ -86,23 +91,23 @@ def _continues(table: DraftBlock, block: DraftBlock) -> bool:
 
 
 def _joined(table: DraftBlock, block: DraftBlock) -> DraftBlock:
-    again = _repeated_rows(table, block)
-    rows = block.rows[again:]
+    repeated = _repeated_rows(table, block)
+    rows = block.rows[repeated:]
     if rows and _goes_on(table.rows[-1], rows[0]):
         last = tuple(f"{above}\n{cell}".strip() for above, cell in zip(table.rows[-1], rows[0], strict=True))
-        table, rows, again = replace(table, rows=(*table.rows[:-1], last)), rows[1:], again + 1
-    whole = (*table.rows, *rows)
+        table, rows, repeated = replace(table, rows=(*table.rows[:-1], last)), rows[1:], repeated + 1
+    joined_rows = (*table.rows, *rows)
     part = replace(block.parts[0], rows=len(rows))
-    text = "\n".join(filter(None, (table.caption, markdown(whole))))
-    spans = [replace(span, row=span.row - again + len(table.rows)) for span in block.spans if span.row >= again]
-    return replace(table, text=text, rows=whole, parts=(*table.parts, part), spans=(*table.spans, *spans))
+    text = "\n".join(filter(None, (table.caption, markdown(joined_rows))))
+    spans = [replace(span, row=span.row - repeated + len(table.rows)) for span in block.spans if span.row >= repeated]
+    return replace(table, text=text, rows=joined_rows, parts=(*table.parts, part), spans=(*table.spans, *spans))
 
 
-def _goes_on(row: Sequence[str], rest: Sequence[str]) -> bool:
+def _goes_on(row: Sequence[str], continuation: Sequence[str]) -> bool:
     """Return whether the first row of a page is the rest of the last row of the page before: its first cell is empty."""
-    if len(row) != len(rest) or rest[0] or not any(rest):
+    if len(row) != len(continuation) or continuation[0] or not any(continuation):
         return False
-    return all(above and not ENDS_SENTENCE.search(above) for above, cell in zip(row, rest, strict=True) if cell)
+    return all(above and not ENDS_SENTENCE.search(above) for above, cell in zip(row, continuation, strict=True) if cell)
 
 
 def _repeated_rows(table: DraftBlock, block: DraftBlock) -> int:
@@ -114,15 +119,15 @@ def _repeated_rows(table: DraftBlock, block: DraftBlock) -> int:
 
 def _caption_box(table: DraftBlock) -> BBox:
     """Return the part of a table's box above or below its cells."""
-    whole, cells = table.bbox, table.parts[0].bbox
-    over = cells.y0 - whole.y0 > whole.y1 - cells.y1
-    return whole._replace(y1=cells.y0) if over else whole._replace(y0=cells.y1)
+    table_box, cells = table.bbox, table.parts[0].bbox
+    over = cells.y0 - table_box.y0 > table_box.y1 - cells.y1
+    return table_box._replace(y1=cells.y0) if over else table_box._replace(y0=cells.y1)
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:
     return max(map(len, rows))
 
 
-def _same_row(one: Sequence[str], other: Sequence[str]) -> bool:
-    one_words, other_words = ([" ".join(strip(cell).split()) for cell in row] for row in (one, other))
-    return one_words == other_words and any(one_words)
+def _same_row(first_row: Sequence[str], second_row: Sequence[str]) -> bool:
+    first_words, second_words = ([" ".join(strip(cell).split()) for cell in row] for row in (first_row, second_row))
+    return first_words == second_words and any(first_words)

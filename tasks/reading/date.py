@@ -16,14 +16,14 @@ def date_of(modified: str, created: str) -> str | None:
         modified: ModDate of its metadata, such as ``D:20240331120000+02'00'``; the time zone is ignored.
         created: CreationDate.
     """
-    return next((day for written in (modified, created) if (day := _day(written)) is not None), None)
+    return next((day for timestamp in (modified, created) if (day := _day(timestamp)) is not None), None)
 
 
-def _day(written: str) -> str | None:
-    found = _WRITTEN.match(written.strip())
-    if found is None:
+def _day(timestamp: str) -> str | None:
+    date_parts = _WRITTEN.match(timestamp.strip())
+    if date_parts is None:
         return None
-    year, month, day = (int(part or 1) for part in found.groups())
+    year, month, day = (int(part or 1) for part in date_parts.groups())
     try:
         return datetime.date(year, month, day).isoformat() if year >= FIRST_YEAR else None
     except ValueError:

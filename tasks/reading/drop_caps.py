@@ -21,12 +21,16 @@ _ALONE = frozenset("AÀIO")
 
 def with_drop_caps(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines of a document without drop caps, which begin the line beside them."""
-    found = dict(_found(lines))
-    if not found:
+    first_lines_by_cap = dict(_found(lines))
+    if not first_lines_by_cap:
         return lines
-    known = Counter(word for line in lines for word in _WORD.findall(line.text.lower()))
-    caps = {cap: first for first, cap in found.items()}
-    return [_joined(found[line], line, known) if line in found else line for line in lines if line not in caps]
+    word_counts = Counter(word for line in lines for word in _WORD.findall(line.text.lower()))
+    caps = {cap: first for first, cap in first_lines_by_cap.items()}
+    return [
+        _joined(first_lines_by_cap[line], line, word_counts) if line in first_lines_by_cap else line
+        for line in lines
+        if line not in caps
+    ]
 
 
 def _found(lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
@@ -54,9 +58,11 @@ def _goes_on(first: Line, cap: Line) -> bool:
     return first.bbox.y0 <= cap.bbox.y0 + first.bbox.height and (text[:1].islower() or text[:2].isupper())
 
 
-def _joined(cap: Line, first: Line, known: Counter[str]) -> Line:
+def _joined(cap: Line, first: Line, word_counts: Counter[str]) -> Line:
     """Return a line with its drop cap: a word of its own if the document has the next word, and not the two as one."""
     letter, text = cap.text.strip(), first.text.lstrip()
-    rest = found[0].lower() if (found := _WORD.match(text)) else ""
-    alone = letter[-1:] in _ALONE and known[rest] > 1 and f"{letter[-1:].lower()}{rest}" not in known
+    first_word = first_match[0].lower() if (first_match := _WORD.match(text)) else ""
+    alone = (
+        letter[-1:] in _ALONE and word_counts[first_word] > 1 and f"{letter[-1:].lower()}{first_word}" not in word_counts
+    )
     return first._replace(text=f"{letter}{' ' if alone else ''}{text}", bbox=first.bbox._replace(x0=cap.bbox.x0))

@@ -25,13 +25,15 @@ def with_footnotes(blocks: Sequence[DraftBlock], text_size: float) -> list[Draft
     for block in blocks:
         if block.kind is not BlockKind.MARGIN:
             lines_on[block.page].extend(block.lines)
-    made: list[DraftBlock] = []
+    separated: list[DraftBlock] = []
     for block in blocks:
         if is_divisible(block):
-            made.extend(_parts(block, made[-1] if made else None, lines_on[block.page], NOTE_SIZE * text_size))
+            separated.extend(
+                _parts(block, separated[-1] if separated else None, lines_on[block.page], NOTE_SIZE * text_size)
+            )
         else:
-            made.append(block)
-    return made
+            separated.append(block)
+    return separated
 
 
 def _parts(block: DraftBlock, before: DraftBlock | None, page: Sequence[Line], most_size: float) -> Iterator[DraftBlock]:
@@ -56,8 +58,8 @@ def _may_begin(line: Line, page: Sequence[Line], most_size: float) -> bool:
     if line.size > most_size or _MARK.match(line.text) is None:
         return False
     x0, _, x1, bottom = line.bbox
-    below = (other for other in page if other.size > most_size and other.bbox.y0 >= bottom)
-    return not any(gap(x0, x1, other.bbox.x0, other.bbox.x1) < 0 for other in below)
+    below = (page_line for page_line in page if page_line.size > most_size and page_line.bbox.y0 >= bottom)
+    return not any(gap(x0, x1, page_line.bbox.x0, page_line.bbox.x1) < 0 for page_line in below)
 
 
 def _goes_on(before: DraftBlock, block: DraftBlock) -> bool:
@@ -75,5 +77,5 @@ def _is_alike(line: Line, note: Line) -> bool:
 
 def _with_blank(text: str) -> str:
     """Return a footnote with a blank behind its mark."""
-    found = _MARK.match(text)
-    return f"{found[0].strip()} {text[found.end() :].lstrip()}" if found is not None else text
+    mark = _MARK.match(text)
+    return f"{mark[0].strip()} {text[mark.end() :].lstrip()}" if mark is not None else text

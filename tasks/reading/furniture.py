@@ -75,10 +75,10 @@ def _line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
     prose = [line.bbox for line in lines if len(line.text) >= _PROSE_CHARACTERS]
     if not prose:
         return []
-    left, right = min(box.x0 for box in prose), max(box.x1 for box in prose)
+    text_x0, text_x1 = min(box.x0 for box in prose), max(box.x1 for box in prose)
     for column in (
-        sorted((line for line in numbers if line.bbox.x1 < left), key=lambda line: line.bbox.y0),
-        sorted((line for line in numbers if line.bbox.x0 > right), key=lambda line: line.bbox.y0),
+        sorted((line for line in numbers if line.bbox.x1 < text_x0), key=lambda line: line.bbox.y0),
+        sorted((line for line in numbers if line.bbox.x0 > text_x1), key=lambda line: line.bbox.y0),
     ):
         steps = {int(below.text) - int(above.text) for above, below in pairwise(column)}
         fewest = FEWEST_NUMBERED if all(line.size < body for line in column) else FEWEST_AS_LARGE

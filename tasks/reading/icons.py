@@ -19,21 +19,23 @@ GRAZE_PT = 1.0
 def with_icons(lines: Sequence[Line], placements: Sequence[Placement], rotation: int) -> tuple[list[Line], list[Placement]]:
     """Insert each icon on a line into the line's text, at its position; return the other placements."""
     texts = list(lines)
-    others: list[Placement] = []
+    other_placements: list[Placement] = []
     cuts: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-    for place in sorted(placements, key=lambda place: (place.bbox.y0, place.bbox.x0)):
-        at = _line_of(place, texts) if place.role is Role.ICON else None
+    for placement in sorted(placements, key=lambda placement: (placement.bbox.y0, placement.bbox.x0)):
+        at = _line_of(placement, texts) if placement.role is Role.ICON else None
         if at is None:
-            others.append(place)
+            other_placements.append(placement)
             continue
-        texts = _in_one_block(place.bbox, texts)
-        cuts[at].append((_word_break(texts[at], place.bbox, rotation), len(cuts[at]), placeholder(place.figure_id or "")))
+        texts = _in_one_block(placement.bbox, texts)
+        cuts[at].append(
+            (_word_break(texts[at], placement.bbox, rotation), len(cuts[at]), placeholder(placement.figure_id or ""))
+        )
     for at, marks in cuts.items():
         text = texts[at].text
         for cut, _, mark in sorted(marks, reverse=True):
             text = f"{text[:cut].rstrip()} {mark} {text[cut:].lstrip()}".strip()
         texts[at] = texts[at]._replace(text=text)
-    return texts, others
+    return texts, other_placements
 
 
 def _in_one_block(icon: BBox, lines: list[Line]) -> list[Line]:
@@ -58,11 +60,11 @@ def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:
 
 def _word_break(line: Line, icon: BBox, rotation: int) -> int:
     """Return the word break of a line that is nearest to where an icon in it begins."""
-    written, box = upright(line.bbox, rotation), upright(icon, rotation)
-    before = written.x1 - box.x1 if runs_right_to_left(line.text) else box.x0 - written.x0
-    if before >= written.width - GRAZE_PT:
+    line_box, icon_box = upright(line.bbox, rotation), upright(icon, rotation)
+    before = line_box.x1 - icon_box.x1 if runs_right_to_left(line.text) else icon_box.x0 - line_box.x0
+    if before >= line_box.width - GRAZE_PT:
         return len(line.text)
-    share = before / max(1.0, written.width)
+    share = before / max(1.0, line_box.width)
     near = round(len(line.text) * min(1.0, max(0.0, share)))
-    breaks = [0, *(found.start() for found in re.finditer(r"\s", line.text)), len(line.text)]
+    breaks = [0, *(blank.start() for blank in re.finditer(r"\s", line.text)), len(line.text)]
     return min(breaks, key=lambda at: abs(at - near))

@@ -17,14 +17,14 @@ def with_words_of_segments(content: PageContent) -> PageContent:
     A block only partly in a figure stays text, and so does a caption, since a layout model's boxes are too large. A figure that
     fills its page, as on a slide, takes none of the text. Words of a recognised table are the table's.
     """
-    whole = BBox(0, 0, content.page.width_pt, content.page.height_pt)
+    page_box = BBox(0, 0, content.page.width_pt, content.page.height_pt)
     cut = sorted(
         (
-            place
-            for place in content.placements
-            if place.kind is Kind.SCAN and place.role is Role.CONTENT and not fills(place.bbox, whole)
+            placement
+            for placement in content.placements
+            if placement.kind is Kind.SCAN and placement.role is Role.CONTENT and not fills(placement.bbox, page_box)
         ),
-        key=lambda place: place.bbox.area,
+        key=lambda placement: placement.bbox.area,
     )
     if not cut:
         return content
@@ -34,7 +34,7 @@ def with_words_of_segments(content: PageContent) -> PageContent:
     for number, block in groupby(free, key=lambda line: line.block):
         members = list(block)
         if all(line.inside is None for line in members) and caption_label(members[0].text) is None:
-            around = [place for place in cut if all(place.bbox.has_middle_of(line.bbox) for line in members)]
+            around = [placement for placement in cut if all(placement.bbox.has_middle_of(line.bbox) for line in members)]
             if around:
                 holders[number] = around[0].order
     inner = {line for line in free if line.block in holders}

@@ -45,9 +45,11 @@ def hyphenated_words(lines: Sequence[Line]) -> frozenset[str]:
     if not broken:
         return frozenset()
     texts = [line.text.lower() for line in lines]
-    written = Counter(word for text in texts if "-" in text for word in _WORD_WITH_HYPHEN.findall(text) if word in broken)
-    whole = "\n".join(texts)
-    return frozenset(word for word, times in written.items() if times >= whole.count(broken[word]))
+    hyphenated_counts = Counter(
+        word for text in texts if "-" in text for word in _WORD_WITH_HYPHEN.findall(text) if word in broken
+    )
+    full_text = "\n".join(texts)
+    return frozenset(word for word, times in hyphenated_counts.items() if times >= full_text.count(broken[word]))
 
 
 def _broken(before: str, after: str) -> tuple[str, str] | None:
@@ -72,7 +74,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False, hyphenated: Set[str
     """
     if not lines:
         return ""
-    left, right = min([line.bbox.x0 for line in lines]), max([line.bbox.x1 for line in lines])
+    column_x0, column_x1 = min([line.bbox.x0 for line in lines]), max([line.bbox.x1 for line in lines])
     text = lines[0].text.strip()
     for before, line in pairwise(lines):
         words = line.text.strip()
@@ -82,7 +84,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False, hyphenated: Set[str
             before.bbox.height, line.bbox.height
         ):
             text += " " + words  # beside each other on one line
-        elif not wraps(before, line, left, right):
+        elif not wraps(before, line, column_x0, column_x1):
             text += "\n" + words
         else:
             text = join_broken(text, words, hyphenated)
@@ -105,31 +107,31 @@ def _space_between(before: str, after: str) -> str:
     return "" if _ENDS_SOLID.search(before, max(0, len(before) - 1)) and _BEGINS_SOLID.match(after) else " "
 
 
-def wraps(line: Line, following: Line, left: float, right: float) -> bool:
+def wraps(line: Line, following: Line, column_x0: float, column_x1: float) -> bool:
     """Return whether a line was wrapped: the next line's first word would not have fitted.
 
     Args:
         line: The line.
         following: The next one.
-        left: Left side of their column, in points.
-        right: Right side of it.
+        column_x0: Left side of their column, in points.
+        column_x1: Right side of it.
     """
-    room = line.bbox.x0 - left if runs_right_to_left(line.text) else right - line.bbox.x1
+    room = line.bbox.x0 - column_x0 if runs_right_to_left(line.text) else column_x1 - line.bbox.x1
     room -= ROOM_EM * line.size
     if room <= 0 or (_HYPHENATED.fullmatch(line.text.rstrip()[-2:]) and following.text.lstrip()[:1].islower()):
         return True
-    letter = line.bbox.width / max(1, len(line.text.strip()))
+    letter_width = line.bbox.width / max(1, len(line.text.strip()))
     word = _first_word(following.text)
     if not word:
         return False
     if not word.isascii() and _BEGINS_SOLID.match(word):
-        letter = max(letter, line.size)  # as wide as it is high, however narrow the Latin letters beside it are
-    return room <= (len(word) + 1) * letter
+        letter_width = max(letter_width, line.size)  # as wide as it is high, however narrow the Latin letters beside it are
+    return room <= (len(word) + 1) * letter_width
 
 
 def _first_word(text: str) -> str:
     """Return the first part of a line that can't be broken; "" if it is blank."""
     if text.isascii():
         return next(iter(text.split(maxsplit=1)), "")
-    found = _FIRST_WORD.match(text)
-    return found[1] if found else ""
+    first_part = _FIRST_WORD.match(text)
+    return first_part[1] if first_part else ""

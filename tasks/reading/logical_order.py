@@ -44,25 +44,25 @@ class LineLetters:
 
     def __call__(self, line: Line) -> tuple[str, Sequence[Sequence[float]]]:
         """Return a line's letters and their boxes; evenly spread where these are unknown, as for words in images."""
-        found = self._find(line)
-        if found is not None:
-            return found.text, found.boxes
+        line_letters = self._find(line)
+        if line_letters is not None:
+            return line_letters.text, line_letters.boxes
         x0, y0, x1, y1 = line.bbox
         step = (x1 - x0) / max(1, len(line.text))
         return line.text, [(x0 + step * box, y0, x0 + step * (box + 1), y1) for box in range(len(line.text))]
 
     def direction(self, line: Line) -> tuple[int, int] | None:
         """Return the direction of a line; None if unknown, or parallel to no side of the page."""
-        found = self._find(line)
-        return None if found is None else found.direction
+        line_letters = self._find(line)
+        return None if line_letters is None else line_letters.direction
 
     def keep(self, line: Line, letters: Letters) -> None:
         """Store the letters of a line made of the page's lines."""
         self._made[line.bbox, line.text] = letters
 
     def _find(self, line: Line) -> Letters | None:
-        made = self._made.get((line.bbox, line.text))
-        return self._page.letters(line) if made is None else made
+        stored_letters = self._made.get((line.bbox, line.text))
+        return self._page.letters(line) if stored_letters is None else stored_letters
 
 
 def in_logical_order(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[PageLine]:
@@ -97,17 +97,17 @@ def _split_at_gutters(line: Line, letters: LineLetters) -> list[Line]:
     order = sorted((at for at, letter in enumerate(text) if not letter.isspace()), key=lambda at: level_boxes[at].x0)
     ends = [
         at
-        for at, (one, two) in enumerate(pairwise(order), 1)
-        if level_boxes[two].x0 - level_boxes[one].x1 > _GUTTER_EM * line.size
+        for at, (previous, following) in enumerate(pairwise(order), 1)
+        if level_boxes[following].x0 - level_boxes[previous].x1 > _GUTTER_EM * line.size
     ]
     parts: list[Line] = []
     for start, end in pairwise([0, *ends, len(order)]):
         reach = union(level_boxes[at] for at in order[start:end])
-        own = [at for at, box in enumerate(level_boxes) if reach.x0 <= (box.x0 + box.x1) / 2 <= reach.x1]
-        words = "".join(text[at] for at in own)
-        box = turned(union(level_boxes[at] for at in own), back).rounded()
+        part_letters = [at for at, box in enumerate(level_boxes) if reach.x0 <= (box.x0 + box.x1) / 2 <= reach.x1]
+        words = "".join(text[at] for at in part_letters)
+        box = turned(union(level_boxes[at] for at in part_letters), back).rounded()
         part = line._replace(bbox=box, text=escape(words))
-        letters.keep(part, Letters(words, [boxes[at] for at in own], level))
+        letters.keep(part, Letters(words, [boxes[at] for at in part_letters], level))
         parts.append(part)
     return parts if len(parts) > 1 else [line]
 
@@ -136,7 +136,7 @@ def _rows(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[list[Page
             part.is_visible == row[0].is_visible
             and level is not None
             and level == letters.direction(row[0].line)
-            and any(_touches(part.line, other, level) for other, _ in row)
+            and any(_touches(part.line, row_line, level) for row_line, _ in row)
         ):
             yield row
             row = []
@@ -145,11 +145,11 @@ def _rows(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[list[Page
         yield row
 
 
-def _touches(one: Line, other: Line, direction: tuple[int, int]) -> bool:
+def _touches(first_line: Line, second_line: Line, direction: tuple[int, int]) -> bool:
     """Return whether two lines are on one row, at most a blank apart."""
-    left, right = turned(one.bbox, direction), turned(other.bbox, direction)
-    apart = gap(left.x0, left.x1, right.x0, right.x1)
-    return is_level(left, right) and abs(apart) <= _BLANK_EM * max(one.size, other.size)
+    first_box, second_box = turned(first_line.bbox, direction), turned(second_line.bbox, direction)
+    apart = gap(first_box.x0, first_box.x1, second_box.x0, second_box.x1)
+    return is_level(first_box, second_box) and abs(apart) <= _BLANK_EM * max(first_line.size, second_line.size)
 
 
 def _joined(row: Sequence[Line], letters: LineLetters) -> Line:
@@ -157,9 +157,9 @@ def _joined(row: Sequence[Line], letters: LineLetters) -> Line:
     level = letters.direction(row[0])
     if level is None:
         return row[0]
-    written = [letters(line) for line in row]
-    level_boxes = [turned(box, level) for _, boxes in written for box in boxes]
-    text, boxes = logical_order("".join([text for text, _ in written]), level_boxes)
+    parts_with_boxes = [letters(line) for line in row]
+    level_boxes = [turned(box, level) for _, boxes in parts_with_boxes for box in boxes]
+    text, boxes = logical_order("".join([text for text, _ in parts_with_boxes]), level_boxes)
     main = max(row, key=lambda line: len(line.text))
     line = main._replace(block=row[0].block, bbox=union(line.bbox for line in row), text=escape(text))
     back = level[0], -level[1]

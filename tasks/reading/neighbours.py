@@ -32,19 +32,25 @@ def read_with_neighbours(
     for block in text:
         if block.kind is not BlockKind.FIGURE:
             on_page[block.page].append(block)
-    found: dict[int, bool] = {}
+    adjacency_by_picture: dict[int, bool] = {}
     for number, block in enumerate(text):
         if block.kind is not BlockKind.FIGURE or block.placement is None or captions.get(block.placement):
             continue
         box = upright(block.bbox, rotations[block.page])
         near = [
-            other.order for other in on_page[block.page] if _is_next_to(upright(other.bbox, rotations[block.page]), box)
+            text_block.order
+            for text_block in on_page[block.page]
+            if _is_next_to(upright(text_block.bbox, rotations[block.page]), box)
         ]
         if near:
-            before = next((other for other in reversed(text[:number]) if other.kind is not BlockKind.FIGURE), None)
-            after = next((other for other in text[number + 1 :] if other.kind is not BlockKind.FIGURE), None)
-            found[block.placement] = any(other is not None and other.order in near for other in (before, after))
-    return found
+            before = next(
+                (text_block for text_block in reversed(text[:number]) if text_block.kind is not BlockKind.FIGURE), None
+            )
+            after = next((text_block for text_block in text[number + 1 :] if text_block.kind is not BlockKind.FIGURE), None)
+            adjacency_by_picture[block.placement] = any(
+                text_block is not None and text_block.order in near for text_block in (before, after)
+            )
+    return adjacency_by_picture
 
 
 def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], bounds: Bounds) -> GateResult:
@@ -56,16 +62,16 @@ def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], 
     """
     answers: Counter[bool] = Counter()
     away: Counter[str] = Counter()
-    for source, found in documents:
-        answers.update(found.values())
-        away.update([source] * sum(not answer for answer in found.values()))
+    for source, adjacency_by_picture in documents:
+        answers.update(adjacency_by_picture.values())
+        away.update([source] * sum(not answer for answer in adjacency_by_picture.values()))
     right, total = answers[True], answers.total()
     share = right / total if total else 1.0
     counted = f"{right} of {total} pictures without a caption are read with text next to them"
     message = f"{counted} ({share:.0%}), {bounds.of(PICTURES_BY_TEXT):.0%} asked for"
     passed = PICTURES_BY_TEXT.holds(share, bounds) or total < FEWEST_PICTURES
-    most = ", ".join(f"{count} in {source}" for source, count in away.most_common(EXAMPLES))
-    return PICTURES_BY_TEXT.judge(share, bounds, message, passed=passed, most=most)
+    worst_sources = ", ".join(f"{count} in {source}" for source, count in away.most_common(EXAMPLES))
+    return PICTURES_BY_TEXT.judge(share, bounds, message, passed=passed, most=worst_sources)
 
 
 def _is_next_to(text: BBox, picture: BBox) -> bool:

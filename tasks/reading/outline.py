@@ -316,8 +316,8 @@ class _LineWords(NamedTuple):
 class SectionPath:
     """Walks a document in reading order and returns the headings above each block."""
 
-    def __init__(self, outline: Sequence[OutlineEntry], found: Set[OutlineEntry]) -> None:
-        self._found = found
+    def __init__(self, outline: Sequence[OutlineEntry], matched_entries: Set[OutlineEntry]) -> None:
+        self._found = matched_entries
         self._waiting = list(outline)
         self._by_outline = bool(outline)
         self._path: list[tuple[int, str]] = []

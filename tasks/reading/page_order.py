@@ -65,11 +65,15 @@ def _with_rows(
     boxes = [block.bbox for block in blocks]
     if not pictures:
         return boxes
-    found = place_pictures(
-        [place.bbox for place in pictures], [text_block(block, page) for block in blocks], right_to_left=right_to_left
+    picture_places = place_pictures(
+        [picture_place.bbox for picture_place in pictures],
+        [text_block(block, page) for block in blocks],
+        right_to_left=right_to_left,
     )
-    for picture, place in zip(pictures, found, strict=True):
-        beside = {number for number, _ in place.step} if place is not None and place.is_level else set()
+    for picture, picture_place in zip(pictures, picture_places, strict=True):
+        beside = (
+            {number for number, _ in picture_place.step} if picture_place is not None and picture_place.is_level else set()
+        )
         if len(beside) == 1:
             boxes[min(beside)] |= picture.bbox
     return boxes

@@ -60,10 +60,10 @@ def paginate(
     for page in document.pages:
         located = {"doc_id": document.doc_id, "page_number": page.page, "url": f"{quote(source)}#page={page.page}"}
         text = "\n".join(restore(line.text).rstrip() for line in lines.get(page.page, ()))
-        taken, dropped = _images(placed.get(page.page, ()), figures, load, images)
+        page_images, dropped = _images(placed.get(page.page, ()), figures, load, images)
         drops.extend(located | drop for drop in dropped)
-        held: Iterable[tuple[str | None, bytes | None]] = taken.items() or [(None, None)]
-        for image_id, data in held:
+        images_or_none: Iterable[tuple[str | None, bytes | None]] = page_images.items() or [(None, None)]
+        for image_id, data in images_or_none:
             image = {"has_image": image_id is not None, "image_id": image_id, "image_bytes": data}
             rows.append({"index": first_index + len(rows), **located, "doc_title": title, "text": text, **image})
     return Paginated(pa.Table.from_pylist(rows, schema=BEYOND_TEXT), pa.Table.from_pylist(drops, schema=DROPS))
@@ -80,34 +80,34 @@ def _images(
     placements: Iterable[Placement], figures: Mapping[str, Figure], load: Callable[[Figure], bytes], images: ImageFilter
 ) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
     """Return the images of a page by figure id, and the pictures left out, with the reason."""
-    taken: dict[str, bytes] = {}
+    kept_images: dict[str, bytes] = {}
     drops: list[dict[str, Any]] = []
     for placement in placements:
         figure = figures.get(placement.figure_id or "")
-        data = None if figure is None else load(figure)
-        reason = _reason(placement, figure, data, images, taken)
-        if figure is not None and data is not None and reason is None:
-            taken[figure.figure_id] = data
+        png = None if figure is None else load(figure)
+        reason = _reason(placement, figure, png, images, kept_images)
+        if figure is not None and png is not None and reason is None:
+            kept_images[figure.figure_id] = png
         else:
             drops.append(
                 {
                     "image_id": placement.figure_id,
                     "width": figure.width if figure else None,
                     "height": figure.height if figure else None,
-                    "bytes": None if data is None else len(data),
+                    "bytes": None if png is None else len(png),
                     "reason": reason,
                 }
             )
-    return taken, drops
+    return kept_images, drops
 
 
 def _reason(
-    placement: Placement, figure: Figure | None, data: bytes | None, images: ImageFilter, taken: dict[str, bytes]
+    placement: Placement, figure: Figure | None, png: bytes | None, images: ImageFilter, kept_images: dict[str, bytes]
 ) -> str | None:
     """Return why a picture is left out; None if it is kept."""
-    if figure is None or data is None:
+    if figure is None or png is None:
         return f"has no pixels: {placement.reason}"
-    if figure.figure_id in taken:
+    if figure.figure_id in kept_images:
         return "stands on this page already"
     if images is ImageFilter.NONE:
         return None
@@ -115,9 +115,9 @@ def _reason(
         return "is drawn, not embedded"
     if min(figure.width, figure.height) <= MIN_SIDE_PX:
         return f"is {figure.width} x {figure.height} px; its shorter side must exceed {MIN_SIDE_PX}"
-    if len(data) <= MIN_BYTES:
-        return f"has {len(data)} bytes; they must exceed {MIN_BYTES}"
-    if len(data) / (figure.width * figure.height * _SAMPLES) <= MIN_RELATIVE_SIZE:
+    if len(png) <= MIN_BYTES:
+        return f"has {len(png)} bytes; they must exceed {MIN_BYTES}"
+    if len(png) / (figure.width * figure.height * _SAMPLES) <= MIN_RELATIVE_SIZE:
         return f"has too few bytes for its size; bytes a sample must exceed {MIN_RELATIVE_SIZE:g}"
     return None
 

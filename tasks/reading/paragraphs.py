@@ -126,13 +126,13 @@ def with_item_depths(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
             leveled.append(block)
             continue
         form = _LETTERS.sub("a", _DIGITS.sub("1", marker[0].strip()))
-        left, tolerance = block.lines[0].bbox.x0, block.lines[0].size / 2
+        marker_x0, tolerance = block.lines[0].bbox.x0, block.lines[0].size / 2
         if above is not None and not _is_below(block, above):
             lefts = [-inf] * (depths.get(form, 1) - 1)
-        while lefts and left < lefts[-1] - tolerance:
+        while lefts and marker_x0 < lefts[-1] - tolerance:
             lefts.pop()
-        if not lefts or left > lefts[-1] + tolerance:
-            lefts.append(left)
+        if not lefts or marker_x0 > lefts[-1] + tolerance:
+            lefts.append(marker_x0)
         depths[form] = len(lefts)
         above = replace(block, level=len(lefts))
         leveled.append(above)

@@ -77,13 +77,13 @@ def parse(
     reading = _Reading(document, options.layout, None if keep_figure is None else Collection(options, keep_figure))
     reading.read_all()
     placements = without_logos(without_repeats(reading.placements, reading.pages), reading.pages, reading.lines)
-    kept = {placement.figure_id for placement in placements}
+    kept_figure_ids = {placement.figure_id for placement in placements}
     return ParsedDocument(
         doc_id=doc_id,
         title=title_of(document.title, reading.lines),
         pages=tuple(reading.pages),
         lines=tuple(reading.lines),
-        figures=tuple(figure for figure in reading.figures if figure.figure_id in kept),
+        figures=tuple(figure for figure in reading.figures if figure.figure_id in kept_figure_ids),
         placements=tuple(placements),
         tables=tuple(filled(page, grid, placements) for page, grid in reading.grids),
         outline=tuple(read_outline(document, reading.pages)),
@@ -198,12 +198,16 @@ class _Reading:
             self._add_tables(content, tables, lines_of_tables(tables, lines, placed), placed)
 
     def _add_tables(
-        self, content: Content, tables: Sequence[Ruling], written: Sequence[Sequence[Line]], placed: Sequence[Placement]
+        self,
+        content: Content,
+        tables: Sequence[Ruling],
+        lines_by_table: Sequence[Sequence[Line]],
+        placed: Sequence[Placement],
     ) -> None:
         page = content.page
         right_to_left = runs_right_to_left("".join([line.text for line in content.texts]))
         tagged = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
-        for ruling, lines in zip(tables, written, strict=True):
+        for ruling, lines in zip(tables, lines_by_table, strict=True):
             try:
                 with refusing("a table can't be read", FailureCode.PAGE_UNREADABLE, page.page):
                     inner = [line for line in lines if holds(ruling.bbox, line.bbox)]

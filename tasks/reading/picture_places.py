@@ -164,7 +164,7 @@ class _PageText:
         return {
             spot.at
             for spot in self._text
-            if not any(is_level(spot.box, other.box) for other in self._text if other is not spot)
+            if not any(is_level(spot.box, other_spot.box) for other_spot in self._text if other_spot is not spot)
         }
 
     @cached_property
@@ -178,9 +178,9 @@ class _PageText:
 
     def place(self, number: int) -> PicturePlace:
         """Return a picture's position, never after text that is printed on it."""
-        place, box = self._beside_or_between(number), self._pictures[number]
-        on_it = min((spot.at for spot in self._text if box.contains(spot.box)), default=place.at)
-        return place._replace(at=min(place.at, on_it), step=self._with_headed(place.step, number))
+        picture_place, box = self._beside_or_between(number), self._pictures[number]
+        on_it = min((spot.at for spot in self._text if box.contains(spot.box)), default=picture_place.at)
+        return picture_place._replace(at=min(picture_place.at, on_it), step=self._with_headed(picture_place.step, number))
 
     def _with_headed(self, lines: tuple[tuple[int, int], ...], number: int) -> tuple[tuple[int, int], ...]:
         """Add to a title the step below it where that is level with the picture.
@@ -208,9 +208,9 @@ class _PageText:
 
     def _level_with(self, box: BBox) -> _Level:
         level = [spot for spot in self._text if _is_level(spot.box, box)]
-        left = [spot for spot in level if spot.box.x1 <= box.x0 + TOUCH_PT]
-        right = [spot for spot in level if spot.box.x0 >= box.x1 - TOUCH_PT]
-        return _Level(_nearest_column(left, box), _nearest_column(right, box))
+        left_spots = [spot for spot in level if spot.box.x1 <= box.x0 + TOUCH_PT]
+        right_spots = [spot for spot in level if spot.box.x0 >= box.x1 - TOUCH_PT]
+        return _Level(_nearest_column(left_spots, box), _nearest_column(right_spots, box))
 
     def _own_column(self, number: int) -> PicturePlace | None:
         """Return the position between the text of a picture's own column; None where the text beside it decides.
@@ -219,10 +219,10 @@ class _PageText:
         """
         box, sides = self._pictures[number], self._level[number].sides()
         columns = [union(spot.box for spot in side) for side in sides]
-        others = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else None
+        other_pictures = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else None
         reach = max(OWN_COLUMN_PT, min((_distance_across(side, box) for side in sides), default=0.0))
-        above = [spot for spot in self._above(box, others) if self._is_own(spot, box, columns, reach)]
-        below = [spot for spot in self._below(box, others) if self._is_own(spot, box, columns, reach)]
+        above = [spot for spot in self._above(box, other_pictures) if self._is_own(spot, box, columns, reach)]
+        below = [spot for spot in self._below(box, other_pictures) if self._is_own(spot, box, columns, reach)]
         return self._amid_column(box, above, below)
 
     def _is_own(self, spot: _Spot, box: BBox, columns: Sequence[BBox], reach: float) -> bool:
@@ -232,24 +232,32 @@ class _PageText:
         step = self._boxes[spot.step]
         return not any(gap(step.x0, step.x1, column.x0, column.x1) < 0 for column in columns)
 
-    def _above(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
+    def _above(self, box: BBox, other_pictures: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right above a picture, one a column, with none of the other pictures in between."""
         over = sorted((spot for spot in self._text if spot.box.y1 <= box.y0 + TOUCH_PT), key=lambda spot: -spot.box.y1)
-        pictures = [other for other in others or () if other.y1 <= box.y0 + TOUCH_PT and shares_column(other, box)]
+        pictures = [
+            other_picture
+            for other_picture in other_pictures or ()
+            if other_picture.y1 <= box.y0 + TOUCH_PT and shares_column(other_picture, box)
+        ]
         return [
             spot
-            for spot in self._front(over, box, is_lone=others is None)
-            if all(other.y1 <= spot.box.y1 + TOUCH_PT for other in pictures)
+            for spot in self._front(over, box, is_lone=other_pictures is None)
+            if all(other_picture.y1 <= spot.box.y1 + TOUCH_PT for other_picture in pictures)
         ]
 
-    def _below(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
+    def _below(self, box: BBox, other_pictures: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right below a picture, one a column, with none of the other pictures in between."""
         under = sorted((spot for spot in self._text if spot.box.y0 >= box.y1 - TOUCH_PT), key=lambda spot: spot.box.y0)
-        pictures = [other for other in others or () if other.y0 >= box.y1 - TOUCH_PT and shares_column(other, box)]
+        pictures = [
+            other_picture
+            for other_picture in other_pictures or ()
+            if other_picture.y0 >= box.y1 - TOUCH_PT and shares_column(other_picture, box)
+        ]
         return [
             spot
-            for spot in self._front(under, box, is_lone=others is None)
-            if all(other.y0 >= spot.box.y0 - TOUCH_PT for other in pictures)
+            for spot in self._front(under, box, is_lone=other_pictures is None)
+            if all(other_picture.y0 >= spot.box.y0 - TOUCH_PT for other_picture in pictures)
         ]
 
     def _front(self, spots: Sequence[_Spot], box: BBox, *, is_lone: bool) -> list[_Spot]:
@@ -261,7 +269,7 @@ class _PageText:
         front: list[_Spot] = []
         for spot in spots:
             if shares_column(spot.box, box):
-                if all(gap(spot.box.x0, spot.box.x1, other.box.x0, other.box.x1) >= 0 for other in front):
+                if all(gap(spot.box.x0, spot.box.x1, front_spot.box.x0, front_spot.box.x1) >= 0 for front_spot in front):
                     front.append(spot)
             elif is_lone and not front and spot.at in self._alone and not self._is_of_another(spot, box, spots):
                 return [spot]
@@ -272,16 +280,16 @@ class _PageText:
 
         Texts below two pictures may begin at different heights: then no other line is level with the first line of one.
         """
-        own = next((other for other in spots if shares_column(other.box, box)), None)
+        column_spot = next((neighbour for neighbour in spots if shares_column(neighbour.box, box)), None)
         return (
-            own is not None
-            and own.at[0] != spot.at[0]
-            and is_level(self._block_boxes[spot.at[0]], self._block_boxes[own.at[0]])
+            column_spot is not None
+            and column_spot.at[0] != spot.at[0]
+            and is_level(self._block_boxes[spot.at[0]], self._block_boxes[column_spot.at[0]])
             and any(
-                is_level(other, box)
-                and gap(other.x0, other.x1, box.x0, box.x1) > TOUCH_PT
-                and shares_column(spot.box, other)
-                for other in self._pictures
+                is_level(neighbour, box)
+                and gap(neighbour.x0, neighbour.x1, box.x0, box.x1) > TOUCH_PT
+                and shares_column(spot.box, neighbour)
+                for neighbour in self._pictures
             )
         )
 
@@ -316,8 +324,8 @@ class _PageText:
     def _amid(self, box: BBox, level: _Level) -> PicturePlace:
         """Return the position of a picture with text at both sides: after what is read first, if the other side follows."""
         first, then = level[::-1] if self._right_to_left else level
-        others = [spot for spot in self._text if first[-1].step < spot.step < then[0].step]
-        if then[0].step < first[-1].step or not all(_is_level(spot.box, box) for spot in others):
+        spots_between = [spot for spot in self._text if first[-1].step < spot.step < then[0].step]
+        if then[0].step < first[-1].step or not all(_is_level(spot.box, box) for spot in spots_between):
             # Other text is read in between: the sides are two columns of the page, and the picture is in the nearer one.
             side = min(level, key=lambda side: _distance_across(side, box))
             return self._by_steps(box, side, at_left=side is level.left)
@@ -332,8 +340,8 @@ class _PageText:
         level = [step for step in steps if is_level(self._boxes[step], box)] or steps
         lines = tuple(at for step in level for at in self._lines_of(step))
         is_behind = len(level) == 1 and at_left != self._right_to_left
-        place = self._behind(level[0], lines) if is_behind else self._before(level[0], lines)
-        return place._replace(is_level=True, is_behind=is_behind)
+        picture_place = self._behind(level[0], lines) if is_behind else self._before(level[0], lines)
+        return picture_place._replace(is_level=True, is_behind=is_behind)
 
     def _by_height(self, box: BBox) -> PicturePlace:
         """Return the position of a picture with no text beside, above or below: before the first text that is lower."""

@@ -54,15 +54,15 @@ def printed_labels(margins: Iterable[Line], pages: int) -> tuple[str, ...]:
             numbered[run].add(line.page)
             if run.part and is_alone:
                 chapters.add(run)
-    own = {page for run in chapters for page in numbered[run]}
+    chapter_pages = {page for run in chapters for page in numbered[run]}
     runs = {
-        run: found
-        for run, found in numbered.items()
-        if len(found) >= FEWEST_RUNNING or (run in chapters and len(own) >= FEWEST_RUNNING)
+        run: run_pages
+        for run, run_pages in numbered.items()
+        if len(run_pages) >= FEWEST_RUNNING or (run in chapters and len(chapter_pages) >= FEWEST_RUNNING)
     }
     labelled: dict[int, _Run] = {}
-    for run, found in sorted(runs.items(), key=lambda pair: len(pair[1])):
-        labelled |= dict.fromkeys(found, run)  # where a page has two, the longer run's is kept
+    for run, run_pages in sorted(runs.items(), key=lambda pair: len(pair[1])):
+        labelled |= dict.fromkeys(run_pages, run)  # where a page has two, the longer run's is kept
     if len(labelled) < LABELLED_SHARE * pages:
         return ()
     labels: dict[int, str] = {page: run.label(page) for page, run in labelled.items()}
@@ -80,12 +80,15 @@ def _numbers(line: Line) -> Iterator[tuple[_Run, bool]]:
     """Yield the runs that a line's numbers may be of, and whether the number is all of the line."""
     text = line.text.strip()
     alone = _ALONE.fullmatch(text)
-    for found in [alone] if alone else filter(None, (_FIRST.fullmatch(text), _LAST.fullmatch(text))):
-        numeral = found["roman"] or found["arabic"]
-        if found["arabic"]:
+    for number_match in [alone] if alone else filter(None, (_FIRST.fullmatch(text), _LAST.fullmatch(text))):
+        numeral = number_match["roman"] or number_match["arabic"]
+        if number_match["arabic"]:
             style, value = "arabic", int(numeral)
         elif numeral.islower() or numeral.isupper():
             style, value = ("roman" if numeral.islower() else "ROMAN"), roman_value(numeral)
         else:
             continue
-        yield _Run(f"{found['part']}{found['dash']}" if found["part"] else "", style, value - line.page), alone is not None
+        yield (
+            _Run(f"{number_match['part']}{number_match['dash']}" if number_match["part"] else "", style, value - line.page),
+            alone is not None,
+        )

@@ -78,8 +78,9 @@ def _is_doubtful(page: PdfPage) -> bool:
     """Return whether a page is more than one column of lines: it has drawings or pictures, or lines side by side."""
     lines = [line for line, is_visible in page.lines if is_visible]
     return bool(page.images or page.marks) or any(
-        is_level(one.bbox, other.bbox) and gap(one.bbox.x0, one.bbox.x1, other.bbox.x0, other.bbox.x1) > one.size
-        for one, other in pairwise(lines)
+        is_level(first_line.bbox, second_line.bbox)
+        and gap(first_line.bbox.x0, first_line.bbox.x1, second_line.bbox.x0, second_line.bbox.x1) > first_line.size
+        for first_line, second_line in pairwise(lines)
     )
 
 
@@ -91,8 +92,8 @@ def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
         lines = list(in_logical_order(lines, letters))
     if has_words_as_images(page.images):
         spelled = spelled_lines(page.replacement_texts(), page.images, page.number)
-        written = [line.bbox for line, _ in lines]
-        lines += [PageLine(line, False) for line in spelled if not any(line.bbox.has_middle_of(box) for box in written)]
+        line_boxes = [line.bbox for line, _ in lines]
+        lines += [PageLine(line, False) for line in spelled if not any(line.bbox.has_middle_of(box) for box in line_boxes)]
         lines.sort(key=lambda marked: marked.line.block)
     return lines
 
@@ -104,7 +105,11 @@ def _drawn_once(lines: Sequence[PageLine]) -> Iterator[PageLine]:
         text = line.text.strip()
         shift = SHIFT_EM * line.size
         if any(
-            max(abs(one - other) for one, other in zip(line.bbox, before.bbox, strict=True)) <= shift
+            max(
+                abs(coordinate - earlier_coordinate)
+                for coordinate, earlier_coordinate in zip(line.bbox, before.bbox, strict=True)
+            )
+            <= shift
             for before in drawn[text]
         ):
             continue
@@ -125,9 +130,11 @@ def _joined_letters(line: Line, letters: LineLetters) -> Line:
         " " * (gap > widest) + text[after] for gap, after in zip(gaps, inked[1:], strict=True)
     )
     blank = next((boxes[at] for at, letter in enumerate(text) if letter.isspace()), boxes[0])
-    kept = iter(inked)
+    inked_in_order = iter(inked)
     spaced = line._replace(text=escape(joined))
-    letters.keep(spaced, Letters(joined, [blank if letter == " " else boxes[next(kept)] for letter in joined], (1, 0)))
+    letters.keep(
+        spaced, Letters(joined, [blank if letter == " " else boxes[next(inked_in_order)] for letter in joined], (1, 0))
+    )
     return spaced
 
 

@@ -36,9 +36,9 @@ def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[
 def page_scans(document: ParsedDocument) -> Iterator[tuple[Placement, Figure]]:
     """Yield the pictures that are a whole scanned page, with their placements; the page may have a hidden text layer."""
     figures = {figure.figure_id: figure for figure in document.figures}
-    for place in document.placements:
-        if place.role in (Role.PAGE_SCAN, Role.BACKGROUND) and place.figure_id is not None:
-            yield place, figures[place.figure_id]
+    for placement in document.placements:
+        if placement.role in (Role.PAGE_SCAN, Role.BACKGROUND) and placement.figure_id is not None:
+            yield placement, figures[placement.figure_id]
 
 
 def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> ParsedDocument:
@@ -50,20 +50,22 @@ def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[Recog
             straight page, as the document's are.
     """
     pages = {page.page: page for page in document.pages}
-    held: dict[int, list[Line]] = defaultdict(list)
+    lines_by_page: dict[int, list[Line]] = defaultdict(list)
     for line in document.lines:
-        held[line.page].append(line)
-    read: list[Line] = []
-    for place, figure in page_scans(document):
+        lines_by_page[line.page].append(line)
+    recognised_lines: list[Line] = []
+    for placement, figure in page_scans(document):
         lines = recognised.get(figure.figure_id, ())
-        read.extend(_lines(place, figure, lines, pages[place.page], held[place.page]))
-    return replace(document, lines=(*document.lines, *read)) if read else document
+        recognised_lines.extend(_lines(placement, figure, lines, pages[placement.page], lines_by_page[placement.page]))
+    return replace(document, lines=(*document.lines, *recognised_lines)) if recognised_lines else document
 
 
 def as_read(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> tuple[Page, ...]:
     """Return the pages of a document, scans that lie on their side or upside down rotated as their words are read."""
     turns = {
-        place.page: turn for place, figure in page_scans(document) if (turn := _turn(recognised.get(figure.figure_id, ())))
+        placement.page: turn
+        for placement, figure in page_scans(document)
+        if (turn := _turn(recognised.get(figure.figure_id, ())))
     }
     return tuple(
         replace(page, rotation=(page.rotation - turns[page.page]) % 360) if page.page in turns else page
@@ -76,22 +78,29 @@ def _turn(lines: Sequence[RecognisedLine]) -> int:
 
 
 def _lines(
-    place: Placement, figure: Figure, read: Sequence[RecognisedLine], page: Page, held: Sequence[Line]
+    placement: Placement, figure: Figure, recognised_lines: Sequence[RecognisedLine], page: Page, page_lines: Sequence[Line]
 ) -> Iterator[Line]:
     """Yield the recognised lines of one page in blocks, boxes converted from pixels to points."""
-    block = max((line.block for line in held), default=0)
+    block = max((line.block for line in page_lines), default=0)
     previous: BBox | None = None
-    turn = page.rotation - _turn(read)
+    turn = page.rotation - _turn(recognised_lines)
     sheet = upright(BBox(0, 0, page.width_pt, page.height_pt), turn)
     size = figure.width, figure.height
-    levels = [upright(unrotated(line.bbox, size, place.bbox, page.rotation, line.skew), turn) for line in read]
+    levels = [
+        upright(unrotated(line.bbox, size, placement.bbox, page.rotation, line.skew), turn) for line in recognised_lines
+    ]
     if is_scanned_spread(levels, sheet):
         # Lines of one page are blocks only if those of the other aren't read between them.
         second = [box.x0 + box.x1 > sheet.x0 + sheet.x1 for box in levels]
-        read = [line for half in (False, True) for line, is_second in zip(read, second, strict=True) if is_second is half]
-    for line in read:
-        box = unrotated(line.bbox, (figure.width, figure.height), place.bbox, page.rotation, line.skew).rounded()
-        if any(holds(known.bbox, box) for known in held):
+        recognised_lines = [
+            line
+            for half in (False, True)
+            for line, is_second in zip(recognised_lines, second, strict=True)
+            if is_second is half
+        ]
+    for line in recognised_lines:
+        box = unrotated(line.bbox, (figure.width, figure.height), placement.bbox, page.rotation, line.skew).rounded()
+        if any(holds(page_line.bbox, box) for page_line in page_lines):
             continue
         level = upright(box, page.rotation - line.turn)
         apart = previous is None or gap(previous.y0, previous.y1, level.y0, level.y1) > BLOCK_GAP_LINES * level.height

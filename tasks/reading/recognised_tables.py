@@ -65,23 +65,23 @@ def with_recognised_tables(
         skews: Of scanned pages, in degrees by the page's number; the document's boxes are those of straight pages.
     """
     displayed = {page.page: page.rotation for page in document.pages}
-    read = {page.page: page.rotation for page in pages}
+    rotations = {page.page: page.rotation for page in pages}
     lines: dict[int, list[Line]] = defaultdict(list)
     for line in document.lines:
         lines[line.page].append(line)
     tables: list[TableRegion] = []
-    for whole, picture in page_scans(document):
-        if not lines[whole.page]:
+    for scan, picture in page_scans(document):
+        if not lines[scan.page]:
             continue
         cut = segments.get(picture.figure_id, ())
         boxes = [segment.region.bbox for segment in cut if segment.region.kind is RegionKind.TABLE]
         size = picture.width, picture.height
         drawn, promised = (
-            [unrotated(box, size, whole.bbox, displayed[whole.page], skews.get(whole.page, 0.0)).rounded() for box in some]
+            [unrotated(box, size, scan.bbox, displayed[scan.page], skews.get(scan.page, 0.0)).rounded() for box in some]
             for some in (rules.get(picture.figure_id, ()), boxes)
         )
-        words = [_tight(line, read[whole.page]) for line in lines[whole.page]]
-        tables += _tables(drawn, promised, words, read[whole.page])
+        words = [_tight(line, rotations[scan.page]) for line in lines[scan.page]]
+        tables += _tables(drawn, promised, words, rotations[scan.page])
     return replace(document, tables=(*document.tables, *tables)) if tables else document
 
 
@@ -103,18 +103,18 @@ def tables_of_pictures(
         return {}
     upright_pages = {page.page for page in document.pages if page.rotation % 360 == 0}
     figures = {figure.figure_id: figure for figure in document.figures}
-    found: dict[int, list[TableRegion]] = {}
-    for place in document.placements:
-        name = place.figure_id
-        if name is None or name not in tables or place.role is not Role.CONTENT or place.page not in upright_pages:
+    tables_by_placement: dict[int, list[TableRegion]] = {}
+    for placement in document.placements:
+        name = placement.figure_id
+        if name is None or name not in tables or placement.role is not Role.CONTENT or placement.page not in upright_pages:
             continue
         size = figures[name].width, figures[name].height
         drawn, promised, boxes = (
-            [unrotated(box, size, place.bbox, 0).rounded() for box in some]
+            [unrotated(box, size, placement.bbox, 0).rounded() for box in some]
             for some in (rules.get(name, ()), tables[name], [line.bbox for line in recognised.get(name, ())])
         )
         words = [
-            _tight(Line(place.page, 0, box, escape(line.text), round(SIZE_SHARE * box.height), bold=False), 0)
+            _tight(Line(placement.page, 0, box, escape(line.text), round(SIZE_SHARE * box.height), bold=False), 0)
             for line, box in zip(recognised.get(name, ()), boxes, strict=True)
             if not line.turn and not line.skew
         ]
@@ -124,8 +124,8 @@ def tables_of_pictures(
             if any(holds(box, table.bbox) for box in promised)
         ]
         if sure := [table for table in read if _filled(table) >= MOSTLY_FILLED_SHARE]:
-            found[place.order] = sure
-    return found
+            tables_by_placement[placement.order] = sure
+    return tables_by_placement
 
 
 def _filled(table: TableRegion) -> float:
@@ -141,9 +141,13 @@ def _tables(rules: Sequence[BBox], promised: Sequence[BBox], lines: Sequence[Lin
         free = [line for line in lines if not any(holds(table.bbox, line.bbox) for table in tables)]
         inner = [line._replace(bbox=upright(line.bbox, rotation)) for line in free if holds(box, line.bbox)]
         across = [upright(rule, rotation) for rule in rules if holds(box, rule)]
-        found = _between_rules(across, inner) or (aligned.table if (aligned := align_region(inner)) is not None else None)
-        if found is not None:
-            tables.append(replace(found, bbox=as_stored(found.bbox, rotation).rounded(), found_by=FoundBy.RECOGNISED))
+        read_table = _between_rules(across, inner) or (
+            aligned.table if (aligned := align_region(inner)) is not None else None
+        )
+        if read_table is not None:
+            tables.append(
+                replace(read_table, bbox=as_stored(read_table.bbox, rotation).rounded(), found_by=FoundBy.RECOGNISED)
+            )
     return tables
 
 
@@ -193,18 +197,18 @@ def _cropped(table: TableRegion) -> TableRegion:
     """Return a table without blank rows and columns at its edges, which a frame around it makes."""
     rows = [number for number, row in enumerate(table.rows) if any(row)]
     columns = [number for number, column in enumerate(zip(*table.rows, strict=True)) if any(column)]
-    top, left, low, right = rows[0], columns[0], rows[-1] + 1, columns[-1] + 1
+    first_row, first_column, end_row, end_column = rows[0], columns[0], rows[-1] + 1, columns[-1] + 1
     spans = tuple(
         CellSpan(
-            span.row - top,
-            span.column - left,
-            min(span.row + span.rowspan, low) - span.row,
-            min(span.column + span.colspan, right) - span.column,
+            span.row - first_row,
+            span.column - first_column,
+            min(span.row + span.rowspan, end_row) - span.row,
+            min(span.column + span.colspan, end_column) - span.column,
         )
         for span in table.spans
         if table.rows[span.row][span.column]
     )
-    return replace(table, rows=tuple(row[left:right] for row in table.rows[top:low]), spans=spans)
+    return replace(table, rows=tuple(row[first_column:end_column] for row in table.rows[first_row:end_row]), spans=spans)
 
 
 def _letters_of(line: Line) -> tuple[str, list[BBox]]:

@@ -35,8 +35,14 @@ def with_figures(
     if not placements:
         return blocks
     linked = _linked(blocks, placements)
-    units = {id(caption): _captioned(place, caption, inner) for place in placements if (caption := linked.get(place.order))}
-    lone = _as_read([place for place in placements if place.order not in linked], page, right_to_left=right_to_left)
+    units = {
+        id(caption): _captioned(placement, caption, inner)
+        for placement in placements
+        if (caption := linked.get(placement.order))
+    }
+    lone = _as_read(
+        [placement for placement in placements if placement.order not in linked], page, right_to_left=right_to_left
+    )
     # A figure and its caption stay two blocks: text beside the figure is level with the figure, not with both.
     parts = [
         (number, part)
@@ -44,47 +50,55 @@ def with_figures(
         for part in units.get(id(block), [block])[:2]
         if block.kind is not BlockKind.MARGIN
     ]
-    boxes = [upright(place.bbox, page.rotation) for place in lone]
+    boxes = [upright(placement.bbox, page.rotation) for placement in lone]
     texts = [text_block(part, page) for _, part in parts] if lone else []
-    found = place_pictures(boxes, texts, right_to_left=right_to_left)
-    before, last = _by_position(sorted(zip(lone, found, strict=True), key=_rank_in_gap), parts, inner)
-    made: list[DraftBlock] = []
+    picture_places = place_pictures(boxes, texts, right_to_left=right_to_left)
+    before, last = _by_position(sorted(zip(lone, picture_places, strict=True), key=_rank_in_gap), parts, inner)
+    ordered: list[DraftBlock] = []
     for number, block in enumerate(blocks):
         lines = len(block.lines) if is_divisible(block) else 1
-        cuts = {line for one, line in before if one == number}
+        cuts = {line for block_number, line in before if block_number == number}
         for start, end in pairwise(sorted({0, *cuts, lines})):
-            whole = end - start == lines
-            made.extend(before.get((number, start), ()))
-            made.extend(units.get(id(block), [block]) if whole else [with_lines(block, block.lines[start:end])])
-    foot = next((at + 1 for at in reversed(range(len(made))) if made[at].kind is not BlockKind.MARGIN), 0)
-    return made[:foot] + last + made[foot:]
+            is_whole = end - start == lines
+            ordered.extend(before.get((number, start), ()))
+            ordered.extend(units.get(id(block), [block]) if is_whole else [with_lines(block, block.lines[start:end])])
+    foot = next((at + 1 for at in reversed(range(len(ordered))) if ordered[at].kind is not BlockKind.MARGIN), 0)
+    return ordered[:foot] + last + ordered[foot:]
 
 
 def _by_position(
-    found: Sequence[tuple[Placement, PicturePlace | None]],
+    placed_pictures: Sequence[tuple[Placement, PicturePlace | None]],
     parts: Sequence[tuple[int, DraftBlock]],
     inner: Mapping[int, Sequence[Line]],
 ) -> tuple[dict[tuple[int, int], list[DraftBlock]], list[DraftBlock]]:
     """Return figures by the block and the line that they are inserted before, and those at the end."""
     before: dict[tuple[int, int], list[DraftBlock]] = defaultdict(list)
     last: list[DraftBlock] = []
-    for place, where in found:
-        step = tuple(held for one, other in where.step for held in _lines_at(parts[one][1], other)) if where else ()
-        figure = _figure(place, inner, step)
-        number = where.at[0] if where else len(parts)
+    for placement, picture_place in placed_pictures:
+        step = (
+            tuple(
+                line
+                for block_number, line_number in picture_place.step
+                for line in _lines_at(parts[block_number][1], line_number)
+            )
+            if picture_place
+            else ()
+        )
+        figure = _figure(placement, inner, step)
+        number = picture_place.at[0] if picture_place else len(parts)
         if number and number < len(parts) and parts[number][0] == parts[number - 1][0]:
             number += 1  # never between a figure and its caption
         if number == len(parts):
             last.extend(figure)
         else:
-            before[parts[number][0], where.at[1] if where else 0].extend(figure)
+            before[parts[number][0], picture_place.at[1] if picture_place else 0].extend(figure)
     return before, last
 
 
 def _rank_in_gap(pair: tuple[Placement, PicturePlace | None]) -> int:
     """Order pictures between the same words: 0 read with the words before, 2 with the words after."""
-    where = pair[1]
-    return 1 if where is None or not where.is_level else 0 if where.is_behind else 2
+    picture_place = pair[1]
+    return 1 if picture_place is None or not picture_place.is_level else 0 if picture_place.is_behind else 2
 
 
 def _lines_at(block: DraftBlock, number: int) -> Sequence[Line]:
@@ -96,53 +110,53 @@ def _lines_at(block: DraftBlock, number: int) -> Sequence[Line]:
 
 def _as_read(placements: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[Placement]:
     """Return figures row by row, those of a row in reading direction."""
-    boxes = {place.order: upright(place.bbox, page.rotation) for place in placements}
+    boxes = {placement.order: upright(placement.bbox, page.rotation) for placement in placements}
     rows: list[list[Placement]] = []
-    for place in sorted(placements, key=lambda place: (boxes[place.order].y0, boxes[place.order].x0)):
-        if rows and all(is_level(boxes[place.order], boxes[other.order]) for other in rows[-1]):
-            rows[-1].append(place)
+    for placement in sorted(placements, key=lambda placement: (boxes[placement.order].y0, boxes[placement.order].x0)):
+        if rows and all(is_level(boxes[placement.order], boxes[row_placement.order]) for row_placement in rows[-1]):
+            rows[-1].append(placement)
         else:
-            rows.append([place])
+            rows.append([placement])
     turn = -1 if right_to_left else 1
-    return [place for row in rows for place in sorted(row, key=lambda place: turn * boxes[place.order].x0)]
+    return [placement for row in rows for placement in sorted(row, key=lambda placement: turn * boxes[placement.order].x0)]
 
 
-def _captioned(place: Placement, caption: DraftBlock, inner: Mapping[int, Sequence[Line]]) -> list[DraftBlock]:
+def _captioned(placement: Placement, caption: DraftBlock, inner: Mapping[int, Sequence[Line]]) -> list[DraftBlock]:
     """Return a figure and its caption, the upper one first."""
-    figure, *others = _figure(place, inner)
-    pair = [replace(figure, caption=" ".join(caption.words.split())), replace(caption, placement=place)]
-    return [*(pair if place.bbox.y0 <= caption.bbox.y0 else pair[::-1]), *others]
+    figure, *inner_blocks = _figure(placement, inner)
+    pair = [replace(figure, caption=" ".join(caption.words.split())), replace(caption, placement=placement)]
+    return [*(pair if placement.bbox.y0 <= caption.bbox.y0 else pair[::-1]), *inner_blocks]
 
 
-def _figure(place: Placement, inner: Mapping[int, Sequence[Line]], step: tuple[Line, ...] = ()) -> list[DraftBlock]:
+def _figure(placement: Placement, inner: Mapping[int, Sequence[Line]], step: tuple[Line, ...] = ()) -> list[DraftBlock]:
     """Return a figure's tag, and the words inside it as a block where they are too many to be labels."""
-    tag = placeholder(place.figure_id or "")
-    figure = DraftBlock(BlockKind.FIGURE, place.page, place.bbox, text=tag, placement=place, step=step)
-    lines = tuple(inner.get(place.order, ()))
+    tag = placeholder(placement.figure_id or "")
+    figure = DraftBlock(BlockKind.FIGURE, placement.page, placement.bbox, text=tag, placement=placement, step=step)
+    lines = tuple(inner.get(placement.order, ()))
     words = join_lines(lines, keep=True)
     if len(words) <= INNER_CHARACTERS:
         return [figure]
-    return [figure, DraftBlock(BlockKind.TEXT, place.page, place.bbox, lines, text=words)]
+    return [figure, DraftBlock(BlockKind.TEXT, placement.page, placement.bbox, lines, text=words)]
 
 
 def _linked(blocks: Sequence[DraftBlock], placements: Sequence[Placement]) -> dict[int, DraftBlock]:
     """Link each caption to its nearest figure, by the order of the placement."""
-    content = [place for place in placements if place.role is Role.CONTENT]
+    content = [placement for placement in placements if placement.role is Role.CONTENT]
     captions = [
         block
         for block in blocks
         if block.kind is BlockKind.CAPTION and block.label is not None and block.label.kind is LabelKind.FIGURE
     ]
     body = running_text([line for block in blocks if block.kind is BlockKind.TEXT for line in block.lines])
-    boxes = [place.bbox for place in content]
+    boxes = [placement.bbox for placement in content]
     by_caption = anchor([block.bbox for block in captions], boxes, [line.bbox for line in body])
     linked = {content[members[0]].order: captions[number] for number, members in by_caption.items()}
     lone = [block for block in captions if block not in linked.values()]
     beside = sorted(
-        (distance(place.bbox, block.bbox), place.order, number)
-        for place in content
+        (distance(placement.bbox, block.bbox), placement.order, number)
+        for placement in content
         for number, block in enumerate(lone)
-        if place.order not in linked
+        if placement.order not in linked
     )
     for apart, order, number in beside:
         if apart <= BESIDE_PT and order not in linked and lone[number] not in linked.values():

@@ -16,33 +16,33 @@ CAPTION_GAP_PT = 48.0
 
 def with_tables(blocks: Sequence[DraftBlock], tables: Sequence[tuple[TableRegion, frozenset[Line]]]) -> list[DraftBlock]:
     """Replace the lines of each table by the table, at the position of the first, and join it with its caption."""
-    made = list(blocks)
-    for table, held in tables:
-        made = _with_table(made, table, held)
-    return _with_table_captions(made, [block for block in made if block.kind is BlockKind.TABLE])
+    set_blocks = list(blocks)
+    for table, table_lines in tables:
+        set_blocks = _with_table(set_blocks, table, table_lines)
+    return _with_table_captions(set_blocks, [block for block in set_blocks if block.kind is BlockKind.TABLE])
 
 
-def _with_table(blocks: Sequence[DraftBlock], table: TableRegion, held: frozenset[Line]) -> list[DraftBlock]:
-    kept: list[DraftBlock] = []
+def _with_table(blocks: Sequence[DraftBlock], table: TableRegion, table_lines: frozenset[Line]) -> list[DraftBlock]:
+    set_blocks: list[DraftBlock] = []
     inside: list[Line] = []
     at: int | None = None
     for block in blocks:
-        if block.kind in (BlockKind.TABLE, BlockKind.CAPTION) or held.isdisjoint(block.lines):
-            kept.append(block)
+        if block.kind in (BlockKind.TABLE, BlockKind.CAPTION) or table_lines.isdisjoint(block.lines):
+            set_blocks.append(block)
             continue
-        outside = [line for line in block.lines if line not in held]
+        outside = [line for line in block.lines if line not in table_lines]
         # A block may begin above the table: those lines are read first.
         over = [line for line in outside if line.bbox.y0 + line.bbox.y1 <= 2 * table.bbox.y0]
         if at is None:
-            at = len(kept)
+            at = len(set_blocks)
         if over:
-            kept.insert(at, with_lines(block, over))
+            set_blocks.insert(at, with_lines(block, over))
             at += 1
-        inside.extend(line for line in block.lines if line in held)
+        inside.extend(line for line in block.lines if line in table_lines)
         if len(over) < len(outside):
-            kept.append(with_lines(block, [line for line in outside if line not in over]))
-    kept.insert(_position(kept, table.bbox) if at is None else at, _block(table, inside))
-    return kept
+            set_blocks.append(with_lines(block, [line for line in outside if line not in over]))
+    set_blocks.insert(_position(set_blocks, table.bbox) if at is None else at, _block(table, inside))
+    return set_blocks
 
 
 def _block(table: TableRegion, lines: Sequence[Line] = ()) -> DraftBlock:
@@ -63,18 +63,18 @@ def with_tables_of_pictures(blocks: Sequence[DraftBlock], tables: Mapping[int, S
     """Insert the tables in pictures, by the order of the placement: each after its picture, and the caption below that."""
     if not tables:
         return list(blocks)
-    made: list[DraftBlock] = []
+    set_blocks: list[DraftBlock] = []
     added: list[DraftBlock] = []
     waiting: list[DraftBlock] = []
     for block, after in zip_longest(blocks, blocks[1:]):
-        made.append(block)
+        set_blocks.append(block)
         if block.kind is BlockKind.FIGURE and block.placement is not None:
             waiting = [_block(table) for table in tables.get(block.placement.order, ())]
             added += waiting
         if after is None or after.kind is not BlockKind.CAPTION or after.placement is not block.placement:
-            made += waiting
+            set_blocks += waiting
             waiting = []
-    return _with_table_captions(made, added)
+    return _with_table_captions(set_blocks, added)
 
 
 def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:
@@ -93,19 +93,19 @@ def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:
 def _with_table_captions(blocks: list[DraftBlock], tables: Sequence[DraftBlock]) -> list[DraftBlock]:
     captions = [block for block in blocks if block.label is not None and block.label.kind is LabelKind.TABLE]
     pairs = sorted(
-        (gap(caption.bbox.y0, caption.bbox.y1, table.bbox.y0, table.bbox.y1), one, other)
-        for one, caption in enumerate(captions)
-        for other, table in enumerate(tables)
+        (gap(caption.bbox.y0, caption.bbox.y1, table.bbox.y0, table.bbox.y1), caption_number, table_number)
+        for caption_number, caption in enumerate(captions)
+        for table_number, table in enumerate(tables)
         if gap(caption.bbox.x0, caption.bbox.x1, table.bbox.x0, table.bbox.x1) < 0
     )
-    made = list(blocks)
-    for apart, one, other in pairs:
-        caption, table = captions[one], tables[other]
-        if apart > CAPTION_GAP_PT or caption not in made or table not in made:
+    set_blocks = list(blocks)
+    for apart, caption_number, table_number in pairs:
+        caption, table = captions[caption_number], tables[table_number]
+        if apart > CAPTION_GAP_PT or caption not in set_blocks or table not in set_blocks:
             continue
-        made.remove(caption)
+        set_blocks.remove(caption)
         words = " ".join(caption.words.split())
-        made[made.index(table)] = replace(
+        set_blocks[set_blocks.index(table)] = replace(
             table, text=f"{words}\n{table.text}", bbox=table.bbox | caption.bbox, caption=words, label=caption.label
         )
-    return made
+    return set_blocks

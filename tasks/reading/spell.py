@@ -39,7 +39,7 @@ def spelled_lines(texts: Sequence[ReplacementText], images: Sequence[Image], pag
     """
     lines: list[Line] = []
     for image in images:
-        text = next((text for whole, text in texts if image.bbox.iou(whole) >= _SAME_SHARE), "")
+        text = next((text for text_box, text in texts if image.bbox.iou(text_box) >= _SAME_SHARE), "")
         if not text.strip():
             continue
         last = lines[-1] if lines else None

@@ -21,8 +21,8 @@ def is_scanned_spread(boxes: Sequence[BBox], sheet: BBox) -> bool:
     if sheet.width <= sheet.height or any(box.x0 < middle < box.x1 for box in boxes):
         return False
     long = [box for box in boxes if box.width >= LONG_SHARE * sheet.width / 2]
-    left = sum(box.x1 <= middle for box in long)
-    return min(left, len(long) - left) >= FEWEST_LINES
+    left_count = sum(box.x1 <= middle for box in long)
+    return min(left_count, len(long) - left_count) >= FEWEST_LINES
 
 
 def halves(
@@ -53,9 +53,12 @@ def halves(
         return over >= 0 if right_to_left else over <= 0
 
     split = [(block, is_first(box)) for block, box in zip(blocks, boxes, strict=True)]
-    shown = [(place, is_first(upright(place.bbox, page.rotation))) for place in pictures]
+    split_pictures = [(picture, is_first(upright(picture.bbox, page.rotation))) for picture in pictures]
     return [
-        ([block for block, first in split if first is half], [place for place, first in shown if first is half])
+        (
+            [block for block, first in split if first is half],
+            [picture for picture, first in split_pictures if first is half],
+        )
         for half in (True, False)
     ]
 
@@ -63,13 +66,13 @@ def halves(
 def _are_numbered(margins: Sequence[Line], middle: float, page: Page, *, right_to_left: bool) -> bool:
     """Return whether two level lines of the margin, on both sides of the middle, have consecutive page numbers."""
     boxes = [upright(line.bbox, page.rotation) for line in margins]
-    left = [(box, _numbers(line)) for line, box in zip(margins, boxes, strict=True) if box.x1 < middle]
-    right = [(box, _numbers(line)) for line, box in zip(margins, boxes, strict=True) if box.x0 > middle]
+    left_lines = [(box, _numbers(line)) for line, box in zip(margins, boxes, strict=True) if box.x1 < middle]
+    right_lines = [(box, _numbers(line)) for line, box in zip(margins, boxes, strict=True) if box.x0 > middle]
     step = -1 if right_to_left else 1
     return any(
-        is_level(one, other) and any(number + step in there for number in here)
-        for one, here in left
-        for other, there in right
+        is_level(left_box, right_box) and any(number + step in right_numbers for number in left_numbers)
+        for left_box, left_numbers in left_lines
+        for right_box, right_numbers in right_lines
     )
 
 

@@ -19,8 +19,10 @@ class Skew(NamedTuple):
 def skews_of(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> dict[int, Skew]:
     """Return the skew of each scanned page that has one, by the page's number."""
     return {
-        place.page: Skew(lines[0].skew, ((place.bbox.x0 + place.bbox.x1) / 2, (place.bbox.y0 + place.bbox.y1) / 2))
-        for place, figure in page_scans(document)
+        placement.page: Skew(
+            lines[0].skew, ((placement.bbox.x0 + placement.bbox.x1) / 2, (placement.bbox.y0 + placement.bbox.y1) / 2)
+        )
+        for placement, figure in page_scans(document)
         if (lines := recognised.get(figure.figure_id)) and lines[0].skew
     }
 
@@ -35,22 +37,25 @@ def straightened(document: ParsedDocument, skews: Mapping[int, Skew]) -> ParsedD
         lines=tuple(line._replace(bbox=turned(line.page, line.bbox)) for line in document.lines),
         tables=tuple(replace(table, bbox=turned(table.page, table.bbox)) for table in document.tables),
         placements=tuple(
-            place if place.role is Role.PAGE_SCAN else replace(place, bbox=turned(place.page, place.bbox))
-            for place in document.placements
+            placement
+            if placement.role is Role.PAGE_SCAN
+            else replace(placement, bbox=turned(placement.page, placement.bbox))
+            for placement in document.placements
         ),
     )
 
 
-def as_scanned(document: StructuredDocument, skews: Mapping[int, Skew], given: ParsedDocument) -> StructuredDocument:
+def as_scanned(document: StructuredDocument, skews: Mapping[int, Skew], as_parsed: ParsedDocument) -> StructuredDocument:
     """Return a structured document with boxes where its skewed pages show the content; placements of the parse as given."""
     if not skews:
         return document
     turned = _boxes(skewed, skews)
-    parsed = {place.order: place.bbox for place in given.placements}
+    parsed_boxes = {placement.order: placement.bbox for placement in as_parsed.placements}
     placements = tuple(
-        replace(place, bbox=parsed.get(place.order) or turned(place.page, place.bbox)) for place in document.placements
+        replace(placement, bbox=parsed_boxes.get(placement.order) or turned(placement.page, placement.bbox))
+        for placement in document.placements
     )
-    by_order = {place.order: place for place in placements}
+    by_order = {placement.order: placement for placement in placements}
     return replace(
         document,
         placements=placements,

@@ -147,10 +147,10 @@ def _blocks(
             alone.append(placement)
     free, alone = with_icons(free, alone, content.page.rotation)
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
-    taken = set(margins).union(*(table_lines for _, table_lines in framed))
+    set_lines = set(margins).union(*(table_lines for _, table_lines in framed))
     code: dict[Line, int] = {}
     if not typewritten and not rotation_of(free, content.page.rotation):
-        no_code = taken.union(line for line in free if headings.is_heading(line))
+        no_code = set_lines.union(line for line in free if headings.is_heading(line))
         code = {line: number for number, run in enumerate(find_code(free, no_code)) for line in run}
     right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
     page_blocks: list[DraftBlock] = []

@@ -38,9 +38,9 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 def layered_pages(placements: Iterable[Placement]) -> dict[int, Placement]:
     """Return the picture behind the text of each page that has one: a scan with a text layer, or a background."""
     pages: dict[int, Placement] = {}
-    for place in placements:
-        if place.kind is Kind.SCAN and place.role is Role.BACKGROUND and place.figure_id is not None:
-            pages.setdefault(place.page, place)
+    for placement in placements:
+        if placement.kind is Kind.SCAN and placement.role is Role.BACKGROUND and placement.figure_id is not None:
+            pages.setdefault(placement.page, placement)
     return pages
 
 
@@ -75,7 +75,7 @@ def fault_of_layer(
         recognised: Lines of the sampled pictures by their ids.
         lexicon: Knows words.
     """
-    sample = {number for number, place in pages.items() if recognised.get(place.figure_id or "")}
+    sample = {number for number, placement in pages.items() if recognised.get(placement.figure_id or "")}
     read = "\n".join(line.text for number in sorted(sample) for line in recognised[pages[number].figure_id or ""])
     layer = "\n".join(line.text for line in lines if line.page in sample)
     language = lexicon.language_of(read)
@@ -111,15 +111,19 @@ def without_layer(document: ParsedDocument, read: Iterable[str], why: str) -> Pa
         read: Ids of the pictures in which OCR found words.
         why: The reason, for the placements.
     """
-    found = set(read)
-    scans = {number: place for number, place in layered_pages(document.placements).items() if place.figure_id in found}
+    read_figure_ids = set(read)
+    scans = {
+        number: placement
+        for number, placement in layered_pages(document.placements).items()
+        if placement.figure_id in read_figure_ids
+    }
     return replace(
         document,
         pages=tuple(replace(page, characters=0) if page.page in scans else page for page in document.pages),
         lines=tuple(line for line in document.lines if line.page not in scans),
         tables=tuple(table for table in document.tables if table.page not in scans),
         placements=tuple(
-            replace(place, role=Role.PAGE_SCAN, reason=why) if place == scans.get(place.page) else place
-            for place in document.placements
+            replace(placement, role=Role.PAGE_SCAN, reason=why) if placement == scans.get(placement.page) else placement
+            for placement in document.placements
         ),
     )

@@ -26,9 +26,9 @@ _SHORTEST_WORDS = 3
 
 def title_of(metadata: str, lines: Sequence[Line]) -> str:
     """Return the title in a PDF's metadata, or else the largest words of its first page; "" without either."""
-    named = metadata.strip()
-    if len(named) >= _LEAST_CHARACTERS and not _NO_TITLE.match(named):
-        return escape(named)
+    metadata_title = metadata.strip()
+    if len(metadata_title) >= _LEAST_CHARACTERS and not _NO_TITLE.match(metadata_title):
+        return escape(metadata_title)
     first = [line for line in lines if line.page == 1 and line.inside is None and len(line.text.strip()) >= _SHORTEST_WORDS]
     labelled = [line for line in first if line.label in (Label.TITLE, Label.HEADING)]
     title = " ".join(line.text.strip() for line in largest(labelled or first))

@@ -101,7 +101,10 @@ def _row(cells: Sequence[Line]) -> _Row:
     if len(cells) == 1:
         return _Row((cells[0],), cells[0].bbox, cells[0].size, is_split=False)
     size = max([cell.size for cell in cells])
-    is_split = any(right.bbox.x0 - left.bbox.x1 >= CELL_GAP_EM * size for left, right in pairwise(cells))
+    is_split = any(
+        following_cell.bbox.x0 - previous_cell.bbox.x1 >= CELL_GAP_EM * size
+        for previous_cell, following_cell in pairwise(cells)
+    )
     return _Row(tuple(cells), union([cell.bbox for cell in cells]), size, is_split)
 
 
@@ -143,14 +146,14 @@ def _table(run: Sequence[_Row], free: Sequence[Line], *, right_to_left: bool) ->
     head, run = _wrapped_head(run, free, gutters)
     box = union(row.bbox for row in (*head, *run))
     columns = _extents(split, gutters)
-    whole = run if right_to_left else _with_whole_labels(run, gutters)
-    written = [_cells(row, gutters, columns, right_to_left=right_to_left) for row in (*head, *whole)]
-    rows = [row for row, _ in written]
+    labelled_rows = run if right_to_left else _with_whole_labels(run, gutters)
+    texts_and_spans = [_cells(row, gutters, columns, right_to_left=right_to_left) for row in (*head, *labelled_rows)]
+    rows = [row for row, _ in texts_and_spans]
     if head:
         rows = [tuple(" ".join(filter(None, texts)) for texts in zip(*rows[: len(head)], strict=True)), *rows[len(head) :]]
     spans = tuple(
         CellSpan(number, column, 1, columns)
-        for number, (_, covered) in enumerate(written[len(head) :], 1 if head else 0)
+        for number, (_, covered) in enumerate(texts_and_spans[len(head) :], 1 if head else 0)
         for column, columns in covered.items()
     )
     page = run[0].cells[0].page
@@ -212,8 +215,8 @@ def _wrapped_head(run: Sequence[_Row], free: Sequence[Line], gutters: Sequence[f
         levels.insert(0, row)
         top = row.bbox.y0
     covered = {_column_of(cell.bbox, gutters) for row in levels for cell in row.cells}
-    held = {cell for row in levels for cell in row.cells}
-    if len(levels) < 2 or len(covered) < 2 or any(cell not in held for row in run[:first] for cell in row.cells):
+    head_cells = {cell for row in levels for cell in row.cells}
+    if len(levels) < 2 or len(covered) < 2 or any(cell not in head_cells for row in run[:first] for cell in row.cells):
         return [], run
     steps = [under.bbox.y0 - over.bbox.y0 for over, under in pairwise(body)]
     lines = [under.bbox.y0 - over.bbox.y0 for over, under in pairwise(levels)]
@@ -279,17 +282,19 @@ def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
     for row in rows:
         for column, cells in groupby(row.cells, lambda cell: _column_of(cell.bbox, gutters)):
             texts[column].append(" ".join(cell.text.strip() for cell in cells))
-    held = [column for column in texts if len(column) >= FILLED_COLUMN_SHARE * len(rows)]
-    if len(held) < 2:
+    filled_columns = [column for column in texts if len(column) >= FILLED_COLUMN_SHARE * len(rows)]
+    if len(filled_columns) < 2:
         return False
-    if len(held) == 2 and (_length(held[0]) <= NUMBER_CHARACTERS or all(map(_BULLET.fullmatch, held[0]))):
+    if len(filled_columns) == 2 and (
+        _length(filled_columns[0]) <= NUMBER_CHARACTERS or all(map(_BULLET.fullmatch, filled_columns[0]))
+    ):
         return False
     words = [text for column in texts for text in column]
     if sum(bool(_LEADER.search(text)) for text in words) > LEADERS_SHARE * len(rows) and (
-        len(held) == 2 or (len(held) == 3 and _ascend(held[-1]))
+        len(filled_columns) == 2 or (len(filled_columns) == 3 and _ascend(filled_columns[-1]))
     ):
         return False  # a table of contents; in three columns are numbers, titles and pages
-    if sum(_length(column) > SENTENCE_CHARACTERS for column in held) > MOST_SENTENCE_COLUMNS:
+    if sum(_length(column) > SENTENCE_CHARACTERS for column in filled_columns) > MOST_SENTENCE_COLUMNS:
         return False
     # A separate currency symbol, or a dash for no amount, may be a table's or a formula's.
     spelled = [text for text in words if not _CURRENCY.fullmatch(text)]
@@ -299,8 +304,8 @@ def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
 def _ascend(column: Sequence[str]) -> bool:
     """Return whether a column holds the numbers of pages in order, which may begin with Roman ones."""
     numbers = [int(text) for text in column if text.isdecimal()]
-    others = [text for text in column if not text.isdecimal()]
-    return len(numbers) > 1 and numbers == sorted(numbers) and all(_ROMAN.fullmatch(text) for text in others)
+    roman_numerals = [text for text in column if not text.isdecimal()]
+    return len(numbers) > 1 and numbers == sorted(numbers) and all(_ROMAN.fullmatch(text) for text in roman_numerals)
 
 
 def _length(column: Sequence[str]) -> float:
@@ -325,20 +330,20 @@ def _cells(
     """
     texts = [""] * (len(gutters) + 1)
     spans: dict[int, int] = {}
-    own = [_column_of(cell.bbox, gutters) for cell in row.cells]
+    cell_columns = [_column_of(cell.bbox, gutters) for cell in row.cells]
     reached = [_columns_of(cell.bbox, gutters) for cell in row.cells]
     over = [
-        len(columns) > 1 and not any(column in columns for column in (*own[:at], *own[at + 1 :]))
+        len(columns) > 1 and not any(column in columns for column in (*cell_columns[:at], *cell_columns[at + 1 :]))
         for at, columns in enumerate(reached)
     ]
     for at, (cell, columns) in enumerate(zip(row.cells, reached, strict=True)):
         wide = over[at] and (sum(over) > 1 or _columns_under(cell.bbox, extents) != 1)
-        first = own[at] if not wide else columns[-1] if right_to_left else columns[0]
+        first = cell_columns[at] if not wide else columns[-1] if right_to_left else columns[0]
         number = len(gutters) - first if right_to_left else first
         texts[number] = f"{texts[number]} {cell.text.strip()}".strip()
         if wide:
             spans[number] = len(columns)
     for at in range(len(texts) - 1):
-        if texts[at + 1] and (found := _BEFORE_NEXT.fullmatch(texts[at])):
-            texts[at : at + 2] = found[1], f"{found[2]} {texts[at + 1]}"
+        if texts[at + 1] and (broken_cell := _BEFORE_NEXT.fullmatch(texts[at])):
+            texts[at : at + 2] = broken_cell[1], f"{broken_cell[2]} {texts[at + 1]}"
     return tuple(texts), spans

@@ -56,16 +56,16 @@ def split_columns(cells: Boxes, lines: Sequence[Line], letters_of: LettersOf, ro
         if sum(_levels(span, pieces) for span, pieces in group.items()) < FEWEST_LEVELS:
             continue
         for span in group:
-            for at, (left, right) in enumerate(pairwise(span.sides), span.column):
-                split[span.row][at] = turned(span.box._replace(x0=left, x1=right), (across, -down))
+            for at, (cell_x0, cell_x1) in enumerate(pairwise(span.sides), span.column):
+                split[span.row][at] = turned(span.box._replace(x0=cell_x0, x1=cell_x1), (across, -down))
     return tuple(map(tuple, split))
 
 
 def _spans(cells: Boxes, rotation: int) -> Iterator[_Span]:
     """Yield the cells over several columns whose inner edges other rows show."""
-    seen = [[None if cell is None else upright(cell, rotation) for cell in row] for row in cells]
-    starts = [min(cell.x0 for cell in column if cell is not None) for column in zip(*seen, strict=True)]
-    for number, row in enumerate(seen):
+    upright_cells = [[None if cell is None else upright(cell, rotation) for cell in row] for row in cells]
+    starts = [min(cell.x0 for cell in column if cell is not None) for column in zip(*upright_cells, strict=True)]
+    for number, row in enumerate(upright_cells):
         for column, box in enumerate(row):
             edges = [] if box is None else [edge for edge in starts[column + 1 :] if edge < box.x1 - INSIDE_PT]
             if box is not None and edges:
@@ -76,16 +76,16 @@ def _pieces(span: _Span, lines: Sequence[Line], letters_of: LettersOf, rotation:
     """Return the words of a cell, those of one line and column as one; [] if one crosses an edge."""
     pieces: list[BBox] = []
     for line in lines:
-        whole = upright(line.bbox, rotation)
-        if _column_of(whole, span.sides) is not None:
-            pieces.append(whole)
+        line_box = upright(line.bbox, rotation)
+        if _column_of(line_box, span.sides) is not None:
+            pieces.append(line_box)
             continue
         text, letters = letters_of(line)
         boxes = [upright(box, rotation) for _, box in words_with_boxes(text, letters)]
         columns = [_column_of(box, span.sides) for box in boxes]
         apart = all(
-            before == after or other.x0 - one.x1 >= WORD_GAP_EM * line.size
-            for (before, one), (after, other) in pairwise(zip(columns, boxes, strict=True))
+            before == after or following_word.x0 - word.x1 >= WORD_GAP_EM * line.size
+            for (before, word), (after, following_word) in pairwise(zip(columns, boxes, strict=True))
         )
         if None in columns or not apart:
             return []
@@ -101,7 +101,9 @@ def words_with_boxes(text: str, letters: Sequence[Sequence[float]]) -> Iterator[
 
 def _column_of(box: BBox, sides: Sequence[float]) -> int | None:
     """Return the column that a box is in; None if it crosses an edge."""
-    inside = (left - INSIDE_PT <= box.x0 and box.x1 <= right + INSIDE_PT for left, right in pairwise(sides))
+    inside = (
+        side - INSIDE_PT <= box.x0 and box.x1 <= following_side + INSIDE_PT for side, following_side in pairwise(sides)
+    )
     return next((column for column, is_inside in enumerate(inside) if is_inside), None)
 
 

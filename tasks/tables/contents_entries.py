@@ -29,13 +29,13 @@ def contents_entries(lines: Sequence[Line]) -> list[Line]:
     numbers = [_page_of_entry(row, _ENTRY, entry) for row in rows]
     entries = [at for at, number in enumerate(numbers) if number is not None]
     pages = [number for number in numbers if number]
-    rising = sum(one <= other for one, other in pairwise(pages))
+    rising = sum(page <= following_page for page, following_page in pairwise(pages))
     if len(entries) < FEWEST_ENTRIES or rising < RISING_SHARE * (len(pages) - 1):
         return []
-    found = [entries[0]]
+    entry_rows = [entries[0]]
     for at in entries[1:]:
-        found += range(found[-1] + 1, at + 1) if at - found[-1] <= MOST_BETWEEN else [at]
-    return [line for at in found for line in rows[at]]
+        entry_rows += range(entry_rows[-1] + 1, at + 1) if at - entry_rows[-1] <= MOST_BETWEEN else [at]
+    return [line for at in entry_rows for line in rows[at]]
 
 
 def _page_of_entry(row: Sequence[Line], *entries: re.Pattern[str]) -> int | None:

@@ -19,15 +19,19 @@ def lines_of_tables(tables: Sequence[Ruling], lines: Sequence[Line], placed: Seq
 
     Too many words to be labels are the cell's text, on a background that was taken for a picture.
     """
-    written: Counter[int | None] = Counter()
+    label_characters: Counter[int | None] = Counter()
     for line in lines:
-        written[line.inside] += len(line.text)
-    labelled = [place for place in placed if written[place.order] <= _LABEL_CHARACTERS]
-    found: list[list[Line]] = []
+        label_characters[line.inside] += len(line.text)
+    labelled = [placement for placement in placed if label_characters[placement.order] <= _LABEL_CHARACTERS]
+    lines_by_table: list[list[Line]] = []
     for table in tables:
-        inner = {place.order for place in labelled if holds(table.bbox, place.bbox) and not holds(place.bbox, table.bbox)}
-        found.append([line for line in lines if line.inside not in inner])
-    return found
+        inner = {
+            placement.order
+            for placement in labelled
+            if holds(table.bbox, placement.bbox) and not holds(placement.bbox, table.bbox)
+        }
+        lines_by_table.append([line for line in lines if line.inside not in inner])
+    return lines_by_table
 
 
 def filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegion:

@@ -31,7 +31,7 @@ def as_html(rows: Rows, caption: str = "", spans: Sequence[CellSpan] = ()) -> st
     """Return a table as HTML with its header in ``thead``; the document's words are escaped, placeholders are kept."""
     heads = head_rows(rows, spans)
     wide = {(span.row, span.column): span for span in spans}
-    covered = {place for span in spans for place in _places(span)[1:]}
+    covered = {covered_cell for span in spans for covered_cell in _places(span)[1:]}
     lines = [
         "".join(
             _cell(escaped(cell).replace("\n", "<br>"), "th" if number < heads else "td", wide.get((number, column)))
@@ -40,29 +40,29 @@ def as_html(rows: Rows, caption: str = "", spans: Sequence[CellSpan] = ()) -> st
         )
         for number, row in enumerate(_even(rows))
     ]
-    named = f"<caption>{escaped(caption)}</caption>" if caption else ""
+    caption_html = f"<caption>{escaped(caption)}</caption>" if caption else ""
     head, body = ("".join(f"<tr>{line}</tr>" for line in part) for part in (lines[:heads], lines[heads:]))
-    return f"<table>{named}<thead>{head}</thead><tbody>{body}</tbody></table>"
+    return f"<table>{caption_html}<thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def head_rows(rows: Rows, spans: Sequence[CellSpan]) -> int:
     """Return how many rows are the header: the first, and one more for each in it with a cell over several columns."""
     grouped = {span.row for span in spans if span.colspan > 1}
-    most = min(MOST_HEAD_ROWS, len(rows) - 1)
-    return max(1, min(most, 1 + sum(1 for _ in takewhile(grouped.__contains__, range(most)))))
+    most_rows = min(MOST_HEAD_ROWS, len(rows) - 1)
+    return max(1, min(most_rows, 1 + sum(1 for _ in takewhile(grouped.__contains__, range(most_rows)))))
 
 
 def spans_in(spans: Sequence[CellSpan], numbers: Sequence[int]) -> tuple[CellSpan, ...]:
     """Return the spans of a part of a table, given the number of each of its rows; a row in two pieces has none."""
-    kept: list[CellSpan] = []
+    part_spans: list[CellSpan] = []
     for span in spans:
         if numbers.count(span.row) != 1:
             continue
         row = numbers.index(span.row)
         rows = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(numbers[row:], _rows_of(span), strict=False)))
         if rows > 1 or span.colspan > 1:
-            kept.append(CellSpan(row, span.column, rows, span.colspan))
-    return tuple(kept)
+            part_spans.append(CellSpan(row, span.column, rows, span.colspan))
+    return tuple(part_spans)
 
 
 def _rows_of(span: CellSpan) -> range:
@@ -75,8 +75,8 @@ def _places(span: CellSpan) -> list[tuple[int, int]]:
 
 def caption_of(table: Block) -> str:
     """Return a table's caption, the line above its Markdown; "" where it has none."""
-    first, *others = table.text.split("\n")
-    return first if len(others) > len(table.rows) else ""  # Markdown has a line a row, and one under the header
+    first, *markdown_lines = table.text.split("\n")
+    return first if len(markdown_lines) > len(table.rows) else ""  # Markdown has a line a row, and one under the header
 
 
 def rows_on(table: Block, page: int) -> list[list[str]]:

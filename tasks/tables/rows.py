@@ -49,8 +49,12 @@ def rotation_of(lines: Sequence[Line], rotation: int) -> int:
         return rotation
     if 2 * sum(line.bbox.height > line.bbox.width for line in long) <= len(long):
         return rotation if rotation % 180 == 0 else 0
-    rows = [(one.bbox, other.bbox) for one, other in pairwise(lines) if abs(one.bbox.x1 - other.bbox.x1) < one.size / 2]
-    up = sum(1 if other.y0 < one.y0 else -1 for one, other in rows)
+    rows = [
+        (previous_line.bbox, following_line.bbox)
+        for previous_line, following_line in pairwise(lines)
+        if abs(previous_line.bbox.x1 - following_line.bbox.x1) < previous_line.size / 2
+    ]
+    up = sum(1 if following_line.y0 < previous_line.y0 else -1 for previous_line, following_line in rows)
     return 90 if up > 0 else 270 if up < 0 else rotation
 
 
@@ -90,12 +94,12 @@ def split_rows(band: Row, rotation: int) -> list[Row]:
         rotation: How the page is rotated for its reader.
     """
     across, down = WRITTEN[rotation % 360]
-    seen = {column: cell.turned((across, down)) for column, cell in enumerate(band) if cell is not None}
+    upright_cells = {column: cell.turned((across, down)) for column, cell in enumerate(band) if cell is not None}
     # A cell that extends beyond another's rule is beside all rows.
-    high = max((cell.bbox.y0 for cell in seen.values()), default=0.0)
-    low = min((cell.bbox.y1 for cell in seen.values()), default=0.0)
-    beside_all = {column for column, cell in seen.items() if cell.bbox.y0 < high or cell.bbox.y1 > low}
-    columns = {column: cell for column, cell in seen.items() if cell.lines and column not in beside_all}
+    high = max((cell.bbox.y0 for cell in upright_cells.values()), default=0.0)
+    low = min((cell.bbox.y1 for cell in upright_cells.values()), default=0.0)
+    beside_all = {column for column, cell in upright_cells.items() if cell.bbox.y0 < high or cell.bbox.y1 > low}
+    columns = {column: cell for column, cell in upright_cells.items() if cell.lines and column not in beside_all}
     if sum(len(cell.lines) > 1 for cell in columns.values()) < 2:
         return [band]
     height = median(line.bbox.height for cell in columns.values() for line in cell.lines)
@@ -112,10 +116,10 @@ def split_rows(band: Row, rotation: int) -> list[Row]:
             if cell is None or column in beside_all:
                 row.append(None if rows else cell)
                 continue
-            box = seen[column].bbox
+            box = upright_cells[column].bbox
             box = turned(box._replace(y0=max(top, box.y0), y1=min(end, box.y1)), (across, -down))
-            lines = zip(cell.lines, seen[column].lines, strict=True)
-            row.append(Cell(box, [line for line, there in lines if top <= _middle(there, height) < end]))
+            lines = zip(cell.lines, upright_cells[column].lines, strict=True)
+            row.append(Cell(box, [line for line, upright_line in lines if top <= _middle(upright_line, height) < end]))
         rows.append(tuple(row))
     return rows
 
@@ -167,25 +171,25 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, Cell]) -> list[int]:
     starts: list[int] = []
     numbered = worded = wrapped = 0
     filled: set[int] = set()
-    held: set[int] = set()
+    number_columns: set[int] = set()
     for at, (above, level) in enumerate(pairwise(levels), start=1):
         filled |= above.keys()
-        held |= {column for column, lines in above.items() if _are_numbers(lines)}
-        under = {column for column in held & level.keys() if _are_numbers(level[column])}
-        fresh = {column for column in level if not _is_wrapped(above.get(column, []), level[column], rooms[column])}
+        number_columns |= {column for column, lines in above.items() if _are_numbers(lines)}
+        under = {column for column in number_columns & level.keys() if _are_numbers(level[column])}
+        beginning = {column for column in level if not _is_wrapped(above.get(column, []), level[column], rooms[column])}
         broad = 2 * len(level) > len(columns)
-        anew = len(fresh) == len(level) or 2 * len(fresh & filled) > len(level)
-        shown = len(under) + (first in fresh - under)
-        if under and (shown >= 2 or (first in level and len(under) == len(columns) - 1)):
+        anew = len(beginning) == len(level) or 2 * len(beginning & filled) > len(level)
+        evidence = len(under) + (first in beginning - under)
+        if under and (evidence >= 2 or (first in level and len(under) == len(columns) - 1)):
             numbered += broad
-        elif first in fresh or (broad and anew):
-            worded += broad and first in level and 2 * len(fresh) > len(level)
+        elif first in beginning or (broad and anew):
+            worded += broad and first in level and 2 * len(beginning) > len(level)
         else:
             wrapped += broad
             continue
         starts.append(at)
         filled.clear()
-        held.clear()
+        number_columns.clear()
     sure = 1 + numbered + worded
     paired = numbered and len(columns) > len(levels) == 2 and len(levels[0]) == len(levels[1]) >= len(columns) - 1
     return starts if (paired or sure >= FEWEST_ROWS) and sure > wrapped else []

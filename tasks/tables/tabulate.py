@@ -68,9 +68,12 @@ def tabulate(
     if ruling.found_by is not FoundBy.LAYOUT:
         cells = split_columns(cells, lines, letters_of, rotation)
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
-    written = iter(_lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
+    lines_of_cells = iter(
+        _lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of)
+    )
     ruled = [
-        tuple(None if cell is None else Cell(cell, _unbroken(next(written), rotation)) for cell in row) for row in cells
+        tuple(None if cell is None else Cell(cell, _unbroken(next(lines_of_cells), rotation)) for cell in row)
+        for row in cells
     ]
     bands = [band[::-1] if right_to_left else band for band in ruled]
     table = bands if ruling.found_by is FoundBy.LAYOUT else [row for band in bands for row in split_rows(band, rotation)]
@@ -95,25 +98,25 @@ def cells_of(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
     # A table may have no rules at its sides: it ends where the others do.
     xs = _merged([*(side.at for side in ruling.down), *(end for side in ruling.across for end in side[1:])])
     ys = _merged([*(side.at for side in ruling.across), *(end for side in ruling.down for end in side[1:])])
-    taken = np.zeros((len(ys) - 1, len(xs) - 1), dtype=bool)
+    covered = np.zeros((len(ys) - 1, len(xs) - 1), dtype=bool)
     walls = np.array([_are_walls(ruling.down, x, ys) for x in xs], dtype=bool).T
     floors = np.array([_are_walls(ruling.across, y, xs) for y in ys], dtype=bool)
-    cells: list[list[BBox | None]] = [[None] * taken.shape[1] for _ in range(taken.shape[0])]
-    for row, column in np.ndindex(taken.shape):
-        if taken[row, column]:
+    cells: list[list[BBox | None]] = [[None] * covered.shape[1] for _ in range(covered.shape[0])]
+    for row, column in np.ndindex(covered.shape):
+        if covered[row, column]:
             continue
         right = column + 1
-        while right < taken.shape[1] and not walls[row, right] and not taken[row, right]:
+        while right < covered.shape[1] and not walls[row, right] and not covered[row, right]:
             right += 1
         low = row + 1
         while (
-            low < taken.shape[0]
+            low < covered.shape[0]
             and not floors[low, column:right].any()
             and not walls[low, column + 1 : right].any()
-            and not taken[low, column:right].any()
+            and not covered[low, column:right].any()
         ):
             low += 1
-        taken[row:low, column:right] = True
+        covered[row:low, column:right] = True
         cells[row][column] = BBox(xs[column], ys[row], xs[right], ys[low])
     return tuple(map(tuple, cells))
 
@@ -166,20 +169,22 @@ def _lines_by_cell(
     A word goes as a whole to the cell with most of its letters. A word in no cell goes to the nearest one if its line is in the
     table, since that line is removed from the page's text.
     """
-    written: list[list[CellLine]] = [[] for _ in cells]
+    lines_of_cells: list[list[CellLine]] = [[] for _ in cells]
     edges = np.array(cells)
     near = [line for line in lines if _meets(line.bbox, table.grown(HELD_PT))]
     boxes = np.array([line.bbox for line in near]).reshape(-1, 4)
     for line, holder in zip(near, _holders(boxes[:, :2], boxes[:, 2:], edges), strict=True):
         if holder >= 0:
-            written[holder].append(CellLine(" ".join(line.text.split()), line.bbox))
+            lines_of_cells[holder].append(CellLine(" ".join(line.text.split()), line.bbox))
             continue
         by_cell: dict[int, list[CellLine]] = {}
         for word, number in _words(*letters_of(line), edges, stays=holds(table, line.bbox)):
             by_cell.setdefault(number, []).append(word)
         for number, words in by_cell.items():
-            written[number].append(CellLine(" ".join(word.text for word in words), union(word.bbox for word in words)))
-    return written
+            lines_of_cells[number].append(
+                CellLine(" ".join(word.text for word in words), union(word.bbox for word in words))
+            )
+    return lines_of_cells
 
 
 def _unbroken(lines: Sequence[CellLine], rotation: int) -> list[CellLine]:
@@ -205,10 +210,10 @@ def _words(
     centres = (sides[:, :2] + sides[:, 2:]) / 2
     holders = np.array(_holders(centres, centres, cells))
     for word in _WORD.finditer(text):
-        held = holders[word.start() : word.end()]
+        cells_of_letters = holders[word.start() : word.end()]
         part = CellLine(word[0], union(BBox(*box) for box in boxes[word.start() : word.end()]))
-        if (held >= 0).any():
-            yield part, int(np.bincount(held[held >= 0]).argmax())
+        if (cells_of_letters >= 0).any():
+            yield part, int(np.bincount(cells_of_letters[cells_of_letters >= 0]).argmax())
         elif stays:
             middle = centres[word.start() : word.end()].mean(axis=0)
             apart = np.maximum(np.maximum(cells[:, :2] - middle, middle - cells[:, 2:]), 0.0)
@@ -222,8 +227,8 @@ def _holders(low: NDArray[np.float64], high: NDArray[np.float64], cells: NDArray
     return holders
 
 
-def _meets(one: BBox, other: BBox) -> bool:
-    return one.x0 <= other.x1 and other.x0 <= one.x1 and one.y0 <= other.y1 and other.y0 <= one.y1
+def _meets(first: BBox, second: BBox) -> bool:
+    return first.x0 <= second.x1 and second.x0 <= first.x1 and first.y0 <= second.y1 and second.y0 <= first.y1
 
 
 def holds(outer: BBox, inner: BBox) -> bool:

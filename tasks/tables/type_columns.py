@@ -95,7 +95,7 @@ def decimal_mark(cells: Iterable[str]) -> DecimalMark | None:
     It is shown by a group of other than three digits after the only mark, by two different marks in one number, and by one
     that a number has twice.
     """
-    shown: set[DecimalMark] = set()
+    marks_seen: set[DecimalMark] = set()
     for cell in cells:
         number = _number(cell)
         marks = [] if number is None else re.findall(r"[.,]", number.digits)
@@ -104,10 +104,10 @@ def decimal_mark(cells: Iterable[str]) -> DecimalMark | None:
         last = number.digits.rsplit(marks[-1], 1)
         grouped = len(last[1]) == 3 and 1 <= len(_SPACES.sub("", last[0])) <= 3 and not last[0].startswith("0")
         if len(set(marks)) == 2 or (len(marks) == 1 and not grouped):
-            shown.add(DecimalMark(marks[-1]))
+            marks_seen.add(DecimalMark(marks[-1]))
         elif len(marks) > 1:
-            shown.add(DecimalMark.POINT if marks[0] == "," else DecimalMark.COMMA)
-    return shown.pop() if len(shown) == 1 else None
+            marks_seen.add(DecimalMark.POINT if marks[0] == "," else DecimalMark.COMMA)
+    return marks_seen.pop() if len(marks_seen) == 1 else None
 
 
 def _numbers(texts: Sequence[str], mark: DecimalMark | None) -> "tuple[pa.Array[Any], list[str | None]] | None":
@@ -121,10 +121,10 @@ def _numbers(texts: Sequence[str], mark: DecimalMark | None) -> "tuple[pa.Array[
             return None
         values.append(value)
         units.append(None if number is None else number.unit or None)
-    known = [value for value in values if value is not None]
-    if not known:
+    filled_values = [value for value in values if value is not None]
+    if not filled_values:
         return None
-    return pa.array(values, pa.int64() if all(isinstance(value, int) for value in known) else pa.float64()), units
+    return pa.array(values, pa.int64() if all(isinstance(value, int) for value in filled_values) else pa.float64()), units
 
 
 def _number(text: str) -> _Number | None:
@@ -145,10 +145,10 @@ def _value(number: _Number, mark: DecimalMark | None) -> int | float | None:
     marks = set(re.findall(r"[.,]", digits))
     if marks and mark is None:
         return None
-    whole, *fraction = digits.split(mark) if mark else [digits]
+    integer_part, *fraction = digits.split(mark) if mark else [digits]
     if len(fraction) > 1 or any(re.search(r"\D", part) for part in fraction):
         return None
-    groups = re.split(r"[.,\u00a0\u2009\u202f ’']", whole)
+    groups = re.split(r"[.,\u00a0\u2009\u202f ’']", integer_part)
     if len(groups) > 1 and (not 1 <= len(groups[0]) <= 3 or any(len(group) != 3 for group in groups[1:])):
         return None
     joined = "".join(groups)
@@ -168,8 +168,8 @@ def _names(heads: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _new(name: str, names: Iterable[str]) -> str:
-    taken = set(names)
-    again = sum(1 for _ in takewhile(lambda count: _again(name, count) in taken, range(1, len(taken) + 2)))
+    existing = set(names)
+    again = sum(1 for _ in takewhile(lambda count: _again(name, count) in existing, range(1, len(existing) + 2)))
     return _again(name, again + 1)
 
 

@@ -146,11 +146,11 @@ def _names(text: str) -> list[str]:
 
 def _closed_up(lines: Sequence[str]) -> str:
     """Join lines, with at most one blank line between them and none at the ends."""
-    kept: list[str] = []
+    joined_lines: list[str] = []
     for line in lines:
-        if line.strip() or (kept and kept[-1]):
-            kept.append(line.rstrip())
-    return "\n".join(kept).strip()
+        if line.strip() or (joined_lines and joined_lines[-1]):
+            joined_lines.append(line.rstrip())
+    return "\n".join(joined_lines).strip()
 
 
 def read_prompt(name: str, text: str) -> Prompt:
@@ -174,7 +174,7 @@ def read_prompt(name: str, text: str) -> Prompt:
     )
 
 
-def check_placeholders(body: str, known: Sequence[str]) -> None:
+def check_placeholders(body: str, placeholders: Sequence[str]) -> None:
     """Check the placeholders of a prompt.
 
     Raises:
@@ -183,8 +183,8 @@ def check_placeholders(body: str, known: Sequence[str]) -> None:
     template = string.Template(body)
     if not template.is_valid():
         raise PromptError("a $ stands before something that is no placeholder; write $$ where a $ is meant")
-    if unknown := sorted(set(template.get_identifiers()) - set(known)):
-        raise PromptError(f"there is no placeholder ${unknown[0]}; known are ${', $'.join(known)}")
+    if unknown := sorted(set(template.get_identifiers()) - set(placeholders)):
+        raise PromptError(f"there is no placeholder ${unknown[0]}; known are ${', $'.join(placeholders)}")
 
 
 def split_front_matter(text: str, model: type[Front]) -> tuple[Front, str]:
@@ -194,21 +194,21 @@ def split_front_matter(text: str, model: type[Front]) -> tuple[Front, str]:
         PromptError: The front matter has no end, isn't YAML, or doesn't fit the model.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    first, _, rest = text.partition("\n")
+    first, _, following_text = text.partition("\n")
     if first.rstrip() != _FENCE:
         return model(), text
-    lines = rest.split("\n")
+    lines = following_text.split("\n")
     end = next((number for number, line in enumerate(lines) if line.rstrip() == _FENCE), None)
     if end is None:
         raise PromptError(f"its front matter has no end; write {_FENCE} on a line of its own behind it")
     try:
-        held = yaml.safe_load("\n".join(lines[:end])) or {}
-        return model.model_validate(held), "\n".join(lines[end + 1 :])
+        front_matter = yaml.safe_load("\n".join(lines[:end])) or {}
+        return model.model_validate(front_matter), "\n".join(lines[end + 1 :])
     except ValidationError as error:
         mistake = error.errors()[0]
-        place = ".".join(str(part) for part in mistake["loc"]) or "front matter"
-        known = f"; known are {', '.join(model.model_fields)}" if mistake["type"] == "extra_forbidden" else ""
-        raise PromptError(f"{place}: {mistake['msg'].removeprefix('Value error, ')}{known}") from error
+        key_path = ".".join(str(part) for part in mistake["loc"]) or "front matter"
+        known_keys = f"; known are {', '.join(model.model_fields)}" if mistake["type"] == "extra_forbidden" else ""
+        raise PromptError(f"{key_path}: {mistake['msg'].removeprefix('Value error, ')}{known_keys}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # dates that are none, numbers of thousands of digits
         raise PromptError("its front matter is not YAML") from error
 

@@ -12,7 +12,7 @@ import yaml
 
 from schemas.errors import UserError
 from schemas.generation import Message, Reply, Request
-from schemas.ports import Writer
+from schemas.ports import StreamingModel
 
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _OBJECT = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")
@@ -28,7 +28,7 @@ class NoReplyError(Exception):
     """A model gave no reply; the message says why."""
 
 
-def reply_of(model: Writer, chat: tuple[Message, ...]) -> str:
+def reply_of(model: StreamingModel, chat: tuple[Message, ...]) -> str:
     """Return the words of a model's reply to a chat.
 
     Raises:

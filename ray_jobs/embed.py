@@ -22,7 +22,7 @@ from schemas.generation import Usage
 from schemas.ids import figure_file
 from schemas.models import Embeds, ModelName
 from schemas.ports import Vector
-from tasks.enriching.embed import Content, check_vectors
+from tasks.enriching.embed import EmbeddingInput, check_vectors
 from tasks.enriching.spaces import Space
 
 BATCHES_A_CALL = 4
@@ -51,7 +51,7 @@ class EmbedderActor:
         """A copy of the usage of calls so far; zero for a model that runs here."""
         return replace(getattr(self._embedder, "usage", None) or Usage())
 
-    def run(self, batch: Sequence[tuple[str, Content]]) -> list[Outcome[Vector]]:
+    def run(self, batch: Sequence[tuple[str, EmbeddingInput]]) -> list[Outcome[Vector]]:
         """Return the outcome of each input: a vector, or several for late interaction.
 
         Raises:
@@ -76,7 +76,7 @@ class EmbedderActor:
                 made.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))
         return made
 
-    def _vectors(self, contents: Sequence[Content]) -> Sequence[Vector]:
+    def _vectors(self, contents: Sequence[EmbeddingInput]) -> Sequence[Vector]:
         texts = [content.text or "" for content in contents]
         vectors: Sequence[Vector]
         match self._embeds:
@@ -92,7 +92,7 @@ class EmbedderActor:
         check_vectors(vectors, contents, self._embedder.name, self._embedder.dimension, late=late)
         return vectors
 
-    def _of_either(self, contents: Sequence[Content]) -> list[Vector]:
+    def _of_either(self, contents: Sequence[EmbeddingInput]) -> list[Vector]:
         words, shown = (
             [one for one in contents if one.picture is None],
             [one for one in contents if one.picture is not None],
@@ -102,7 +102,7 @@ class EmbedderActor:
         return [next(of_words if one.picture is None else of_pictures) for one in contents]
 
     def _of_pictures(
-        self, contents: Sequence[Content], embed: Callable[[list[bytes]], Sequence[Vector]]
+        self, contents: Sequence[EmbeddingInput], embed: Callable[[list[bytes]], Sequence[Vector]]
     ) -> Sequence[Vector]:
         names = [figure_file(content.picture or "") for content in contents]
         with ThreadPoolExecutor(FETCHES_AT_ONCE) as threads:
@@ -153,7 +153,7 @@ def is_served(space: Space, options: EmbeddingOptions) -> bool:
 
 def embed(
     names: Sequence[str],
-    contents: Mapping[str, Content],
+    contents: Mapping[str, EmbeddingInput],
     space: Space,
     options: EmbeddingOptions,
     store_address: str,

@@ -37,7 +37,7 @@ class ChangedQuestions(Frozen):
     lost: list[str]
 
 
-class Change(Frozen):
+class NumberChange(Frozen):
     """A number in both versions; None if one lacks it."""
 
     before: float | None
@@ -56,7 +56,7 @@ class VersionDiff(Frozen):
     more_figures_gained: int = Field(0, description="How many were gained beside those that are named.")
     more_figures_lost: int = Field(0, description="How many were lost beside those that are named.")
     questions: ChangedQuestions
-    metrics: dict[str, Change] = Field(description="Of the golden questions, by the default preset.")
-    counts: dict[str, Change] = Field(description="What the versions hold.")
-    work: dict[str, Change] = Field(description="What it took to make them: documents and pictures done, seconds.")
+    metrics: dict[str, NumberChange] = Field(description="Of the golden questions, by the default preset.")
+    counts: dict[str, NumberChange] = Field(description="What the versions hold.")
+    work: dict[str, NumberChange] = Field(description="What it took to make them: documents and pictures done, seconds.")
     settings: dict[str, list[object]] = Field(description="Models and parameters that differ: before and now.")

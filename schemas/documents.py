@@ -73,7 +73,7 @@ class Page:
     characters: int
 
 
-class Label(StrEnum):
+class LayoutLabel(StrEnum):
     """What a layout model calls a block, in its own words."""
 
     TEXT = "text"
@@ -97,7 +97,7 @@ class PageRegion:
     """
 
     bbox: BBox
-    label: Label
+    label: LayoutLabel
     lines: tuple[BBox, ...]
     rows: tuple[float, ...] = ()
     columns: tuple[float, ...] = ()
@@ -120,7 +120,7 @@ class Line(NamedTuple):
     bold: bool
     inside: int | None = None
     mono: bool = False
-    label: Label | None = None
+    label: LayoutLabel | None = None
     font: str = ""
 
 
@@ -315,7 +315,7 @@ class Segmented:
 
 
 @dataclass(frozen=True, slots=True)
-class TablePart:
+class TableOnPage:
     """The part of a table on one page: its box, and its number of rows without a repeated header."""
 
     page: int
@@ -345,7 +345,7 @@ class Block:
     placement: int | None = None
     mentions: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-    parts: tuple[TablePart, ...] = ()
+    parts: tuple[TableOnPage, ...] = ()
     spans: tuple[CellSpan, ...] = ()
     furniture: Furniture | None = None
 

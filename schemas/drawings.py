@@ -98,7 +98,7 @@ class Mark(NamedTuple):
         return x1 - x0 <= RULE_PT or y1 - y0 <= RULE_PT
 
 
-class Side(NamedTuple):
+class RulePiece(NamedTuple):
     """A straight piece of a rule or of a box's edge: its position on the other axis, start and end."""
 
     at: float
@@ -111,6 +111,6 @@ class Ruling:
     """The rules of a table: vertical pieces ``down``, horizontal ones ``across``."""
 
     bbox: BBox
-    down: tuple[Side, ...]
-    across: tuple[Side, ...]
+    down: tuple[RulePiece, ...]
+    across: tuple[RulePiece, ...]
     found_by: FoundBy

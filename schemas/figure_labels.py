@@ -17,7 +17,7 @@ class LabelKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class CaptionLabel:
     """The label of a caption or mention, such as figure ``3-2``; ``number`` is "" for a caption without one."""
 
     kind: LabelKind
@@ -65,7 +65,7 @@ _STOPS = frozenset(":.|–—-)：．。、")
 
 
 @lru_cache(1024)
-def caption_label(text: str) -> Label | None:
+def caption_label(text: str) -> CaptionLabel | None:
     """Return the label of a line that begins a caption; None for any other line, mentions included.
 
     A caption's number is followed by a stop, a capitalised title, or nothing: a sentence that begins with "Figure 3"
@@ -89,9 +89,9 @@ def caption_label(text: str) -> Label | None:
     return _label(caption_match) if title[0] not in "(,;'’" and not title[0].islower() and after_label != title else None
 
 
-def mentions(text: str) -> list[Label]:
+def mentions(text: str) -> list[CaptionLabel]:
     """Return all labels that a text mentions, in order; "Figures 3 and 4" mentions two."""
-    labels: list[Label] = []
+    labels: list[CaptionLabel] = []
     folded = _folded(text)
     if not [stem for stem in (_ASCII_STEMS if folded.isascii() else _STEMS) if stem in folded]:
         return labels
@@ -99,7 +99,7 @@ def mentions(text: str) -> list[Label]:
         labels.append(_label(mention_match))
         further = _FURTHER.match(text, mention_match.end())
         while further:
-            labels.append(Label(labels[-1].kind, _plain(further["number"])))
+            labels.append(CaptionLabel(labels[-1].kind, _plain(further["number"])))
             further = _FURTHER.match(text, further.end())
     return labels
 
@@ -109,12 +109,12 @@ def _folded(text: str) -> str:
     return text.casefold().replace("\u0307", "").replace("ı", "i")
 
 
-def _label(label_match: re.Match[str], number: str | None = None) -> Label:
+def _label(label_match: re.Match[str], number: str | None = None) -> CaptionLabel:
     groups = label_match.groupdict()
     is_table = groups.get("table") or groups.get("cjk") in ("表", "표")
     if number is None:
         number = groups["number"] or groups["cjk_number"]
-    return Label(LabelKind.TABLE if is_table else LabelKind.FIGURE, _plain(number or ""))
+    return CaptionLabel(LabelKind.TABLE if is_table else LabelKind.FIGURE, _plain(number or ""))
 
 
 def _plain(number: str) -> str:

@@ -384,7 +384,7 @@ class LanguageModel(Protocol):
         """
 
 
-class Writer(Protocol):
+class StreamingModel(Protocol):
     """A generative model as searches and answers use it."""
 
     def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from backends.pdf.opening import open_pdf, refusing
-from backends.pdf.page_renderer import Box, Mark, draw_page
+from backends.pdf.page_renderer import Box, OverlayBox, draw_page
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from schemas.corpus.parse import ParseOptions
@@ -65,7 +65,7 @@ class Drawing:
     page: int
     dpi: int = 110
     highlight: tuple[Box, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[OverlayBox, ...] = ()
     passwords: tuple[str, ...] = field(default=(), repr=False)
     digest: str | None = None
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from schemas.documents import Label, PageRegion
+from schemas.documents import LayoutLabel, PageRegion
 from schemas.geometry import BBox
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _region(group: dict[str, Any], back: "pymupdf.Matrix") -> PageRegion:
     x0, y0, _, _ = group["group_bbox"]
     return PageRegion(
         _box(group["group_bbox"], back),
-        Label(group["class_name"]),
+        LayoutLabel(group["class_name"]),
         tuple(_box(box, back) for box in group["bboxes"]),
         () if grid is None else tuple(float(y0 + at) for at in grid.h_lines),
         () if grid is None else tuple(float(x0 + at) for at in grid.v_lines),

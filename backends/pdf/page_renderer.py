@@ -17,7 +17,7 @@ MAX_PIXELS = 64_000_000
 """Maximum pixels: an A0 sheet at 200 dpi has 62 million, and takes 250 MB while it is drawn and encoded."""
 
 
-class Mark(NamedTuple):
+class OverlayBox(NamedTuple):
     """A box to draw over a page, in points of the unrotated page, with a flag for its label, unless that is "".
 
     ``colour`` is red, green and blue from 0 to 1. Lines lead from the middle of the box to the boxes ``to``.
@@ -31,7 +31,7 @@ class Mark(NamedTuple):
 
 
 def draw_page(
-    pdf: "pymupdf.Document", page: int, *, highlight: Sequence[Box] = (), marks: Sequence[Mark] = (), dpi: int = 110
+    pdf: "pymupdf.Document", page: int, *, highlight: Sequence[Box] = (), marks: Sequence[OverlayBox] = (), dpi: int = 110
 ) -> bytes:
     """Return a page as PNG.
 
@@ -87,7 +87,7 @@ _LETTER_PT = 9.0
 _ROOM_PT = 1.5
 
 
-def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Mark], dpi: int) -> "pymupdf.Pixmap":
+def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[OverlayBox], dpi: int) -> "pymupdf.Pixmap":
     """Draw marks over a page's pixels, on a sheet of their own, unaffected by the page's rotation or broken content."""
     import pymupdf
 

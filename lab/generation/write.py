@@ -7,7 +7,7 @@ from evaluation.questions import Question
 from lab.generation.materials import Material
 from lab.model_replies import objects_in, prompt, reply_of
 from schemas.generation import Message
-from schemas.ports import Writer
+from schemas.ports import StreamingModel
 
 MOST_CHARACTERS = 500
 """Length of a question; a longer one is several, or an answer."""
@@ -19,7 +19,7 @@ class UnusableError(Exception):
     """A reply that is no question; the message says why."""
 
 
-def write_question(model: Writer, material: Material, picture: bytes | None = None) -> Question:
+def write_question(model: StreamingModel, material: Material, picture: bytes | None = None) -> Question:
     """Return the question that a model writes from a material.
 
     Raises:
@@ -33,7 +33,9 @@ def write_question(model: Writer, material: Material, picture: bytes | None = No
     return _written(model, material.revise, material.revise.prompt, asked, None)
 
 
-def _written(model: Writer, material: Material, name: str, values: Mapping[str, str], picture: bytes | None) -> Question:
+def _written(
+    model: StreamingModel, material: Material, name: str, values: Mapping[str, str], picture: bytes | None
+) -> Question:
     reply = _prompt("reply").substitute(evidence=_LISTED if material.chooses else "")
     asked = Message("user", _prompt(name).substitute(values) + reply, (picture,) if picture else ())
     said = reply_of(model, (asked,))

@@ -14,7 +14,7 @@ from lab.judging.verdicts import verdict
 from lab.outcomes import Admission, Grade, Outcome, Pictures
 from schemas.answers import TextPart
 from schemas.evidence import Hit
-from schemas.ports import Writer
+from schemas.ports import StreamingModel
 
 ADMITTED_AUC = 0.8
 """Area under the ROC curve on the known pairs from which a judge is admitted. A judge that is right in nine of ten has 0.9. One
@@ -28,7 +28,7 @@ class Case:
 
     question: Question
     outcome: Outcome
-    judge: Writer
+    judge: StreamingModel
     pictures: Pictures | None
 
     def ask(self, prompt: str, pictures: Sequence[str] = (), **values: str) -> Grade:
@@ -191,7 +191,7 @@ class Judged:
 
     name: str
     definition: Definition
-    judge: Writer
+    judge: StreamingModel
     pictures: Pictures | None
 
     def score(self, question: Question, outcome: Outcome) -> Grade:
@@ -229,7 +229,7 @@ class Judged:
         return Admission(metric=self.name, admitted=admitted, auc=auc, pairs=len(good), reason=reason)
 
 
-def judged_metrics(names: Sequence[str], judge: Writer, pictures: Pictures | None) -> list[Judged]:
+def judged_metrics(names: Sequence[str], judge: StreamingModel, pictures: Pictures | None) -> list[Judged]:
     """Return metrics as a judge grades them.
 
     Args:

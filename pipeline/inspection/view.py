@@ -8,7 +8,7 @@ from textwrap import shorten
 import jinja2
 from markupsafe import Markup
 
-from backends.pdf.page_renderer import Mark
+from backends.pdf.page_renderer import OverlayBox
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
@@ -131,7 +131,7 @@ def numbered(structured: StructuredDocument, page: int) -> list[tuple[int, Block
     return list(enumerate(blocks, 1))
 
 
-def marks(page: int, structured: StructuredDocument) -> list[Mark]:
+def marks(page: int, structured: StructuredDocument) -> list[OverlayBox]:
     """Return the marks of a page: a numbered box per block, and a box per figure that is no block.
 
     A line leads from each figure without a caption to the text that it is read with.
@@ -157,10 +157,10 @@ def marks(page: int, structured: StructuredDocument) -> list[Mark]:
     return made
 
 
-def _mark(what: Role | BlockKind, box: Sequence[float], label: str = "") -> Mark:
+def _mark(what: Role | BlockKind, box: Sequence[float], label: str = "") -> OverlayBox:
     colour = COLOURS[what]
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return Mark(_corners(box), label, (red, green, blue), what in _DASHED)
+    return OverlayBox(_corners(box), label, (red, green, blue), what in _DASHED)
 
 
 def _corners(box: Sequence[float]) -> tuple[float, float, float, float]:

@@ -13,7 +13,7 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.cache import RecordCache
 from schemas.ports import ObjectStore, Vector
 from schemas.versions import VectorSpace
-from tasks.enriching.embed import Content
+from tasks.enriching.embed import EmbeddingInput
 from tasks.enriching.spaces import SPACES, RowText, Space, searched_text
 from tasks.versions.repeat import KEYED, keyed
 
@@ -53,7 +53,7 @@ class SpaceVectors:
         """Column of an index that holds them; null where a row has none."""
         return pa.field(f"vector_{self.space.name}", self.kind)
 
-    def contents(self, rows: Iterable[RowText]) -> dict[str, Content]:
+    def contents(self, rows: Iterable[RowText]) -> dict[str, EmbeddingInput]:
         """Return the embeddable contents of rows, by record id."""
         return {content.id: content for row in rows if (content := self.space.content(row)) is not None}
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 from string import Template
 
 from schemas.generation import Message, Reply, Request
-from schemas.ports import Writer
+from schemas.ports import StreamingModel
 from tasks.answering.trace import StepRecord
 
 _NUMBER = re.compile(r"\d+")
@@ -15,7 +15,9 @@ _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 """Reasoning before the answer."""
 
 
-def reply(model: Writer, prompt: str | tuple[Message, ...], record: StepRecord, picture: bytes | None = None) -> str:
+def reply(
+    model: StreamingModel, prompt: str | tuple[Message, ...], record: StepRecord, picture: bytes | None = None
+) -> str:
     """Return a model's reply without its reasoning; "" if there is none, with the reason in the step's note.
 
     ``prompt`` is a chat, or the text of one message, which ``picture``, an encoded image, goes with.

@@ -1,7 +1,7 @@
 """Describe a query picture in words, which are searched like a question."""
 
 from schemas.errors import RequestError
-from schemas.ports import Writer
+from schemas.ports import StreamingModel
 from tasks.answering.ask_model import filled, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.trace import StepRecord
@@ -12,7 +12,7 @@ MOST_CHARS = 1000
 """Maximum characters of a description; text models read hardly more."""
 
 
-def described(query: EmbeddedQuery, model: Writer, record: StepRecord, *, needed: bool) -> EmbeddedQuery:
+def described(query: EmbeddedQuery, model: StreamingModel, record: StepRecord, *, needed: bool) -> EmbeddedQuery:
     """Return the query with a description of its picture added; unchanged, with a note, if the description isn't usable.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from schemas.answers import AnswerCounts, Part, PartFinished, TextDelta
 from schemas.errors import BadInputError, TransientError
 from schemas.generation import Request
-from schemas.ports import Writer
+from schemas.ports import StreamingModel
 from tasks.answering.compose import ModelInput
 from tasks.answering.read_reply import ReplyReader
 
@@ -25,7 +25,7 @@ class WrittenAnswer:
     note: str = ""
 
 
-def write(model: Writer, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
+def write(model: StreamingModel, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
     """Yield the events of an answer while the model writes, then the whole answer.
 
     Raises:

@@ -1,6 +1,6 @@
 """Put a question into the words that documents use."""
 
-from schemas.ports import Writer
+from schemas.ports import StreamingModel
 from tasks.answering.ask_model import filled, reply
 from tasks.answering.trace import StepRecord
 from tasks.enriching.refusals import refuses
@@ -11,7 +11,7 @@ MOST_CHARS = 400
 MOST_LINES = 1
 
 
-def rewritten(question: str, model: Writer, record: StepRecord) -> str:
+def rewritten(question: str, model: StreamingModel, record: StepRecord) -> str:
     """Return a question in a model's words; unchanged, with a note, if the reply is empty, a refusal or no query."""
     said = reply(model, filled("rewrite", question=question), record).strip("\"'`“”„ ")
     if not said:

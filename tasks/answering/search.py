@@ -7,7 +7,7 @@ from typing import Any
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import ContractError, RequestError
 from schemas.evidence import Filters
-from schemas.ports import PassageScorer, SearchIndex, Writer
+from schemas.ports import PassageScorer, SearchIndex, StreamingModel
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
@@ -60,14 +60,14 @@ class Search:
     trace: Trace
     resources: Resources
 
-    def writer(self, name: str) -> Writer:
+    def writer(self, name: str) -> StreamingModel:
         """Return a generative model.
 
         Raises:
             RequestError: The model only scores passages.
             UserError: The model can't be used as configured.
         """
-        model: Writer = self._model(name, "stream", "writes: name one of kind llm or vlm")
+        model: StreamingModel = self._model(name, "stream", "writes: name one of kind llm or vlm")
         return model
 
     def scorer(self, name: str) -> PassageScorer:

@@ -32,7 +32,7 @@ def text_id(text: str) -> str:
     return sha256(text.encode())[:32]
 
 
-class Content(NamedTuple):
+class EmbeddingInput(NamedTuple):
     """The embedded content of a row: text, a picture by its figure's id, or both."""
 
     text: str | None = None
@@ -50,7 +50,7 @@ NORM_TOLERANCE = 1e-3
 
 
 def check_vectors(
-    vectors: "Sequence[Vector]", contents: Sequence[Content], model: str, dimension: int, *, late: bool
+    vectors: "Sequence[Vector]", contents: Sequence[EmbeddingInput], model: str, dimension: int, *, late: bool
 ) -> None:
     """Check a model's vectors, ``(dimension,)`` each or ``(n, dimension)`` if ``late``, before they reach a cache.
 
@@ -75,6 +75,6 @@ def check_vectors(
             raise ContractError(f"{model} made {wrong}, of {_shown(content)}; its vectors can't be used")
 
 
-def _shown(content: Content) -> str:
+def _shown(content: EmbeddingInput) -> str:
     descriptions = [f"figure {content.picture}"] if content.picture else []
     return " with ".join([*descriptions, *([repr(content.text[:60])] if content.text is not None else [])])

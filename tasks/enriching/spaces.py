@@ -18,7 +18,7 @@ from schemas.corpus.embeddings import (
 from schemas.models import DEFAULT_SPACE, ENDPOINT, FLOAT32, Embeds, ModelName, Settings, settings
 from schemas.tags import with_ordinals
 from tasks.enriching import embed
-from tasks.enriching.embed import Content
+from tasks.enriching.embed import EmbeddingInput
 
 _TABLE = "table"
 """The modality; importing its enum would import Arrow."""
@@ -56,7 +56,7 @@ class Space:
 
     name: str
     version: str
-    content: Callable[[RowText], Content | None]
+    content: Callable[[RowText], EmbeddingInput | None]
     model: Callable[[EmbeddingOptions], ModelName | None]
     embeds: Embeds = Embeds.TEXTS
     option: str = "embeddings.text"
@@ -85,16 +85,16 @@ def searched_text(row: RowText) -> str:
     return embed.search_text(row.title, row.section_path, words)
 
 
-def _words(row: RowText) -> Content:
-    return Content(text=searched_text(row))
+def _words(row: RowText) -> EmbeddingInput:
+    return EmbeddingInput(text=searched_text(row))
 
 
-def _tagged_words(row: RowText) -> Content:
-    return Content(text=embed.search_text(row.title, row.section_path, with_ordinals(row.tagged_text)))
+def _tagged_words(row: RowText) -> EmbeddingInput:
+    return EmbeddingInput(text=embed.search_text(row.title, row.section_path, with_ordinals(row.tagged_text)))
 
 
-def _picture(row: RowText) -> Content | None:
-    return None if row.figure_id is None else Content(picture=row.figure_id)
+def _picture(row: RowText) -> EmbeddingInput | None:
+    return None if row.figure_id is None else EmbeddingInput(picture=row.figure_id)
 
 
 def _table_model(options: EmbeddingOptions) -> ModelName | None:
@@ -159,7 +159,7 @@ IMAGE = Space(
 JOINT = Space(
     name="joint",
     version="1",
-    content=lambda row: _words(row) if row.figure_id is None else Content(picture=row.figure_id),
+    content=lambda row: _words(row) if row.figure_id is None else EmbeddingInput(picture=row.figure_id),
     model=lambda options: _image_model(options) if options.image is not None and options.image.texts else None,
     embeds=Embeds.EITHER,
     option="embeddings.image.texts",
@@ -170,7 +170,7 @@ JOINT = Space(
 UNIFIED = Space(
     name="unified",
     version="1",
-    content=lambda row: None if row.figure_id is None else Content(text=row.text, picture=row.figure_id),
+    content=lambda row: None if row.figure_id is None else EmbeddingInput(text=row.text, picture=row.figure_id),
     model=_unified_model,
     embeds=Embeds.PAIRS,
     option="embeddings.unified",
@@ -190,7 +190,7 @@ LATE = Space(
 """Patches of pictures, for late interaction."""
 
 
-def _of_part(part: Part, content: Callable[[RowText], Content | None]) -> Space:
+def _of_part(part: Part, content: Callable[[RowText], EmbeddingInput | None]) -> Space:
     """Return the space of a part of rows, by the model of ``text``."""
     return Space(
         name=part,
@@ -201,11 +201,11 @@ def _of_part(part: Part, content: Callable[[RowText], Content | None]) -> Space:
     )
 
 
-def _if_any(text: str | None) -> Content | None:
-    return Content(text=text) if text and text.strip() else None
+def _if_any(text: str | None) -> EmbeddingInput | None:
+    return EmbeddingInput(text=text) if text and text.strip() else None
 
 
-def _description(row: RowText) -> Content | None:
+def _description(row: RowText) -> EmbeddingInput | None:
     return None if row.figure_id is None else _if_any(row.description)
 
 

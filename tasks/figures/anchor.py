@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from schemas.documents import Label, Line
+from schemas.documents import LayoutLabel, Line
 from schemas.figure_labels import LabelKind, caption_label
 from schemas.geometry import BBox, distance, gap
 from schemas.typography import is_same_size
@@ -21,7 +21,7 @@ FEWEST_BLOCK_LINES = 3
 BLOCK_LINE_CHARACTERS = 25
 """Minimum average length of the lines of such a paragraph."""
 _WORD = re.compile(r"[^\W\d_]{2}")
-_OF_TEXT = frozenset({Label.ITEM, Label.HEADING, Label.TITLE, Label.FOOTNOTE})
+_OF_TEXT = frozenset({LayoutLabel.ITEM, LayoutLabel.HEADING, LayoutLabel.TITLE, LayoutLabel.FOOTNOTE})
 """What a layout model calls no label of a drawing."""
 
 

@@ -14,7 +14,7 @@ from tasks.figures.parts import (
     TOUCH_PT,
     PageText,
     Part,
-    Region,
+    PictureRegion,
     clusters,
     is_rounded_box,
     mostly_within,
@@ -42,7 +42,7 @@ SHADOW_SHARE = 0.25
 """Minimum share of a shadow that lies on a background."""
 
 
-def is_note_background(part: Part, lines: Sequence[Line], pictures: Sequence[Region]) -> bool:
+def is_note_background(part: Part, lines: Sequence[Line], pictures: Sequence[PictureRegion]) -> bool:
     """Return whether a drawing is the background of a listing or a note: shaded from edge to edge, with a border at most.
 
     A symbol at its side, as of a warning, is ignored.
@@ -94,7 +94,7 @@ def is_box_around_words(part: Part, lines: Sequence[Line]) -> bool:
     return len(beside) == len(part.marks) and any(mark.bbox.height > RULE_PT for mark in beside)
 
 
-def without_bleed(part: Part, page: BBox, images: Sequence[Region]) -> list[Part]:
+def without_bleed(part: Part, page: BBox, images: Sequence[PictureRegion]) -> list[Part]:
     """Remove a drawing that bleeds off the page, as a page's background does; the pictures in it are kept.
 
     A figure ends within the page; most pieces of a pattern that bleeds are cut off at the edge. A drawing over an image of the
@@ -142,11 +142,11 @@ def _worded_share(words: Sequence[BBox], box: BBox) -> float:
     return sum((word & box).area for word in words) / box.area
 
 
-def with_shadows(figures: Sequence[Region]) -> list[Region]:
+def with_shadows(figures: Sequence[PictureRegion]) -> list[PictureRegion]:
     """Mark the other pieces of a shadow as backgrounds too: presentations cut a line's shadow into overlapping images."""
     backgrounds = [figure.bbox for figure in figures if figure.background]
 
-    def is_shadow(figure: Region) -> bool:
+    def is_shadow(figure: PictureRegion) -> bool:
         return (
             figure.image is not None
             and not figure.captioned

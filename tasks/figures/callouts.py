@@ -16,7 +16,7 @@ COVERED_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class CalloutKey:
     """A list whose items begin with consecutive numbers or letters; ``lines`` are its lines on the page."""
 
     names: frozenset[str]
@@ -34,9 +34,9 @@ def callouts(words: Iterable[str]) -> frozenset[str]:
     return names if len(names) >= FEWEST_CALLOUTS and not {"0", "00"} & names else frozenset()
 
 
-def find_keys(lines: Sequence[Line]) -> list[Key]:
+def find_keys(lines: Sequence[Line]) -> list[CalloutKey]:
     """Return the lists of a page that may explain callouts: consecutive items from 1 or a, with their words."""
-    keys: list[Key] = []
+    keys: list[CalloutKey] = []
     names: list[str] = []
     key_lines: list[Line] = []
     for line in lines:
@@ -55,7 +55,7 @@ def find_keys(lines: Sequence[Line]) -> list[Key]:
     return keys
 
 
-def _key(names: Sequence[str], key_lines: Sequence[Line]) -> list[Key]:
+def _key(names: Sequence[str], key_lines: Sequence[Line]) -> list[CalloutKey]:
     """Return a list up to the end of its last item's block."""
     if len(names) < FEWEST_CALLOUTS:
         return []
@@ -67,14 +67,14 @@ def _key(names: Sequence[str], key_lines: Sequence[Line]) -> list[Key]:
     block = key_lines[last].block
     end = next((number for number in range(last, len(key_lines)) if key_lines[number].block != block), len(key_lines))
     row = [line for line in key_lines[end:] if is_level(line.bbox, key_lines[last].bbox)] if end == last + 1 else []
-    return [Key(frozenset(names), (*key_lines[:end], *row))]
+    return [CalloutKey(frozenset(names), (*key_lines[:end], *row))]
 
 
 def _following(name: str) -> str:
     return str(int(name) + 1) if name.isdecimal() else chr(ord(name) + 1)
 
 
-def explain(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[Key]) -> dict[int, Key]:
+def explain(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[CalloutKey]) -> dict[int, CalloutKey]:
     """Return each figure's key: each key goes to the figure whose callouts it covers best."""
     pairs = sorted(
         (-_share(names, key.names), distance(box, key.bbox), number, key_number)
@@ -82,7 +82,7 @@ def explain(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[
         for key_number, key in enumerate(keys)
         if names and _share(names, key.names) >= COVERED_SHARE
     )
-    keys_by_figure: dict[int, Key] = {}
+    keys_by_figure: dict[int, CalloutKey] = {}
     assigned: set[int] = set()
     for _, _, number, key_number in pairs:
         if number not in keys_by_figure and key_number not in assigned:

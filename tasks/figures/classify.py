@@ -9,7 +9,7 @@ from schemas.documents import Kind, Line, Page, Role
 from schemas.drawings import Image
 from schemas.geometry import BBox
 from schemas.ports import PdfPage
-from tasks.figures.parts import Region
+from tasks.figures.parts import PictureRegion
 
 CAPTIONED = "has a caption"
 """The reason of a picture that is content because of its caption; such a picture never loses its tag."""
@@ -34,7 +34,7 @@ _SMALL_SHARE = 0.02
 """Maximum share of its page that a small picture has: 321 of 952 pictures that are alone."""
 
 
-def role_of(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tuple[Role, str]:
+def role_of(region: PictureRegion, lines: Sequence[Line], hidden: Sequence[Line]) -> tuple[Role, str]:
     """Return the role of a picture on its page, and the reason."""
     if region.kind is Kind.SCAN:
         words = sum(len(line.text.split()) for line in lines)

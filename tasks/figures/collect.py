@@ -9,14 +9,14 @@ from schemas.drawings import Image, Pixels
 from schemas.errors import BadInputError
 from schemas.geometry import BBox
 from schemas.ports import PdfImage, PdfPage
-from tasks.figures.parts import Region
+from tasks.figures.parts import PictureRegion
 from tasks.figures.render import Matrix, as_read, encode, is_blank, is_slanted, scaled, signs, stands_as_stored, turned
 
 KeepFigure = Callable[[str, bytes], None]
 """Receives a figure's name in the store (``<figure_id>.png``) and its bytes."""
 
 
-class Collection:
+class FigureCollector:
     """The figures of a document so far."""
 
     def __init__(self, options: ParseOptions, keep_figure: KeepFigure) -> None:
@@ -27,7 +27,7 @@ class Collection:
         # A reference to an image keeps it equal to its later occurrences.
         self._seen: dict[tuple[PdfImage, tuple[int, ...] | None], tuple[Figure | BadInputError, str | None]] = {}
 
-    def figure_of(self, region: Region, box: BBox, role: Role, page: PdfPage) -> tuple[Figure, str | None]:
+    def figure_of(self, region: PictureRegion, box: BBox, role: Role, page: PdfPage) -> tuple[Figure, str | None]:
         """Return the figure of a picture, and the digest of its embedded stream if it is exactly one image.
 
         Args:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schemas.geometry import BBox, overlap, union
-from tasks.figures.parts import CHART_GAP_PT, LABEL_GAP_PT, Region
+from tasks.figures.parts import CHART_GAP_PT, LABEL_GAP_PT, PictureRegion
 
 OVERHANG_PT = 60.0
 """How far a label may extend beyond the side of a drawing. Of 2,191 pages 5 change at 40.2 (pin names are cut off), 3 at 90
@@ -18,7 +18,7 @@ their axes), 14 at 2.7 (diagrams include the text beside them).
 """
 
 
-def with_labels(region: Region, labels: Sequence[BBox], *, has_bars: bool = False) -> Region:
+def with_labels(region: PictureRegion, labels: Sequence[BBox], *, has_bars: bool = False) -> PictureRegion:
     """Extend a drawing by the short texts at its edge, and by those at theirs.
 
     Args:

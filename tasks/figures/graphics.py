@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from schemas.drawings import RULE_PT, Mark
 from schemas.geometry import BBox, union
 from tasks.figures.panels import TEXT_BOX_SHARE
-from tasks.figures.parts import PageText, Part, Region, mostly_within
+from tasks.figures.parts import PageText, Part, PictureRegion, mostly_within
 
 LEAST_CLIP_PT = 25.0
 """Minimum side of a clip of a graphic. Of 2,191 pages 4 change at 16.8 (icons of a menu join), 59 at 37.5 (symbols of warnings
@@ -34,12 +34,12 @@ class Placed:
     """Placed graphics, and the page's other pictures and marks."""
 
     parts: list[Part]
-    pictures: list[Region]
+    pictures: list[PictureRegion]
     marks: list[Mark]
 
 
 def placed_graphics(
-    page: BBox, frames: Sequence[BBox], marks: Sequence[Mark], pictures: Sequence[Region], text: PageText
+    page: BBox, frames: Sequence[BBox], marks: Sequence[Mark], pictures: Sequence[PictureRegion], text: PageText
 ) -> Placed:
     """Join everything drawn inside one clip, the largest clips first.
 
@@ -67,7 +67,7 @@ def placed_graphics(
     return Placed(parts, free, [mark for mark in marks if mark.frame not in used_frames])
 
 
-def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[Region], page: BBox, text: PageText) -> Part | None:
+def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[PictureRegion], page: BBox, text: PageText) -> Part | None:
     """Return everything drawn inside a clip as one part; None if it is a piece of the layout, or one image."""
     if not inked and (len(inner) < 2 or sum(region.bbox.area for region in inner) < LEAST_IMAGES_SHARE * frame.area):
         return None

@@ -7,7 +7,7 @@ from itertools import combinations
 from schemas.documents import Kind, Line
 from schemas.drawings import Image
 from schemas.geometry import BBox, gap, is_level, union
-from tasks.figures.parts import SYMBOL_PT, TOUCH_PT, Region, near
+from tasks.figures.parts import SYMBOL_PT, TOUCH_PT, PictureRegion, near
 
 INLINE_LENGTH_PT = 4 * SYMBOL_PT
 """Maximum longer side of an image in a line of text. Of 2,191 pages 7 change at 69.7 (buttons in a sentence become pictures), 7
@@ -25,7 +25,7 @@ class _Tiles:
     images: tuple[Image, ...]
 
 
-def join_images(images: Sequence[Image]) -> list[Region]:
+def join_images(images: Sequence[Image]) -> list[PictureRegion]:
     """Return the pictures that a page's images make: strips and tiles that touch along a whole side are one."""
     groups: list[_Tiles] = []
     for image in sorted(images, key=lambda image: (image.bbox.y0, image.bbox.x0)):
@@ -38,7 +38,9 @@ def join_images(images: Sequence[Image]) -> list[Region]:
         joined = _Tiles(upper.bbox | lower.bbox, (*upper.images, *lower.images))
         groups = [group for group in groups if group is not upper and group is not lower] + [joined]
     return [
-        Region(group.bbox, Kind.RASTER, group.images[0]) if len(group.images) == 1 else Region(group.bbox, Kind.COMPOSITE)
+        PictureRegion(group.bbox, Kind.RASTER, group.images[0])
+        if len(group.images) == 1
+        else PictureRegion(group.bbox, Kind.COMPOSITE)
         for group in groups
     ]
 
@@ -65,7 +67,7 @@ def _share_side(first: BBox, second: BBox) -> bool:
     return stacked or beside
 
 
-def mark_inline(region: Region, lines: Sequence[Line]) -> Region:
+def mark_inline(region: PictureRegion, lines: Sequence[Line]) -> PictureRegion:
     """Return an image marked as inline where it is small and in a line of text."""
     box = region.bbox
     if region.image is None or min(box.width, box.height) > SYMBOL_PT or max(box.width, box.height) > INLINE_LENGTH_PT:

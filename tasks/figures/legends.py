@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from schemas.documents import Kind, Line
 from schemas.geometry import BBox, distance, union
-from tasks.figures.parts import CHART_GAP_PT, LABEL_GAP_PT, TOUCH_PT, Part, Region, clusters
+from tasks.figures.parts import CHART_GAP_PT, LABEL_GAP_PT, TOUCH_PT, Part, PictureRegion, clusters
 
 MOST_KEY_PT = 12.0
 """Maximum side of a key."""
@@ -32,14 +32,14 @@ def legend_key(part: Part, lines: Sequence[Line], running: frozenset[Line]) -> B
     return None if name is None else box | name
 
 
-def lone_legends(parts: Sequence[Part], lines: Sequence[Line]) -> list[Region]:
+def lone_legends(parts: Sequence[Part], lines: Sequence[Line]) -> list[PictureRegion]:
     """Return legends without a chart, such as one for two charts: a few keys, no two of one colour.
 
     They are kept as pictures, since text loses the colours. The squares of a list have one colour.
     """
     keys = [(key, part) for part in parts if (key := legend_key(part, lines, frozenset())) is not None]
     return [
-        Region(union(key for key, _ in group), Kind.VECTOR)
+        PictureRegion(union(key for key, _ in group), Kind.VECTOR)
         for group in clusters(keys, _are_of_one_legend)
         if len(group) >= FEWEST_KEYS_ALONE and len({part.marks[0].colour for _, part in group}) == len(group)
     ]
@@ -49,7 +49,7 @@ def _are_of_one_legend(first_key: tuple[BBox, Part], second_key: tuple[BBox, Par
     return distance(first_key[0], second_key[0]) <= LABEL_GAP_PT
 
 
-def with_legend(figure: Region, keys: Sequence[BBox]) -> Region:
+def with_legend(figure: PictureRegion, keys: Sequence[BBox]) -> PictureRegion:
     """Extend a drawing by the keys of a legend above, below or beside it."""
     if figure.image is not None or figure.framed:
         return figure

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from schemas.documents import Kind, Label, Line
+from schemas.documents import Kind, LayoutLabel, Line
 from schemas.drawings import PAGE_SHARE, Image, Mark, Ruling
 from schemas.geometry import BBox
 from tasks.figures.backgrounds import is_note_background, with_shadows
@@ -19,7 +19,7 @@ from tasks.figures.graphics import Placed, placed_graphics
 from tasks.figures.join_images import join_images, mark_inline
 from tasks.figures.legends import lone_legends
 from tasks.figures.overlays import lay_over, merge_overlapping, one_picture
-from tasks.figures.parts import TOUCH_PT, PageText, Part, Region
+from tasks.figures.parts import TOUCH_PT, PageText, Part, PictureRegion
 from tasks.figures.ruled_tables import ruled_table
 from tasks.figures.uncaptioned import uncaptioned_pictures, without_decoration
 
@@ -31,14 +31,16 @@ text on it become one picture).
 
 LABELLED_SHARE = 0.8
 """Minimum share of the letters over rules and boxes that a layout model gives to a table, a list or a heading."""
-_OF_LAYOUT = frozenset({Label.TABLE, Label.ITEM, Label.HEADING, Label.TITLE, Label.HEAD, Label.FOOT})
+_OF_LAYOUT = frozenset(
+    {LayoutLabel.TABLE, LayoutLabel.ITEM, LayoutLabel.HEADING, LayoutLabel.TITLE, LayoutLabel.HEAD, LayoutLabel.FOOT}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
     """The pictures found on a page, in no particular order, and the rules of its tables."""
 
-    regions: tuple[Region, ...]
+    regions: tuple[PictureRegion, ...]
     tables: tuple[Ruling, ...]
 
 
@@ -106,5 +108,5 @@ def _is_behind_text(part: Part, lines: Sequence[Line]) -> bool:
     )
 
 
-def _captioned_picture(parts: Sequence[Part], text: PageText) -> Region:
+def _captioned_picture(parts: Sequence[Part], text: PageText) -> PictureRegion:
     return replace(with_labels(one_picture(without_stray_rules(parts), text.lines), text.labels), captioned=True)

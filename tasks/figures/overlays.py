@@ -6,7 +6,7 @@ from dataclasses import replace
 from schemas.documents import Kind, Line
 from schemas.drawings import Mark
 from schemas.geometry import BBox, gap, union
-from tasks.figures.parts import MOST_LABEL_CHARACTERS, Part, Region, goes_around, mostly_within
+from tasks.figures.parts import MOST_LABEL_CHARACTERS, Part, PictureRegion, goes_around, mostly_within
 
 FRAME_TIMES_IMAGE = 3.0
 """Maximum ratio of an image's area with and without the drawing over it: a larger drawing only touches it."""
@@ -28,7 +28,7 @@ overlap), 8 at 0.9 (insets of a photograph become pictures).
 """
 
 
-def lay_over(pictures: Sequence[Region], drawings: Sequence[Part]) -> list[Part]:
+def lay_over(pictures: Sequence[PictureRegion], drawings: Sequence[Part]) -> list[Part]:
     """Join images with the drawings over them, and drawings with the images in them; borders are removed."""
     parts: list[Part] = []
     free = list(drawings)
@@ -68,7 +68,7 @@ def _is_border(mark: Mark, box: BBox) -> bool:
     return goes_around(mark, box) or mark.white or (mark.is_rule and not box.contains(mark.bbox))
 
 
-def one_picture(parts: Sequence[Part], lines: Sequence[Line]) -> Region:
+def one_picture(parts: Sequence[Part], lines: Sequence[Line]) -> PictureRegion:
     """Make one picture of parts; a single image with nothing over it stays that image."""
     images = [region for part in parts for region in part.images]
     marks = [mark for part in parts for mark in part.marks]
@@ -79,12 +79,12 @@ def one_picture(parts: Sequence[Part], lines: Sequence[Line]) -> Region:
         if not drawn_over and not 0 < label_characters < MOST_LABEL_CHARACTERS:
             return image
     kind = Kind.COMPOSITE if images else Kind.VECTOR
-    return Region(union(part.bbox for part in parts), kind, framed=all(part.framed for part in parts))
+    return PictureRegion(union(part.bbox for part in parts), kind, framed=all(part.framed for part in parts))
 
 
-def merge_overlapping(regions: Sequence[Region]) -> list[Region]:
+def merge_overlapping(regions: Sequence[PictureRegion]) -> list[PictureRegion]:
     """Join pictures that overlap: pieces of one, or one inside another. A background joins only its own ends."""
-    merged: list[Region] = []
+    merged: list[PictureRegion] = []
     for region in sorted(regions, key=lambda region: -region.bbox.area):
         at = next((at for at, larger in enumerate(merged) if _are_one(region, larger)), None)
         if at is None:
@@ -94,7 +94,7 @@ def merge_overlapping(regions: Sequence[Region]) -> list[Region]:
     return merged
 
 
-def _are_one(region: Region, larger: Region) -> bool:
+def _are_one(region: PictureRegion, larger: PictureRegion) -> bool:
     """Return whether a region overlaps a larger one enough to be a piece of one picture with it."""
     share = OVERLAP_SHARE if region.image is None and larger.image is None else IMAGE_OVERLAP_SHARE
     if (region.bbox & larger.bbox).area <= share * region.bbox.area or (region.captioned and larger.captioned):
@@ -102,7 +102,7 @@ def _are_one(region: Region, larger: Region) -> bool:
     return region.background == larger.background or (larger.background and region.inline)
 
 
-def _merged(larger: Region, region: Region) -> Region:
+def _merged(larger: PictureRegion, region: PictureRegion) -> PictureRegion:
     kind = larger.kind if region.kind is larger.kind and larger.image is None else Kind.COMPOSITE
     captioned = larger.captioned or region.captioned
-    return Region(larger.bbox | region.bbox, kind, captioned=captioned, background=larger.background)
+    return PictureRegion(larger.bbox | region.bbox, kind, captioned=captioned, background=larger.background)

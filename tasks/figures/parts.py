@@ -40,11 +40,11 @@ AROUND_SHARE = 0.9
 CORNER_STROKES = 8
 """Maximum curves of a box with round corners: two at each."""
 
-Thing = TypeVar("Thing")
+Member = TypeVar("Member")
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class PictureRegion:
     """A picture on the page.
 
     ``image`` is set if it is exactly one image; ``inline`` if it is in a line of text; ``framed`` if it was placed on the page
@@ -66,7 +66,7 @@ class Part:
 
     bbox: BBox
     marks: tuple[Mark, ...] = ()
-    images: tuple[Region, ...] = ()
+    images: tuple[PictureRegion, ...] = ()
     framed: bool = False
 
     @cached_property
@@ -156,9 +156,9 @@ def is_rounded_box(mark: Mark, box: BBox) -> bool:
     return goes_around(mark, box) and 0 < mark.strokes <= CORNER_STROKES
 
 
-def clusters(members: Sequence[Thing], belong: Callable[[Thing, Thing], bool]) -> list[list[Thing]]:
+def clusters(members: Sequence[Member], belong: Callable[[Member, Member], bool]) -> list[list[Member]]:
     """Group things that belong together, directly or through others."""
-    groups: list[list[Thing]] = []
+    groups: list[list[Member]] = []
     for member in members:
         linked_groups = [group for group in groups if any(belong(member, group_member) for group_member in group)]
         joined = [*(group_member for group in linked_groups for group_member in group), member]

@@ -4,8 +4,8 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from schemas.documents import FoundBy, Label, Line
-from schemas.drawings import Ruling, Side
+from schemas.documents import FoundBy, LayoutLabel, Line
+from schemas.drawings import RulePiece, Ruling
 from schemas.geometry import BBox, gap, overlap
 from tasks.figures.charts import has_bars
 from tasks.figures.parts import BORDER_PT, TOUCH_PT, Part, same_sides
@@ -54,7 +54,7 @@ def is_table(part: Part, lines: Sequence[Line]) -> bool:
     if part.strokes or not any(overlap(mark.bbox, core) for mark in part.marks):
         return False  # a box, however often its border was drawn
     inner = [line for line in lines if part.bbox.has_middle_of(line.bbox)]
-    if len(inner) < FEWEST_WORDS and not any(line.label is Label.TABLE for line in inner):
+    if len(inner) < FEWEST_WORDS and not any(line.label is LayoutLabel.TABLE for line in inner):
         return False
     across, down = _sides(part)
     if (
@@ -74,7 +74,7 @@ def _sides(part: Part) -> tuple[int, int]:
     return _distinct(ruling.across), _distinct(ruling.down)
 
 
-def _distinct(sides: Sequence[Side]) -> int:
+def _distinct(sides: Sequence[RulePiece]) -> int:
     """Count the positions at which there are rules."""
     lengths: dict[int, float] = defaultdict(float)
     for side in sides:
@@ -93,12 +93,12 @@ def ruling_of(part: Part, *, filled: bool = True) -> Ruling:
     boxes = [mark.bbox for mark in part.marks if not mark.is_rule and not mark.white and (filled or not mark.filled)]
     # One box alone may be the background of a cell or a border; around the whole, it is the outer rules of a table.
     boxes = boxes if len(boxes) >= FEWEST_BOXES else [box for box in boxes if rules and same_sides(box, part.bbox)]
-    across = [Side((y0 + y1) / 2, x0, x1) for x0, y0, x1, y1 in rules if x1 - x0 >= y1 - y0]
-    down = [Side((x0 + x1) / 2, y0, y1) for x0, y0, x1, y1 in rules if x1 - x0 < y1 - y0]
+    across = [RulePiece((y0 + y1) / 2, x0, x1) for x0, y0, x1, y1 in rules if x1 - x0 >= y1 - y0]
+    down = [RulePiece((x0 + x1) / 2, y0, y1) for x0, y0, x1, y1 in rules if x1 - x0 < y1 - y0]
     if _distinct(across) < FEWEST_SIDES:
-        across += [Side(y, box.x0, box.x1) for box in boxes for y in (box.y0, box.y1)]
+        across += [RulePiece(y, box.x0, box.x1) for box in boxes for y in (box.y0, box.y1)]
     if _distinct(down) < FEWEST_SIDES:
-        down += [Side(x, box.y0, box.y1) for box in boxes for x in (box.x0, box.x1)]
+        down += [RulePiece(x, box.y0, box.y1) for box in boxes for x in (box.x0, box.x1)]
     return Ruling(part.bbox, tuple(down), tuple(across), FoundBy.RULED)
 
 

@@ -17,7 +17,7 @@ from tasks.figures.drawing_labels import with_labels
 from tasks.figures.legends import legend_key, with_legend
 from tasks.figures.overlays import one_picture
 from tasks.figures.panels import join_panels
-from tasks.figures.parts import PageText, Part, Region
+from tasks.figures.parts import PageText, Part, PictureRegion
 from tasks.figures.ruled_tables import has_stripes
 
 LEAST_SIDE_PT = 20.0
@@ -36,14 +36,14 @@ FEWEST_FILLED = 8
 """Minimum filled shapes of a picture without strokes."""
 
 
-def without_decoration(parts: Sequence[Part], page: BBox, images: Sequence[Region], text: PageText) -> list[Part]:
+def without_decoration(parts: Sequence[Part], page: BBox, images: Sequence[PictureRegion], text: PageText) -> list[Part]:
     """Remove boxes around words, drawings that bleed off the page, and the backgrounds of paragraphs."""
     unboxed = (part for part in parts if not is_box_around_words(part, text.lines))
     inside = (kept_part for part in unboxed for kept_part in without_bleed(part, page, images))
     return [kept_part for part in inside for kept_part in without_paragraphs(part, text)]
 
 
-def uncaptioned_pictures(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], text: PageText) -> list[Region]:
+def uncaptioned_pictures(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], text: PageText) -> list[PictureRegion]:
     """Return the pictures among drawings without a caption, with their legends and labels."""
     pictures = [part for part in parts if _is_picture(part, text)]
     pictures += [part for part in parts if part not in pictures and _is_of_column(part, pictures)]
@@ -54,7 +54,7 @@ def uncaptioned_pictures(parts: Sequence[Part], page: BBox, frames: Sequence[BBo
     return [_picture(group, keys, text) for group in groups]
 
 
-def _picture(panels: Sequence[Part], keys: Sequence[BBox], text: PageText) -> Region:
+def _picture(panels: Sequence[Part], keys: Sequence[BBox], text: PageText) -> PictureRegion:
     figure = with_legend(one_picture(panels, text.lines), keys)
     labelled_figure = with_labels(figure, text.labels, has_bars=any(has_bars(part, text.lines) for part in panels))
     return replace(labelled_figure, background=is_heading_background(panels, text.lines))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.documents import Label, Line, PageRegion
+from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.drawings import PageLine
 from schemas.figure_labels import caption_label
 from schemas.geometry import BBox, gap, is_level, union
@@ -55,10 +55,10 @@ _LONE_MARKER = re.compile(rf"\s*(?:{_BULLET}|[-–—*·»]|\(?\d{{1,3}}[.)])\s*
 _ITEM_NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)](?:\s|$)")
 ENDS_SENTENCE = re.compile(r"[.!?:;。！？：][\"'”’)\]]*\s*$")
 
-_HEADINGS = frozenset({Label.HEADING, Label.TITLE})
+_HEADINGS = frozenset({LayoutLabel.HEADING, LayoutLabel.TITLE})
 
 
-_Block = tuple[float, Label | None, list[PageLine]]
+_Block = tuple[float, LayoutLabel | None, list[PageLine]]
 """A block: its position in the order of the PDF, its label, its lines."""
 
 
@@ -81,9 +81,9 @@ def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation
     rotation = rotation_of([line for line, _ in lines], rotation)
     blocks: list[_Block] = []
     for label, group in _in_columns(_groups(lines, regions), rotation):
-        if label is Label.FORMULA:
+        if label is LayoutLabel.FORMULA:
             parts = _by_block(group)
-        elif label is Label.TABLE:
+        elif label is LayoutLabel.TABLE:
             parts = [list(row.lines) for row in _rows(group, rotation)]
         else:
             parts = [
@@ -91,7 +91,7 @@ def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation
                 for items in _items_beside(_rows(group, rotation), rotation)
                 for block in _paragraphs(items, label, rights)
             ]
-        table = _position(group, order) if label is Label.TABLE else None  # its rows stay together
+        table = _position(group, order) if label is LayoutLabel.TABLE else None  # its rows stay together
         blocks.extend((_position(part, order) if table is None else table, label, part) for part in parts)
     blocks.sort(key=itemgetter(0))
     return [
@@ -125,7 +125,9 @@ def _position(lines: Sequence[PageLine], order: dict[int, int]) -> float:
     return median([order[id(line)] for line in worded or lines])
 
 
-def _groups(lines: Sequence[PageLine], regions: Sequence[PageRegion]) -> Iterator[tuple[Label | None, list[PageLine]]]:
+def _groups(
+    lines: Sequence[PageLine], regions: Sequence[PageRegion]
+) -> Iterator[tuple[LayoutLabel | None, list[PageLine]]]:
     """Yield the lines of each region, with its label, and of the rest the PDF reader's blocks."""
     boxes = [(at, box) for at, region in enumerate(regions) for box in region.lines]
     sides = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
@@ -145,14 +147,14 @@ def _groups(lines: Sequence[PageLine], regions: Sequence[PageRegion]) -> Iterato
 
 
 def _in_columns(
-    groups: Iterator[tuple[Label | None, list[PageLine]]], rotation: int
-) -> Iterator[tuple[Label | None, list[PageLine]]]:
+    groups: Iterator[tuple[LayoutLabel | None, list[PageLine]]], rotation: int
+) -> Iterator[tuple[LayoutLabel | None, list[PageLine]]]:
     """Yield groups of lines, those of text in columns by the PDF reader's blocks, since their rows would mix the columns."""
     for label, group in groups:
-        if label is Label.PICTURE:
+        if label is LayoutLabel.PICTURE:
             yield from ((label, part) for part in _by_block(group))
             continue
-        rows = [] if label in (Label.FORMULA, Label.TABLE) else _rows(group, rotation)
+        rows = [] if label in (LayoutLabel.FORMULA, LayoutLabel.TABLE) else _rows(group, rotation)
         beside = sum(_has_gutter(row, rotation) for row in rows)
         if beside >= FEWEST_BESIDE and 2 * beside > len(rows):
             yield from ((label, part) for part in _by_block(group))
@@ -283,7 +285,7 @@ def _column(rows: Sequence[Row], rights: Sequence[float]) -> Column:
     return Column(column_x0, max(side, column_x1), is_justified=flush >= JUSTIFIED_SHARE * len(ends) > 0)
 
 
-def _paragraphs(rows: Sequence[Row], label: Label | None, rights: Sequence[float]) -> Iterator[list[Row]]:
+def _paragraphs(rows: Sequence[Row], label: LayoutLabel | None, rights: Sequence[float]) -> Iterator[list[Row]]:
     """Cut the rows of a region where a paragraph, an item or a heading begins."""
     column = _column(rows, rights)
     pitches = [below.foot - above.foot for above, below in pairwise(rows) if abs(above.size - below.size) < 0.5]
@@ -300,11 +302,11 @@ def _paragraphs(rows: Sequence[Row], label: Label | None, rights: Sequence[float
 
 
 def _begins(
-    row: Row, block: Sequence[Row], following: Row | None, label: Label | None, column: Column, pitch: float
+    row: Row, block: Sequence[Row], following: Row | None, label: LayoutLabel | None, column: Column, pitch: float
 ) -> bool:
     """Return whether a row begins a block."""
     above = block[-1]
-    if label is Label.CAPTION:
+    if label is LayoutLabel.CAPTION:
         return caption_label(row.text) is not None
     is_wrapped = column.wraps(above, row)
     goes_on = is_wrapped and abs(row.bbox.x0 - above.bbox.x0) < row.size and not ENDS_SENTENCE.search(above.text)
@@ -326,7 +328,7 @@ def _begins(
     if SURE_MARKER.match(row.text):
         return True
     outdent, same = above.bbox.x0 - row.bbox.x0, SAME_LEFT_EM * row.size
-    if MARKER.match(row.text) and (label is Label.ITEM or not is_wrapped or outdent > same):
+    if MARKER.match(row.text) and (label is LayoutLabel.ITEM or not is_wrapped or outdent > same):
         return True
     if row.bold != above.bold and not is_wrapped:
         return True

@@ -15,7 +15,7 @@ from schemas.documents import (
     RecognisedLine,
     StructuredDocument,
 )
-from schemas.figure_labels import Label, mentions
+from schemas.figure_labels import CaptionLabel, mentions
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholders, strip
 from tasks.figures.callouts import callouts, explain, find_keys
@@ -141,16 +141,16 @@ def _keys(
     return keys
 
 
-def _named(drafts: Sequence[DraftBlock]) -> dict[Label, str]:
+def _named(drafts: Sequence[DraftBlock]) -> dict[CaptionLabel, str]:
     """Return the figure of each label; the first where two have one number."""
-    figures_by_label: dict[Label, str] = {}
+    figures_by_label: dict[CaptionLabel, str] = {}
     for draft in drafts:
         if draft.label is not None and draft.label.number and draft.placement is not None and draft.placement.figure_id:
             figures_by_label.setdefault(draft.label, draft.placement.figure_id)
     return figures_by_label
 
 
-def _whole(label: Label) -> Label:
+def _whole(label: CaptionLabel) -> CaptionLabel:
     """Return the label of the whole figure for a part such as ``3a``."""
     return replace(label, number=label.number.rstrip("abcdefghij"))
 

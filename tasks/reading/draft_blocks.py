@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schemas.documents import BlockKind, CellSpan, Furniture, Line, Page, Placement, TablePart, TableRegion
-from schemas.figure_labels import Label
+from schemas.documents import BlockKind, CellSpan, Furniture, Line, Page, Placement, TableOnPage, TableRegion
+from schemas.figure_labels import CaptionLabel
 from schemas.geometry import BBox, union
 from tasks.reading.code import code_text
 from tasks.reading.join import join_lines
@@ -27,9 +27,9 @@ class DraftBlock:
     text: str = ""
     placement: Placement | None = None
     caption: str = ""
-    label: Label | None = None
+    label: CaptionLabel | None = None
     rows: tuple[tuple[str, ...], ...] = ()
-    parts: tuple[TablePart, ...] = ()
+    parts: tuple[TableOnPage, ...] = ()
     spans: tuple[CellSpan, ...] = ()
     level: int | None = None
     step: tuple[Line, ...] = ()

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from schemas.documents import Furniture, Label, Line, Page
+from schemas.documents import Furniture, LayoutLabel, Line, Page
 from tasks.tables.contents_entries import contents_entries
 
 SIDE_SHARE = 0.08
@@ -19,7 +19,7 @@ FEWEST_NUMBERED = 5
 """Minimum line numbers of a page, if they are smaller than the text."""
 FEWEST_AS_LARGE = 15
 """The same, if they are as large: contents have a column of numbers of chapters."""
-_TITLES = frozenset({Label.HEADING, Label.TITLE})
+_TITLES = frozenset({LayoutLabel.HEADING, LayoutLabel.TITLE})
 _FEWEST_LETTERS = 4
 _PROSE_CHARACTERS = 20
 

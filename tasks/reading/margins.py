@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.documents import Furniture, Label, Line, OutlineEntry, Page
+from schemas.documents import Furniture, LayoutLabel, Line, OutlineEntry, Page
 from schemas.drawings import EDGE_SHARE
 from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
@@ -46,9 +46,9 @@ they are at 0.13.
 """
 _HEAD, _FOOT = 0, 1
 _ROLES = (Furniture.HEAD, Furniture.FOOT)
-_SIDES = {Label.HEAD: _HEAD, Label.FOOT: _FOOT}
-_NO_PAGE_NUMBER = frozenset({Label.ITEM, Label.PICTURE})
-_NO_RUNNING_HEAD = frozenset({Label.ITEM, Label.TABLE})
+_SIDES = {LayoutLabel.HEAD: _HEAD, LayoutLabel.FOOT: _FOOT}
+_NO_PAGE_NUMBER = frozenset({LayoutLabel.ITEM, LayoutLabel.PICTURE})
+_NO_RUNNING_HEAD = frozenset({LayoutLabel.ITEM, LayoutLabel.TABLE})
 _WORD = re.compile(r"\w")
 _PAGE_NUMBER = re.compile(
     r"\W*(?P<word>(?:page|seite|p\.)\s*)?(?:(?P<part>[A-Z]{1,2}|\d{1,2})-)?"

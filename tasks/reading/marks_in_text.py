@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schemas.documents import Label, Line
+from schemas.documents import LayoutLabel, Line
 from schemas.drawings import Mark, PageLine
 from schemas.geometry import BBox, gap, is_level
 
@@ -18,7 +18,7 @@ BESIDE_EM = 0.5
 """Maximum distance of the ends of an underline from those of its words, in ems."""
 FEWEST = 2
 """Minimum bullets below each other, where no layout model calls the lines list items."""
-_NO_ITEM = frozenset({Label.TABLE, Label.PICTURE, Label.FORMULA, Label.HEAD, Label.FOOT})
+_NO_ITEM = frozenset({LayoutLabel.TABLE, LayoutLabel.PICTURE, LayoutLabel.FORMULA, LayoutLabel.HEAD, LayoutLabel.FOOT})
 
 
 def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[list[Mark], list[PageLine]]:
@@ -30,7 +30,7 @@ def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[lis
     bullets = {
         mark: line
         for mark, line in behind.items()
-        if line.label is Label.ITEM or columns.count(round(mark.bbox.x0)) >= FEWEST
+        if line.label is LayoutLabel.ITEM or columns.count(round(mark.bbox.x0)) >= FEWEST
     }
     drawn = [
         PageLine(

@@ -7,7 +7,7 @@ from itertools import takewhile
 from statistics import median
 from typing import NamedTuple
 
-from schemas.documents import Label, Line, OutlineEntry
+from schemas.documents import LayoutLabel, Line, OutlineEntry
 from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
 from schemas.superscripts import SUPERSCRIPTS
@@ -48,8 +48,18 @@ _ADMONITION = re.compile(
     re.IGNORECASE,
 )
 """The label of a note, which is no section."""
-_HEADINGS = frozenset({Label.HEADING, Label.TITLE})
-_NO_HEADING = frozenset({Label.TABLE, Label.PICTURE, Label.CAPTION, Label.FOOTNOTE, Label.FORMULA, Label.HEAD, Label.FOOT})
+_HEADINGS = frozenset({LayoutLabel.HEADING, LayoutLabel.TITLE})
+_NO_HEADING = frozenset(
+    {
+        LayoutLabel.TABLE,
+        LayoutLabel.PICTURE,
+        LayoutLabel.CAPTION,
+        LayoutLabel.FOOTNOTE,
+        LayoutLabel.FORMULA,
+        LayoutLabel.HEAD,
+        LayoutLabel.FOOT,
+    }
+)
 _NUMBER_ALONE = re.compile(
     r"\s*(?:(?:chapter|part|appendix|section|kapitel|teil|chapitre|partie)\s+)?(?:\d{1,3}|[A-Z]|[IVX]+)[.:]?\s*",
     re.IGNORECASE,
@@ -151,7 +161,7 @@ class Headings:
             head
             for head, in_style in heads
             if in_style
-            and head[0].label is Label.HEADING
+            and head[0].label is LayoutLabel.HEADING
             and (head[0].size > self._body or _text(head).isupper())
             and head[0].page >= first
             and (head[0].page, head[0].block) not in listed

@@ -20,14 +20,14 @@ from schemas.drawings import MAX_SIDE_PT, Image, Ruling
 from schemas.errors import BadInputError, FailureCode, refusing
 from schemas.ports import PdfDocument, PdfPage
 from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient
-from tasks.figures.collect import Collection, KeepFigure, stream_sha1
+from tasks.figures.collect import FigureCollector, KeepFigure, stream_sha1
 from tasks.figures.demote import without_logos, without_repeats
 from tasks.figures.formulas import formula_regions
 from tasks.figures.locate import Located, locate
-from tasks.figures.parts import Region
+from tasks.figures.parts import PictureRegion
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.date import date_of
-from tasks.reading.read import Content, is_unreadable, read_outline, read_page
+from tasks.reading.read import ParsedPage, is_unreadable, read_outline, read_page
 from tasks.reading.title import title_of
 from tasks.tables.fill import filled, lines_of_tables
 from tasks.tables.promised import promised_tables
@@ -74,7 +74,7 @@ def parse(
             FailureCode.PAGE_LIMIT,
         )
     opened(document.page_count)
-    reading = _Reading(document, options.layout, None if keep_figure is None else Collection(options, keep_figure))
+    reading = _Reading(document, options.layout, None if keep_figure is None else FigureCollector(options, keep_figure))
     reading.read_all()
     placements = without_logos(without_repeats(reading.placements, reading.pages), reading.pages, reading.lines)
     kept_figure_ids = {placement.figure_id for placement in placements}
@@ -104,7 +104,7 @@ class _Reading:
 
     document: PdfDocument
     layout: Layout
-    collection: Collection | None
+    collection: FigureCollector | None
     pages: list[Page] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
@@ -165,7 +165,7 @@ class _Reading:
         if failure not in self.failures:
             self.failures.append(failure)
 
-    def _note_damage(self, content: Content) -> None:
+    def _note_damage(self, content: ParsedPage) -> None:
         """Add a failure if the page lost content while it was read."""
         number = content.page.page
         is_empty = not (content.lines or content.drawn.images or content.drawn.marks)
@@ -175,7 +175,7 @@ class _Reading:
             why = lost[0] if lost else "it is empty after the file was repaired"
             self._fail(number, BadInputError(f"the page is damaged: {why}"[:300], FailureCode.DAMAGED, number))
 
-    def _add(self, content: Content, *, is_readable: bool) -> None:
+    def _add(self, content: ParsedPage, *, is_readable: bool) -> None:
         """Add the pictures, the lines and the tables of a page; one whose letters are unknown is a picture, as a scan is."""
         drawn = content.drawn
         visible = [line for line, is_visible in content.lines if is_visible]
@@ -185,7 +185,7 @@ class _Reading:
             formulas = formula_regions(content.regions or (), located.regions, visible)
             located = replace(located, regions=(*located.regions, *formulas))
         else:
-            located = Located((Region(drawn.box, Kind.SCAN),), ())
+            located = Located((PictureRegion(drawn.box, Kind.SCAN),), ())
         first = len(self.placements)
         regions = sorted(located.regions, key=lambda region: (region.bbox.y0, region.bbox.x0))
         placed = [self._placement(content, region, hidden, order) for order, region in enumerate(regions, first)]
@@ -199,7 +199,7 @@ class _Reading:
 
     def _add_tables(
         self,
-        content: Content,
+        content: ParsedPage,
         tables: Sequence[Ruling],
         lines_by_table: Sequence[Sequence[Line]],
         placed: Sequence[Placement],
@@ -218,7 +218,7 @@ class _Reading:
             else:
                 self.grids.extend([(page.page, grid)] if grid is not None else [])
 
-    def _placement(self, content: Content, region: Region, hidden: Sequence[Line], order: int) -> Placement:
+    def _placement(self, content: ParsedPage, region: PictureRegion, hidden: Sequence[Line], order: int) -> Placement:
         box = (region.bbox & content.drawn.box).rounded()
         role, reason = role_of(region, content.texts, hidden)
         placement = Placement(content.page.page, order, box, None, region.kind, role, reason)
@@ -246,7 +246,7 @@ class _Reading:
         return self.backgrounds[sha1] > _TEMPLATE_PAGES
 
 
-def _with_their_pictures(content: Content, placed: Sequence[Placement]) -> list[Line]:
+def _with_their_pictures(content: ParsedPage, placed: Sequence[Placement]) -> list[Line]:
     """Return the lines of a page, each with the picture around it: labels of drawings, hidden text behind an image."""
     pictures = [placement for placement in placed if placement.role is Role.CONTENT]
     if not pictures:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from schemas.corpus.parse import Layout
-from schemas.documents import Label, Line, OutlineEntry, Page, PageRegion
+from schemas.documents import LayoutLabel, Line, OutlineEntry, Page, PageRegion
 from schemas.drawings import MAX_SIDE_PT, Letters, Mark, PageLine
 from schemas.errors import FailureCode, refusing
 from schemas.geometry import gap, is_level
@@ -28,14 +28,14 @@ FEWEST_SPACED, SPACED_SHARE = 4, 0.8
 """Minimum words of a line, and minimum share of them of one letter, if its letters are spaced out."""
 FEWEST_LETTERS, FEWEST_STRANGE, STRANGE_SHARE = 12, 2, 0.05
 """Minimum letters of a line that tells, and how many of them, and which share, no text has, if its font gives wrong letters."""
-_MAY_BE_STRANGE = frozenset({Label.FORMULA, Label.PICTURE})
+_MAY_BE_STRANGE = frozenset({LayoutLabel.FORMULA, LayoutLabel.PICTURE})
 """Labels of regions whose signs may be of a font without letters."""
 WORD_GAP, WORD_GAP_EM = 1.3, 0.1
 """Gap between the letters of two words: so many times the usual one, and more, in ems."""
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class ParsedPage:
     """A page's content: ``lines`` derive from ``drawn``; ``letters`` locates the letters of each; ``marks`` have no bullets."""
 
     page: Page
@@ -51,7 +51,7 @@ class Content:
         return [line for line, _ in self.lines]
 
 
-def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> Content:
+def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> ParsedPage:
     """Read one page, counted from 1, and run the layout model on it if ``layout`` says so.
 
     Raises:
@@ -71,7 +71,7 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> C
         lines = in_blocks([*lines, *bullets], regions or (), drawn.rotation)
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)
-    return Content(page, drawn, tuple(lines), letters, marks, regions)
+    return ParsedPage(page, drawn, tuple(lines), letters, marks, regions)
 
 
 def _is_doubtful(page: PdfPage) -> bool:

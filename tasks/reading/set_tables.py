@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from schemas.documents import BlockKind, Line, TablePart, TableRegion
+from schemas.documents import BlockKind, Line, TableOnPage, TableRegion
 from schemas.figure_labels import LabelKind
 from schemas.geometry import BBox, gap
 from tasks.reading.draft_blocks import DraftBlock, with_lines
@@ -46,7 +46,7 @@ def _with_table(blocks: Sequence[DraftBlock], table: TableRegion, table_lines: f
 
 
 def _block(table: TableRegion, lines: Sequence[Line] = ()) -> DraftBlock:
-    part = TablePart(table.page, table.bbox, len(table.rows), table.found_by)
+    part = TableOnPage(table.page, table.bbox, len(table.rows), table.found_by)
     return DraftBlock(
         BlockKind.TABLE,
         table.page,

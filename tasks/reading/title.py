@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from schemas.documents import Label, Line
+from schemas.documents import LayoutLabel, Line
 from schemas.tags import escape
 from schemas.typography import largest
 
@@ -30,6 +30,6 @@ def title_of(metadata: str, lines: Sequence[Line]) -> str:
     if len(metadata_title) >= _LEAST_CHARACTERS and not _NO_TITLE.match(metadata_title):
         return escape(metadata_title)
     first = [line for line in lines if line.page == 1 and line.inside is None and len(line.text.strip()) >= _SHORTEST_WORDS]
-    labelled = [line for line in first if line.label in (Label.TITLE, Label.HEADING)]
+    labelled = [line for line in first if line.label in (LayoutLabel.TITLE, LayoutLabel.HEADING)]
     title = " ".join(line.text.strip() for line in largest(labelled or first))
     return title if len(title) <= _MOST_CHARACTERS else ""

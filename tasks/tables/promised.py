@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from schemas.documents import FoundBy, Label, Line, PageRegion
+from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion
 from schemas.drawings import LettersOf, Mark, Ruling
 from schemas.geometry import BBox
 from tasks.tables.align import CELL_GAP_EM, gutters_of, levels_of
@@ -46,7 +46,7 @@ def promised_tables(
     """
     rulings: list[Ruling] = []
     for region in regions:
-        if region.label is not Label.TABLE or any(_is_same(region.bbox, table.bbox) for table in tables):
+        if region.label is not LayoutLabel.TABLE or any(_is_same(region.bbox, table.bbox) for table in tables):
             continue
         inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
         letters = sum(len(line.text) for line in inner)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from schemas.documents import FoundBy, Line
-from schemas.drawings import Ruling, Side
+from schemas.drawings import RulePiece, Ruling
 from schemas.geometry import BBox, is_level
 from tasks.tables.align import levels_of
 from tasks.tables.rows import first_word_width
@@ -36,8 +36,8 @@ def ruling_between(box: BBox, edges: Sequence[float], gutters: Sequence[float], 
     """Return the rules of a table whose rows are between horizontal edges, and whose columns are between gutters."""
     return Ruling(
         box,
-        tuple(Side(x, edges[0], edges[-1]) for x in (box.x0, *gutters, box.x1)),
-        tuple(Side(y, box.x0, box.x1) for y in edges),
+        tuple(RulePiece(x, edges[0], edges[-1]) for x in (box.x0, *gutters, box.x1)),
+        tuple(RulePiece(y, box.x0, box.x1) for y in edges),
         found_by,
     )
 

@@ -65,7 +65,7 @@ class CellLine(NamedTuple):
     bbox: BBox
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A cell and its lines."""
 
     bbox: BBox
@@ -76,12 +76,12 @@ class Cell(NamedTuple):
         """The text of the cell, line by line, words that a line breaks joined."""
         return escape(_BROKEN.sub("", "\n".join(line.text for line in self.lines)).replace(SOFT_HYPHEN, ""))
 
-    def turned(self, direction: tuple[int, int]) -> "Cell":
+    def turned(self, direction: tuple[int, int]) -> "TableCell":
         """Return the cell with its text, written in a direction, turned horizontal."""
-        return Cell(turned(self.bbox, direction), [CellLine(text, turned(box, direction)) for text, box in self.lines])
+        return TableCell(turned(self.bbox, direction), [CellLine(text, turned(box, direction)) for text, box in self.lines])
 
 
-Row = tuple[Cell | None, ...]
+Row = tuple[TableCell | None, ...]
 _Level = dict[int, list[CellLine]]
 """Lines that are level with each other, by column."""
 
@@ -111,7 +111,7 @@ def split_rows(band: Row, rotation: int) -> list[Row]:
     cuts = [(max(extent.y1 for extent in extents[:start]) + extents[start].y0) / 2 for start in starts]
     rows: list[Row] = []
     for top, end in pairwise([-math.inf, *cuts, math.inf]):
-        row: list[Cell | None] = []
+        row: list[TableCell | None] = []
         for column, cell in enumerate(band):
             if cell is None or column in beside_all:
                 row.append(None if rows else cell)
@@ -119,7 +119,7 @@ def split_rows(band: Row, rotation: int) -> list[Row]:
             box = upright_cells[column].bbox
             box = turned(box._replace(y0=max(top, box.y0), y1=min(end, box.y1)), (across, -down))
             lines = zip(cell.lines, upright_cells[column].lines, strict=True)
-            row.append(Cell(box, [line for line, upright_line in lines if top <= _middle(upright_line, height) < end]))
+            row.append(TableCell(box, [line for line, upright_line in lines if top <= _middle(upright_line, height) < end]))
         rows.append(tuple(row))
     return rows
 
@@ -129,7 +129,7 @@ def _middle(line: CellLine, height: float) -> float:
     return line.bbox.y0 + min(line.bbox.height, height) / 2
 
 
-def _levels_of(columns: Mapping[int, Cell], height: float) -> list[_Level]:
+def _levels_of(columns: Mapping[int, TableCell], height: float) -> list[_Level]:
     """Return the lines that are level with each other, from the top; [] where lines don't align as those of rows do.
 
     In the first column, names of groups may be between rows: they belong to no level.
@@ -155,7 +155,7 @@ def _levels_of(columns: Mapping[int, Cell], height: float) -> list[_Level]:
     return [level for _, level in sorted(levels, key=itemgetter(0))]
 
 
-def _starts(levels: Sequence[_Level], columns: Mapping[int, Cell]) -> list[int]:
+def _starts(levels: Sequence[_Level], columns: Mapping[int, TableCell]) -> list[int]:
     """Return the levels that begin a row, without the first; [] where the lines are no rows.
 
     A number below a number is another row's. Words below words may be in the same cell: they are, if the first of them had no
@@ -218,7 +218,7 @@ def _text_of(lines: Sequence[CellLine]) -> str:
     return " ".join(line.text for line in lines)
 
 
-def _room(cell: Cell) -> float:
+def _room(cell: TableCell) -> float:
     """Return how wide a line of a cell may be, given how near to its sides its lines come."""
     margin = min(min(line.bbox.x0 - cell.bbox.x0, cell.bbox.x1 - line.bbox.x1) for line in cell.lines)
     return cell.bbox.width - 2 * max(0.0, margin)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from schemas.documents import CellSpan
-from tasks.tables.rows import Cell, Row, upright
+from tasks.tables.rows import Row, TableCell, upright
 
 INSIDE_PT = 1.0
 """Minimum length of a cell beyond the start of another row or column that it covers."""
@@ -38,7 +38,7 @@ def merged_cells(rows: Sequence[Row], rotation: int) -> tuple[CellSpan, ...]:
 
 def mirrored(rows: Sequence[Row], spans: Sequence[CellSpan]) -> tuple[list[Row], tuple[CellSpan, ...]]:
     """Return rows from right to left with each cell over several columns in the first of them, and the spans in that order."""
-    moved: list[list[Cell | None]] = [list(row) for row in rows]
+    moved: list[list[TableCell | None]] = [list(row) for row in rows]
     turned: list[CellSpan] = []
     for span in spans:
         last = len(rows[span.row]) - 1 - span.column

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.documents import CellSpan, FoundBy, Line
-from schemas.drawings import LettersOf, Ruling, Side
+from schemas.drawings import LettersOf, RulePiece, Ruling
 from schemas.geometry import BBox, is_level, union
 from tasks.tables.columns import split_columns
-from tasks.tables.rows import Cell, CellLine, split_rows, upright
+from tasks.tables.rows import CellLine, TableCell, split_rows, upright
 from tasks.tables.spans import merged_cells, mirrored
 
 SAME_EDGE_PT = 3.0
@@ -72,7 +72,7 @@ def tabulate(
         _lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of)
     )
     ruled = [
-        tuple(None if cell is None else Cell(cell, _unbroken(next(lines_of_cells), rotation)) for cell in row)
+        tuple(None if cell is None else TableCell(cell, _unbroken(next(lines_of_cells), rotation)) for cell in row)
         for row in cells
     ]
     bands = [band[::-1] if right_to_left else band for band in ruled]
@@ -87,7 +87,7 @@ def tabulate(
     return Grid(box, rows, boxes, ruling.found_by, spans) if worded or pictured else None
 
 
-def _is_filled(cell: Cell | None, pictures: Sequence[BBox]) -> bool:
+def _is_filled(cell: TableCell | None, pictures: Sequence[BBox]) -> bool:
     return cell is not None and (bool(cell.text) or any(cell.bbox.has_middle_of(picture) for picture in pictures))
 
 
@@ -146,13 +146,13 @@ def _merged(coordinates: Iterable[float]) -> list[float]:
     return [sum(group) / len(group) for group in groups]
 
 
-def _are_walls(sides: Iterable[Side], at: float, levels: Sequence[float]) -> list[bool]:
+def _are_walls(sides: Iterable[RulePiece], at: float, levels: Sequence[float]) -> list[bool]:
     """Return between which levels the rules at a coordinate separate two cells."""
     near = sorted((side for side in sides if abs(side.at - at) <= SAME_EDGE_PT), key=lambda side: side.start)
     return [_covered(near, start, end) >= WALL_SHARE * (end - start) for start, end in pairwise(levels)]
 
 
-def _covered(sides: Sequence[Side], start: float, end: float) -> float:
+def _covered(sides: Sequence[RulePiece], start: float, end: float) -> float:
     covered, reached = 0.0, start
     for side in sides:
         if side.end > start and side.start < end:

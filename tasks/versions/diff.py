@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.differences import Change, ChangedDocuments, ChangedFigure, ChangedQuestions, VersionDiff
+from schemas.differences import ChangedDocuments, ChangedFigure, ChangedQuestions, NumberChange, VersionDiff
 from schemas.printing import line, markdown_line
 from schemas.versions import Manifest, SourceFate, Status
 
@@ -132,8 +132,8 @@ class _Named:
         return self._total - len(self._first)
 
 
-def _changes(before: Mapping[str, float | None], now: Mapping[str, float | None]) -> dict[str, Change]:
-    return {name: Change(before=before.get(name), now=now.get(name)) for name in sorted({*before, *now})}
+def _changes(before: Mapping[str, float | None], now: Mapping[str, float | None]) -> dict[str, NumberChange]:
+    return {name: NumberChange(before=before.get(name), now=now.get(name)) for name in sorted({*before, *now})}
 
 
 def _counts(facts: VersionFacts | None) -> dict[str, float | None]:
@@ -212,7 +212,7 @@ def _shown(figure: ChangedFigure) -> str:
     return f"`{tag}` {markdown_line(figure.source)}, page {figure.page}:{caption}".rstrip(":")
 
 
-def _table(title: str, changes: Mapping[str, Change]) -> Iterator[str]:
+def _table(title: str, changes: Mapping[str, NumberChange]) -> Iterator[str]:
     if changes:
         yield ""
         yield f"| {title} | before | now |"

@@ -20,7 +20,7 @@ from schemas.generation import Usage
 from schemas.ids import figure_file
 from schemas.models import Embeds, ModelName
 from schemas.ports import Vector
-from tasks.enriching.embed import Content
+from tasks.enriching.embed import EmbeddingInput
 from tasks.enriching.spaces import IMAGE
 from tests.tiny_models import draw, write_clip
 
@@ -45,7 +45,7 @@ def actor(folder: Path, store: str) -> EmbedderActor:
     return EmbedderActor(Embeds.PICTURES, ModelName(str(folder), "1", (), "embeddings.image"), 4, store)
 
 
-ROWS = [(str(number), Content(picture=str(number))) for number in range(COUNT)]
+ROWS = [(str(number), EmbeddingInput(picture=str(number))) for number in range(COUNT)]
 
 
 def by_name(outcomes: Sequence[Outcome[Vector]]) -> dict[str, Vector | None]:
@@ -136,7 +136,7 @@ def test_a_stored_picture_that_can_t_be_decoded_is_damage(folder: Path, tmp_path
     made.put(figure_file("broken"), draw(2)[:60])
     actor = EmbedderActor(Embeds.PICTURES, ModelName(str(folder), "1"), 4, made.root)
     with pytest.raises(DamagedError, match="can't be decoded") as caught:
-        actor.run([(name, Content(picture=name)) for name in ("whole", "broken")])
+        actor.run([(name, EmbeddingInput(picture=name)) for name in ("whole", "broken")])
     assert caught.value.name == figure_file("broken")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.figure_labels import Label, LabelKind, caption_label, mentions
+from schemas.figure_labels import CaptionLabel, LabelKind, caption_label, mentions
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from schemas.figure_labels import Label, LabelKind, caption_label, mentions
     ],
 )
 def test_captions_are_known(line: str, number: str) -> None:
-    assert caption_label(line) == Label(LabelKind.FIGURE, number)
+    assert caption_label(line) == CaptionLabel(LabelKind.FIGURE, number)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_sentences_are_not_captions(line: str) -> None:
 
 
 def test_tables_are_told_apart() -> None:
-    assert caption_label("Table 2: Parts") == Label(LabelKind.TABLE, "2")
-    assert caption_label("表 1 部件") == Label(LabelKind.TABLE, "1")
-    assert caption_label("[표 1] 부품") == Label(LabelKind.TABLE, "1")
-    assert caption_label("جدول 1: القطع") == Label(LabelKind.TABLE, "1")
+    assert caption_label("Table 2: Parts") == CaptionLabel(LabelKind.TABLE, "2")
+    assert caption_label("表 1 部件") == CaptionLabel(LabelKind.TABLE, "1")
+    assert caption_label("[표 1] 부품") == CaptionLabel(LabelKind.TABLE, "1")
+    assert caption_label("جدول 1: القطع") == CaptionLabel(LabelKind.TABLE, "1")
 
 
 def test_mentions_are_found_anywhere() -> None:

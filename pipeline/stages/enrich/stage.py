@@ -48,7 +48,7 @@ from schemas.ports import Vector
 from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
 from schemas.versions import Spent
-from tasks.enriching.embed import Content
+from tasks.enriching.embed import EmbeddingInput
 from tasks.enriching.spaces import RowText, Space
 from tasks.enriching.spending import Budget, cost_of, most_embedded
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
@@ -348,7 +348,7 @@ def _vectors(
     workspace: Workspace,
     space: Space,
     missing: Sequence[str],
-    contents: Mapping[str, Content],
+    contents: Mapping[str, EmbeddingInput],
     budget: Budget,
     paid: list[Spent],
 ) -> Iterator[list[Outcome[Vector]]]:

@@ -8,7 +8,7 @@ import pymupdf
 import pytest
 
 from backends.pdf.document import open_document
-from backends.pdf.page_renderer import Mark
+from backends.pdf.page_renderer import OverlayBox
 from pipeline.inspection import view
 from pipeline.inspection.inspect import inspect
 from schemas.corpus.parse import ParseOptions
@@ -27,7 +27,7 @@ def _taken_in(data: bytes) -> StructuredDocument:
     return structure(parse(open_document(data), "d", ParseOptions(), keep_figure=lambda name, data: None), {})
 
 
-def _drawn_in(mark: Mark) -> tuple[int, ...]:
+def _drawn_in(mark: OverlayBox) -> tuple[int, ...]:
     return tuple(round(255 * share) for share in mark.colour)
 
 

@@ -32,7 +32,7 @@ from schemas.ports import Vector
 from schemas.retrieval import Query
 from schemas.stages import Stage
 from schemas.versions import ModelCard
-from tasks.enriching.embed import Content
+from tasks.enriching.embed import EmbeddingInput
 from tasks.enriching.spaces import SPACES, TEXT, Space
 from tests.memory_index import MemoryIndex
 from tests.pipeline.conftest import write_corpus
@@ -70,7 +70,9 @@ def model(_named: ModelName) -> TextModel:
 SECTIONS = Space(
     name="sections",
     version="1",
-    content=lambda row: Content(text=row.section_path[-1]) if row.section_path and row.modality != "figure" else None,
+    content=lambda row: (
+        EmbeddingInput(text=row.section_path[-1]) if row.section_path and row.modality != "figure" else None
+    ),
     model=lambda _options: ModelName("hashed"),
 )
 BY_SECTION = "label: Section\nsentence: by the title of its section\nretrieve: [{by: dense, space: sections}]\n"

@@ -19,7 +19,7 @@ from schemas.documents import (
     Region,
     Role,
     StructuredDocument,
-    TablePart,
+    TableOnPage,
 )
 from schemas.geometry import BBox
 from schemas.tags import placeholder, placeholders, strip
@@ -127,7 +127,7 @@ def test_a_chunk_over_two_pages_names_both() -> None:
 
 def _over_two_pages() -> Block:
     rows = (("Part", "Torque"), *((f"M{number}", _words(6)) for number in range(8)))
-    parts = (TablePart(1, BOX, 5, FoundBy.RULED), TablePart(2, NEXT, 4, FoundBy.RULED))
+    parts = (TableOnPage(1, BOX, 5, FoundBy.RULED), TableOnPage(2, NEXT, 4, FoundBy.RULED))
     return _block(0, f"Table 1: Torques\n{markdown(rows)}", BlockKind.TABLE, rows=rows, parts=parts)
 
 

@@ -4,10 +4,10 @@ import pymupdf
 import pytest
 
 from backends.pdf.document import open_document
-from tasks.reading.read import Content, read_page
+from tasks.reading.read import ParsedPage, read_page
 
 
-def _read(shown: str, turn: str = "1 0 0 1 72 700") -> Content:
+def _read(shown: str, turn: str = "1 0 0 1 72 700") -> ParsedPage:
     """Return a page that shows strings and kerns, in Helvetica: its accents are 333 thousandths wide, its u 556."""
     pdf = pymupdf.open()
     page = pdf.new_page()
@@ -16,7 +16,7 @@ def _read(shown: str, turn: str = "1 0 0 1 72 700") -> Content:
     return read_page(open_document(pdf.tobytes()), 1)
 
 
-def _text(content: Content) -> str:
+def _text(content: ParsedPage) -> str:
     return "\n".join(line.text for line, _ in content.lines)
 
 

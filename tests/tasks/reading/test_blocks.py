@@ -6,7 +6,7 @@ import pymupdf
 
 from backends.pdf.document import open_document
 from schemas.corpus.parse import ParseOptions
-from schemas.documents import BlockKind, Furniture, Label, Line, OutlineEntry, PageRegion
+from schemas.documents import BlockKind, Furniture, LayoutLabel, Line, OutlineEntry, PageRegion
 from schemas.drawings import PageLine
 from schemas.errors import FailureCode
 from schemas.geometry import BBox, union
@@ -25,12 +25,12 @@ def _lines(*rows: tuple[float, str], pitch: float = 12.0) -> list[PageLine]:
     ]
 
 
-def _region(lines: Sequence[PageLine], label: Label) -> PageRegion:
+def _region(lines: Sequence[PageLine], label: LayoutLabel) -> PageRegion:
     boxes = [line.bbox for line, _ in lines]
     return PageRegion(union(boxes), label, tuple(boxes))
 
 
-def _texts(lines: Sequence[PageLine], label: Label = Label.TEXT) -> list[list[str]]:
+def _texts(lines: Sequence[PageLine], label: LayoutLabel = LayoutLabel.TEXT) -> list[list[str]]:
     blocks: dict[int, list[str]] = {}
     for line, _ in in_blocks(lines, [_region(lines, label)], 0):
         blocks.setdefault(line.block, []).append(line.text)
@@ -39,7 +39,7 @@ def _texts(lines: Sequence[PageLine], label: Label = Label.TEXT) -> list[list[st
 
 def test_each_item_with_a_marker_begins_a_block() -> None:
     lines = _lines((72, f"(1) {FULL}"), (90, "and its end."), (72, "(2) Second."), (72, "\u2022 Third."))
-    assert [len(block) for block in _texts(lines, Label.ITEM)] == [2, 1, 1]
+    assert [len(block) for block in _texts(lines, LayoutLabel.ITEM)] == [2, 1, 1]
 
 
 def test_an_indent_begins_a_paragraph_and_a_hanging_line_goes_on() -> None:
@@ -62,7 +62,7 @@ def test_a_larger_gap_begins_a_paragraph_at_any_line_spacing() -> None:
 def test_a_bullet_that_stands_apart_belongs_to_the_line_behind_it() -> None:
     bullet = PageLine(Line(1, 9, BBox(60, 100, 64, 110), "\u2022", SIZE, bold=False), True)
     lines = _lines((72, "an item"), (72, "another item"))
-    assert _texts([*lines, bullet], Label.ITEM)[0][:2] == ["\u2022", "an item"]
+    assert _texts([*lines, bullet], LayoutLabel.ITEM)[0][:2] == ["\u2022", "an item"]
 
 
 def _page() -> tuple[pymupdf.Document, pymupdf.Page]:
@@ -151,7 +151,7 @@ def test_numbered_items_in_columns_are_read_in_the_order_of_their_numbers() -> N
         PageLine(Line(1, 0, BBox(x, y, x + 60, y + SIZE), f"{number}. Port", SIZE, bold=False), True)
         for number, x, y in places
     ]
-    assert _texts(lines, Label.ITEM) == [["1. Port"], ["2. Port"], ["3. Port"], ["4. Port"]]
+    assert _texts(lines, LayoutLabel.ITEM) == [["1. Port"], ["2. Port"], ["3. Port"], ["4. Port"]]
 
 
 def test_a_heading_that_the_outline_leaves_out_is_one_below_its_section() -> None:

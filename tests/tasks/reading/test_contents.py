@@ -12,7 +12,7 @@ from schemas.documents import (
     Placement,
     Role,
     StructuredDocument,
-    TablePart,
+    TableOnPage,
 )
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet, rows_of, table_of, to_parquet
@@ -51,7 +51,7 @@ def _manual() -> StructuredDocument:
         _heading(4, "Service/Filter"),
         _block(5, placeholder(FIGURE), BlockKind.FIGURE, "Service/Filter", placement=0),
         _block(6, "Figure 1: The\nfilter", BlockKind.CAPTION, "Service/Filter", placement=0),
-        _block(7, table, BlockKind.TABLE, "Service/Filter", rows=rows, parts=(TablePart(1, BOX, 2, FoundBy.RULED),)),
+        _block(7, table, BlockKind.TABLE, "Service/Filter", rows=rows, parts=(TableOnPage(1, BOX, 2, FoundBy.RULED),)),
         _heading(8, "Storage"),
         _block(9, placeholder(FIGURE), BlockKind.FIGURE, "Storage", placement=1),
         figures=(_figure(0, 5, "Figure 1: The\nfilter"), _figure(1, 9, "")),
@@ -124,7 +124,7 @@ def test_a_picture_in_a_table_is_a_leaf_and_an_icon_in_a_line_is_none() -> None:
     rows = (("Sign", "Means"), (placeholder(FIGURE), "Hot"))
     document = _document(
         _block(0, f"Press {placeholder(FIGURE)} twice."),
-        _block(1, "| … |", BlockKind.TABLE, rows=rows, parts=(TablePart(1, BOX, 2, FoundBy.RULED),)),
+        _block(1, "| … |", BlockKind.TABLE, rows=rows, parts=(TableOnPage(1, BOX, 2, FoundBy.RULED),)),
         figures=(_figure(0, 0, "", Role.ICON), _figure(1, 1, "")),
     )
     assert [node.kind for node in grow(document)] == [NodeKind.TEXT, NodeKind.TABLE, NodeKind.IMAGE]

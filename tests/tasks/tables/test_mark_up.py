@@ -3,7 +3,7 @@
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from schemas.documents import Block, BlockKind, CellSpan, FoundBy, Region, TablePart
+from schemas.documents import Block, BlockKind, CellSpan, FoundBy, Region, TableOnPage
 from schemas.geometry import BBox
 from schemas.tags import TagTemplate, escape, fill, placeholder, placeholders
 from tasks.tables.mark_up import (
@@ -27,7 +27,7 @@ TABLE = Block(
     bbox=BBox(72, 580, 472, 760),
     text=f"Table 1: Signs\n{markdown(ROWS)}",
     rows=ROWS,
-    parts=(TablePart(1, FIRST, 2, FoundBy.RULED), TablePart(2, SECOND, 2, FoundBy.RULED)),
+    parts=(TableOnPage(1, FIRST, 2, FoundBy.RULED), TableOnPage(2, SECOND, 2, FoundBy.RULED)),
 )
 
 
@@ -137,6 +137,6 @@ def test_spans_of_a_part_end_where_it_is_cut() -> None:
 
 
 def test_a_page_of_a_continued_table_has_all_rows_of_its_header() -> None:
-    parts = (TablePart(1, FIRST, 3, FoundBy.RULED), TablePart(2, SECOND, 1, FoundBy.RULED))
+    parts = (TableOnPage(1, FIRST, 3, FoundBy.RULED), TableOnPage(2, SECOND, 1, FoundBy.RULED))
     table = replace(TABLE, rows=GROUPED, spans=SPANS, parts=parts)
     assert text_on(table, 2) == markdown([*GROUPED[:2], GROUPED[3]])

@@ -1,6 +1,6 @@
 """Grids of the tables that a layout model sees."""
 
-from schemas.documents import Label, Line, PageRegion
+from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.geometry import BBox, union
 from tasks.tables.promised import promised_tables
 from tasks.tables.tabulate import tabulate
@@ -30,7 +30,7 @@ def test_a_line_with_a_value_and_the_next_columns_currency_keeps_the_columns_apa
             _line(NEXT_VALUES, 100 + 12 * at, further),
         )
     ]
-    region = PageRegion(union(line.bbox for line in lines), Label.TABLE, (), (111.0, 123.0), (150.0, 280.0))
+    region = PageRegion(union(line.bbox for line in lines), LayoutLabel.TABLE, (), (111.0, 123.0), (150.0, 280.0))
     (ruling,) = promised_tables([region], [], lines, [], _letters)
     grid = tabulate(ruling, lines, _letters)
     assert grid is not None

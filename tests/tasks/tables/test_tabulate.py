@@ -8,7 +8,7 @@ import pytest
 
 from backends.pdf.document import MuPdfDocument
 from schemas.documents import CellSpan, FoundBy
-from schemas.drawings import Ruling, Side
+from schemas.drawings import RulePiece, Ruling
 from schemas.geometry import BBox
 from tasks.reading.read import read_page
 from tasks.tables.tabulate import Grid, tabulate
@@ -16,13 +16,13 @@ from tasks.tables.tabulate import Grid, tabulate
 XS, YS = (72.0, 172.0, 272.0), (100.0, 124.0, 148.0, 172.0)
 
 
-def _ruling(down: Sequence[Side], across: Sequence[Side]) -> Ruling:
+def _ruling(down: Sequence[RulePiece], across: Sequence[RulePiece]) -> Ruling:
     return Ruling(BBox(72, 100, 272, 172), tuple(down), tuple(across), FoundBy.RULED)
 
 
 def _full() -> Ruling:
     """Return the rules of three rows and two columns at (72, 100) to (272, 172)."""
-    return _ruling([Side(x, 100, 172) for x in XS], [Side(y, 72, 272) for y in YS])
+    return _ruling([RulePiece(x, 100, 172) for x in XS], [RulePiece(y, 72, 272) for y in YS])
 
 
 def _table(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) -> Grid | None:
@@ -80,8 +80,13 @@ def test_a_table_with_words_in_one_column_only_is_none() -> None:
 
 
 def test_a_cell_over_two_columns_or_rows_is_one() -> None:
-    down = [Side(72, 100, 172), Side(172, 124, 172), Side(272, 100, 172)]  # the first row is not parted
-    across = [Side(100, 72, 272), Side(124, 72, 272), Side(148, 172, 272), Side(172, 72, 272)]  # nor the left column
+    down = [RulePiece(72, 100, 172), RulePiece(172, 124, 172), RulePiece(272, 100, 172)]  # the first row is not parted
+    across = [
+        RulePiece(100, 72, 272),
+        RulePiece(124, 72, 272),
+        RulePiece(148, 172, 272),
+        RulePiece(172, 72, 272),
+    ]  # nor the left column
     grid = _table(CELLS, _ruling(down, across))
     assert grid is not None
     assert grid.rows == (("Name Torque", ""), ("Cover\nBolt", "40"), ("", "12"))
@@ -93,13 +98,13 @@ def test_a_cell_over_two_columns_or_rows_is_one() -> None:
 
 
 def test_a_table_open_at_its_sides_ends_where_its_rules_do() -> None:
-    ruling = _ruling([Side(172, 100, 172)], [Side(y, 72, 272) for y in YS])
+    ruling = _ruling([RulePiece(172, 100, 172)], [RulePiece(y, 72, 272) for y in YS])
     assert _rows(CELLS, ruling) == (("Name", "Torque"), ("Cover", "40"), ("Bolt", "12"))
 
 
 def test_rules_drawn_in_pieces_and_twice_part_cells_all_the_same() -> None:
-    down = [Side(x + off, y, y + 24) for x in XS for off in (0, 1.5) for y in YS[:-1]]
-    assert _rows(CELLS, _ruling(down, [Side(y, 72, 272) for y in YS])) == (
+    down = [RulePiece(x + off, y, y + 24) for x in XS for off in (0, 1.5) for y in YS[:-1]]
+    assert _rows(CELLS, _ruling(down, [RulePiece(y, 72, 272) for y in YS])) == (
         ("Name", "Torque"),
         ("Cover", "40"),
         ("Bolt", "12"),
@@ -108,19 +113,24 @@ def test_rules_drawn_in_pieces_and_twice_part_cells_all_the_same() -> None:
 
 def test_a_rule_whose_pieces_are_drawn_at_slightly_different_heights_is_whole() -> None:
     low, high = YS[1], YS[1] - 0.2
-    pieces = [Side(low, 72, 122), Side(high, 222, 272), Side(low, 122, 222), *(Side(y, 72, 272) for y in (YS[0], *YS[2:]))]
+    pieces = [
+        RulePiece(low, 72, 122),
+        RulePiece(high, 222, 272),
+        RulePiece(low, 122, 222),
+        *(RulePiece(y, 72, 272) for y in (YS[0], *YS[2:])),
+    ]
     assert _rows(CELLS, _ruling(_full().down, pieces)) == (("Name", "Torque"), ("Cover", "40"), ("Bolt", "12"))
 
 
 def test_below_a_head_drawn_cell_by_cell_rows_have_its_columns() -> None:
-    down = [Side(x, 100, 172 if x != 172 else 124) for x in XS]
-    rows = _rows(CELLS, _ruling(down, [Side(y, 72, 272) for y in YS]))
+    down = [RulePiece(x, 100, 172 if x != 172 else 124) for x in XS]
+    rows = _rows(CELLS, _ruling(down, [RulePiece(y, 72, 272) for y in YS]))
     assert rows == (("Name", "Torque"), ("Cover", "40"), ("Bolt", "12"))
 
 
 def test_rules_of_one_direction_are_no_table() -> None:
-    assert _table(CELLS, _ruling([], [Side(y, 72, 272) for y in YS])) is None
-    assert _table(CELLS, _ruling([Side(x, 100, 172) for x in XS], [])) is None
+    assert _table(CELLS, _ruling([], [RulePiece(y, 72, 272) for y in YS])) is None
+    assert _table(CELLS, _ruling([RulePiece(x, 100, 172) for x in XS], [])) is None
 
 
 HEAD_Y, BODY_Y, LINE_PT = 100.0, 124.0, 12.0
@@ -167,8 +177,8 @@ def _drawn(
         for at in ends
         for start, end in [(xs[merged and at in ends[2:-1]], xs[-1])]
     ]
-    down = [Side(one.x, *sorted((one.y, other.y))) for one, other in corners if abs(one.x - other.x) < 1]
-    across = [Side(one.y, *sorted((one.x, other.x))) for one, other in corners if abs(one.y - other.y) < 1]
+    down = [RulePiece(one.x, *sorted((one.y, other.y))) for one, other in corners if abs(one.x - other.x) < 1]
+    across = [RulePiece(one.y, *sorted((one.x, other.x))) for one, other in corners if abs(one.y - other.y) < 1]
     content = read_page(MuPdfDocument(document), 1)
     bbox = BBox(*(pymupdf.Rect(xs[0], ends[0], xs[-1], ends[-1]) * page.derotation_matrix))
     grid = tabulate(
@@ -297,8 +307,8 @@ def test_lines_that_are_not_level_are_one_row() -> None:
     content = read_page(MuPdfDocument(document), 1)
     ruling = Ruling(
         BBox(72, 100, 272, 210),
-        tuple(Side(x, 100, 210) for x in XS),
-        tuple(Side(y, 72, 272) for y in (100.0, 124.0, 210.0)),
+        tuple(RulePiece(x, 100, 210) for x in XS),
+        tuple(RulePiece(y, 72, 272) for y in (100.0, 124.0, 210.0)),
         FoundBy.RULED,
     )
     grid = tabulate(ruling, content.texts, content.letters)
@@ -310,8 +320,14 @@ def test_a_head_over_columns_and_a_label_over_rows_are_spans() -> None:
     xs, ys = (72.0, 172.0, 222.0, 272.0), (100.0, 124.0, 148.0, 172.0, 196.0)
     ruling = Ruling(
         BBox(72, 100, 272, 196),
-        (Side(72, 100, 196), Side(172, 100, 196), Side(222, 124, 196), Side(272, 100, 196)),
-        (Side(100, 72, 272), Side(124, 172, 272), Side(148, 72, 272), Side(172, 172, 272), Side(196, 72, 272)),
+        (RulePiece(72, 100, 196), RulePiece(172, 100, 196), RulePiece(222, 124, 196), RulePiece(272, 100, 196)),
+        (
+            RulePiece(100, 72, 272),
+            RulePiece(124, 172, 272),
+            RulePiece(148, 72, 272),
+            RulePiece(172, 172, 272),
+            RulePiece(196, 72, 272),
+        ),
         FoundBy.RULED,
     )
     words = [("Load", 0, 0), ("Torque", 1, 0), ("cold", 1, 1), ("hot", 2, 1), ("Cover", 0, 2)]
@@ -323,7 +339,9 @@ def test_a_head_over_columns_and_a_label_over_rows_are_spans() -> None:
 
 
 def test_a_head_over_columns_from_right_to_left_is_in_the_first_of_them() -> None:
-    ruling = _ruling([Side(72, 100, 172), Side(172, 124, 172), Side(272, 100, 172)], [Side(y, 72, 272) for y in YS])
+    ruling = _ruling(
+        [RulePiece(72, 100, 172), RulePiece(172, 124, 172), RulePiece(272, 100, 172)], [RulePiece(y, 72, 272) for y in YS]
+    )
     document = pymupdf.open()
     page = document.new_page()
     for (x, y), text in {

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from schemas.differences import Change, ChangedFigure, VersionDiff
+from schemas.differences import ChangedFigure, NumberChange, VersionDiff
 from schemas.versions import Counts, Manifest, ModelCard, SourceFate, Status, VectorSpace
 from tasks.versions.diff import FIGURES_NAMED, TAGGED_FIGURE, VersionFacts, diff, release_note
 
@@ -92,9 +92,9 @@ def test_a_diff_that_an_older_version_kept_is_still_read() -> None:
 
 def test_figures_of_both_versions_stand_side_by_side() -> None:
     found = diff(BASE, NEW, FIGURES)
-    assert found.metrics["recall_at_10"] == Change(before=0.5, now=0.75)
-    assert found.counts["documents"] == Change(before=2, now=3)
-    assert found.work == {"parsed": Change(before=2, now=1), "seconds": Change(before=3.5, now=3.5)}
+    assert found.metrics["recall_at_10"] == NumberChange(before=0.5, now=0.75)
+    assert found.counts["documents"] == NumberChange(before=2, now=3)
+    assert found.work == {"parsed": NumberChange(before=2, now=1), "seconds": NumberChange(before=3.5, now=3.5)}
     assert found.settings == {"model text": ["minilm a", "minilm b"], "chunks.tokens": [220, 64]}
 
 
@@ -107,7 +107,7 @@ def test_nothing_changed_between_a_version_and_itself() -> None:
 def test_the_first_version_is_all_new() -> None:
     found = diff(None, NEW, [])
     assert (found.base, found.documents.added) == (None, ["a.pdf", "b.pdf", "c.pdf", "e.pdf"])
-    assert found.metrics["recall_at_10"] == Change(before=None, now=0.75)
+    assert found.metrics["recall_at_10"] == NumberChange(before=None, now=0.75)
     assert "The first version." in release_note(found)
 
 

@@ -20,7 +20,7 @@ from schemas.evidence import EVIDENCE, Modality
 from schemas.gates import DUPLICATES, LONG_TEXTS, OF_ROWS, PICTURES_BY_TEXT, Bounds, Gate
 from schemas.tags import is_disarmed
 from schemas.versions import GateResult
-from schemas.violations import FEWEST_PICTURES, OUR_FAULT, GateVerdict, Violation, in_words
+from schemas.violations import FEWEST_PICTURES, OUR_FAULT, GateVerdict, Violation, describe_violations
 
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
@@ -347,7 +347,7 @@ def _verdict(rule: _Rule, result: Any, violations: Sequence[Violation], names: M
         message = f"not so in {broken} of {rows} rows{allowed}"
     if violations:
         remedy = rule.gate.remedy.format(ease=rule.gate.ease) if rule.gate else OUR_FAULT
-        message = f"{message}: {in_words(violations, names)}; {remedy}"
+        message = f"{message}: {describe_violations(violations, names)}; {remedy}"
     gate = GateResult(
         gate=f"{OF_ROWS}{rule.description}",
         passed=bool(result.success),

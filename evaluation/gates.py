@@ -48,7 +48,7 @@ def _not_lost(
     gate: Gate, questions: Sequence[Question], reports: tuple[ModeReport, ModeReport], whose: str, bounds: Bounds
 ) -> GateResult:
     ours, theirs = reports
-    difference, lower, upper = paired_bootstrap(_found(ours), _found(theirs))
+    difference, lower, upper = paired_bootstrap(_recall_flags(ours), _recall_flags(theirs))
     too_much, by_chance = not gate.holds(-difference, bounds), upper >= 0
     finding = (
         f"recall at 10 is {ours.recall_at_10 or 0:.0%}, {difference:+.1%} against {whose} "
@@ -81,5 +81,5 @@ def _pages(question: Question) -> str:
     return f" page {' or '.join(str(gold_page.page) for gold_page in question.pages)}" if question.pages else ""
 
 
-def _found(report: ModeReport) -> list[float]:
+def _recall_flags(report: ModeReport) -> list[float]:
     return [float(score.page_rank is not None) for score in report.scores]

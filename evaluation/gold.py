@@ -46,7 +46,7 @@ class Gold:
         return next((number for number, ids in enumerate(self.figures) if figure_id in ids), None)
 
 
-def gold_of(question: Question, sources: Mapping[str, Sequence[str]], placed: Placed) -> Gold:
+def gold_for_question(question: Question, sources: Mapping[str, Sequence[str]], placed: Placed) -> Gold:
     """Return the gold evidence of a question.
 
     Args:
@@ -63,14 +63,14 @@ def gold_of(question: Question, sources: Mapping[str, Sequence[str]], placed: Pl
     }
     figures = tuple(
         frozenset(
-            name for name, placements in placed.items() if any(_is_there(gold, placement) for placement in placements)
+            name for name, placements in placed.items() if any(_shows_figure(gold, placement) for placement in placements)
         )
         for gold in question.figures
     )
     return Gold(question, figures, names)
 
 
-def _is_there(gold: GoldRegion, placement: tuple[str, int, BBox]) -> bool:
+def _shows_figure(gold: GoldRegion, placement: tuple[str, int, BBox]) -> bool:
     name, page, box = placement
     return gold.page == page and gold.doc in (None, name) and BBox(*gold.bbox).iou(box) >= FIGURE_IOU
 

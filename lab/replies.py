@@ -18,7 +18,7 @@ from schemas.ids import key, sha256
 from schemas.parquet import rows_of, table_of
 from schemas.ports import LanguageModel
 from schemas.versions import Spent
-from tasks.enriching.spending import Budget, cost, cost_of, most_of
+from tasks.enriching.spending import Budget, cost, cost_of, maximum_text_cost
 
 _WRITTEN_EVERY_S = 0.5
 """Replies of so long have to be paid for again after a kill."""
@@ -145,7 +145,7 @@ class _Recorded:
             yield Reply(known.text, known.model, known.calls, known.input_tokens, known.output_tokens, known.complete)
             return
         characters = sum(len(one.text) for one in request.messages)
-        reserved = most_of(self._options, characters, sum(len(one.pictures) for one in request.messages))
+        reserved = maximum_text_cost(self._options, characters, sum(len(one.pictures) for one in request.messages))
         if not self._replies.reserve(reserved):
             self._replies.fail("the budget is spent")
             yield TransientError("the budget of the experiment, or budget.corpus of the corpus file, is spent")

@@ -34,7 +34,7 @@ from tasks.enriching.chunk import chunk
 from tasks.figures.pixel_rules import rules_in
 from tasks.figures.segment import cut, tables_in
 from tasks.figures.skew import straightened
-from tasks.reading.contents import grow
+from tasks.reading.contents import build_tree
 from tasks.reading.structure import structure
 from tasks.reading.text_layers import layered_pages, without_layer
 from workers.garbage import infrequent_gc
@@ -236,7 +236,7 @@ class StructureActor:
         with errors_as_bad_input("structuring it"), infrequent_gc():
             document = structure_with(parsed, work.recognised, work.segmented, work.unfinished, work.fault_of_layer)
             chunks = chunk(document, self._count_tokens, max_tokens=self._chunks.tokens, by=self._chunks.by)
-            data = pack_structured(document, grow(document), chunks)
+            data = pack_structured(document, build_tree(document), chunks)
         # Replaced, since an earlier result may lack model results, or be damaged.
         self._store.replace(structured_file(work.doc_id, structured_key), data)
         return True

@@ -127,7 +127,7 @@ _OF_BAD_FILES: tuple[type[BaseException], ...] = (
 
 
 @contextmanager
-def refusing(
+def rejecting(
     problem: str, code: FailureCode, page: int | None = None, *, also: tuple[type[BaseException], ...] = ()
 ) -> Iterator[None]:
     """Turn any error inside into one ``BadInputError``; ``problem`` can't be done, ``also`` are a library's own errors.

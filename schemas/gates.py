@@ -252,7 +252,7 @@ def gate_of(name: str) -> Gate | None:
     return next((gate for gate in GATES if name.startswith(gate.name.partition("{")[0])), None)
 
 
-def judge_anew(result: "GateResult", bounds: Bounds) -> "GateResult":
+def judge_again(result: "GateResult", bounds: Bounds) -> "GateResult":
     """Judge a refusal by its value where its bound changed since. What passed stays passed, and what no bound decides stays."""
     gate = gate_of(result.gate)
     if gate is None or result.passed or result.bound in (None, bounds.of(gate)):

@@ -289,7 +289,7 @@ class Steps(_Part):
         return list(dict.fromkeys(name for step in self._in_order for name in step.spaces))
 
     @property
-    def looks_at_pages_alone(self) -> bool:
+    def searches_only_pages(self) -> bool:
         """Whether a retriever needs rows of whole pages."""
         return any(retriever.filters.modalities == [Modality.PAGE] for retriever in self.retrievers)
 

@@ -16,12 +16,12 @@ def may_be_raised(text: str) -> bool:
     return _MAY_BE_RAISED.fullmatch(text) is not None
 
 
-def raised(text: str) -> str:
+def as_superscript(text: str) -> str:
     """Return a text of the same length with its digits and signs as superscripts."""
     return text.translate(_RAISE)
 
 
-def apart(text: str) -> str:
+def separate_superscripts(text: str) -> str:
     """Return a text with a blank before each superscript behind a word, number or sentence, so that both are searched.
 
     Units of one or two letters keep theirs: m², cm³.

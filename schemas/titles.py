@@ -16,7 +16,7 @@ def same_title(first: str, second: str) -> bool:
 
     Each is compared with and without its apparent number: in "2.6.1 X Axis" the X is none.
     """
-    return not {title_letters(first), bare(first)}.isdisjoint({title_letters(second), bare(second)})
+    return not {title_letters(first), without_number(first)}.isdisjoint({title_letters(second), without_number(second)})
 
 
 def title_letters(text: str) -> str:
@@ -26,7 +26,7 @@ def title_letters(text: str) -> str:
     return _SILENT.sub("", text).casefold()
 
 
-def bare(text: str, letters: str | None = None) -> str:
+def without_number(text: str, letters: str | None = None) -> str:
     """Return a title's letters without its number."""
     number = NUMBERING.match(text)
     if number is not None:

@@ -35,7 +35,7 @@ class GateVerdict:
     violations: tuple[Violation, ...] = ()
 
 
-def by_document(verdicts: Iterable[GateVerdict], documents: Collection[str]) -> dict[str, str]:
+def descriptions_by_document(verdicts: Iterable[GateVerdict], documents: Collection[str]) -> dict[str, str]:
     """Describe the violations of each document of a version."""
     faults_by_document: dict[str, list[str]] = {}
     for verdict in verdicts:
@@ -44,11 +44,11 @@ def by_document(verdicts: Iterable[GateVerdict], documents: Collection[str]) -> 
             if violation.doc_id is not None and violation.doc_id in documents:
                 laid.setdefault(violation.doc_id, []).append(violation)
         for doc_id, violations in laid.items():
-            faults_by_document.setdefault(doc_id, []).append(f"{verdict.gate.gate}: {places(violations)}")
+            faults_by_document.setdefault(doc_id, []).append(f"{verdict.gate.gate}: {describe_faults(violations)}")
     return {doc_id: "; ".join([*broken, OUR_FAULT]) for doc_id, broken in faults_by_document.items()}
 
 
-def in_words(violations: Sequence[Violation], names: Mapping[str, str]) -> str:
+def describe_violations(violations: Sequence[Violation], names: Mapping[str, str]) -> str:
     """Describe violations by sources and pages; a few are named, the rest counted. ``names`` has a source of each document."""
     laid: dict[str | None, list[Violation]] = {}
     for violation in violations:
@@ -56,19 +56,19 @@ def in_words(violations: Sequence[Violation], names: Mapping[str, str]) -> str:
     named_violations = sorted(
         (_name(doc_id, names), document_violations) for doc_id, document_violations in laid.items() if doc_id is not None
     )
-    unnamed = [places(laid[None])] if None in laid else []
-    return _some(
-        [*unnamed, *(f"{name}: {places(document_violations)}" for name, document_violations in named_violations)],
+    unnamed = [describe_faults(laid[None])] if None in laid else []
+    return _first_few(
+        [*unnamed, *(f"{name}: {describe_faults(document_violations)}" for name, document_violations in named_violations)],
         "document",
     )
 
 
-def places(violations: Sequence[Violation]) -> str:
+def describe_faults(violations: Sequence[Violation]) -> str:
     """Describe the violations of one document, each kind with its pages."""
     pages: dict[str, set[int]] = {}
     for violation in violations:
         pages.setdefault(violation.what, set()).update([violation.page] if violation.page else [])
-    return _some([f"{fault}{on_pages(fault_pages)}" for fault, fault_pages in pages.items()], "fault")
+    return _first_few([f"{fault}{on_pages(fault_pages)}" for fault, fault_pages in pages.items()], "fault")
 
 
 def on_pages(pages: Iterable[int]) -> str:
@@ -84,7 +84,7 @@ def _name(doc_id: str, names: Mapping[str, str]) -> str:
     return names.get(doc_id, f"a document that isn't in the version ({doc_id[:12]})")
 
 
-def _some(items: Sequence[str], kind: str) -> str:
+def _first_few(items: Sequence[str], kind: str) -> str:
     remaining = len(items) - EXAMPLES
     remaining_note = [f"and {remaining} more {kind}{'s' if remaining > 1 else ''}"] if remaining > 0 else []
     return "; ".join([*items[:EXAMPLES], *remaining_note])

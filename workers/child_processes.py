@@ -197,7 +197,7 @@ def poll(item: RunningTask[Any]) -> Done[Any] | Refused | ChildError | None:
         sent = item.reply.recv_bytes()
     except (EOFError, OSError):  # killed before or while it sent its result
         item.process.join()
-        return _died(item)
+        return _crash_reason(item)
     item.process.join()
     try:
         last: Done[Any] | Refused | ChildError = _Replies(io.BytesIO(sent)).load()
@@ -217,7 +217,7 @@ class _Replies(pickle.Unpickler):
         raise pickle.UnpicklingError(f"a child's reply names {module}.{name}")
 
 
-def _died(running_task: RunningTask[Any]) -> Refused:
+def _crash_reason(running_task: RunningTask[Any]) -> Refused:
     """Return why a child ended without a result; MuPDF may crash when memory runs out."""
     exitcode, limit = running_task.process.exitcode, running_task.limits.memory_mb
     peak_mib = running_task.most_bytes // _MEBIBYTE

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from backends.pdf.opening import open_pdf, refusing
+from backends.pdf.opening import open_pdf, rejecting
 from backends.pdf.page_renderer import Box, OverlayBox, draw_page
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
@@ -394,7 +394,7 @@ def open_in_child(drawing: Drawing) -> Iterator[Any]:
     data = _stored(drawing) if drawing.digest is None else _in_source(drawing, drawing.digest)
     isolate()
     problem = f"page {drawing.page} can't be drawn"
-    with open_pdf(data, drawing.passwords) as pdf, refusing(problem, FailureCode.PAGE_UNREADABLE, drawing.page):
+    with open_pdf(data, drawing.passwords) as pdf, rejecting(problem, FailureCode.PAGE_UNREADABLE, drawing.page):
         yield pdf
 
 

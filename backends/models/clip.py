@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.models.devices import best_device, short_of_memory
+from backends.models.devices import best_device, raising_memory_errors
 from backends.models.files import model_folder, model_json
 from backends.models.pictures import open_picture
 from schemas.errors import UserError
@@ -124,7 +124,7 @@ class Clip:
         batches = [np.empty((0, self.dimension), np.float32)]
         while some := list(islice(items, self._batch)):
             with (
-                short_of_memory(self.name),
+                raising_memory_errors(self.name),
                 torch.inference_mode(),
                 torch.autocast(self._device, torch.bfloat16, enabled=self._precision == BFLOAT16),
             ):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from backends.models.devices import best_device, short_of_memory
+from backends.models.devices import best_device, raising_memory_errors
 from backends.models.files import model_folder
 from backends.models.pictures import fit
 from schemas.corpus.models import ScorerConfig
@@ -65,6 +65,6 @@ class CrossEncoder:
             (question, passage if picture is None else {"text": passage, "image": fit(picture, LARGEST_SIDE_PX)})
             for passage, picture in zip_longest(passages, pictures)
         ]
-        with short_of_memory(self._name):
+        with raising_memory_errors(self._name):
             predictions = self._model.predict(pairs, batch_size=PAIRS_AT_ONCE, show_progress_bar=False)
         return [float(score) for score in predictions]

@@ -70,7 +70,7 @@ def best_device() -> str:
 
 
 @contextmanager
-def short_of_memory(model: str) -> Iterator[None]:
+def raising_memory_errors(model: str) -> Iterator[None]:
     """Turn an engine's errors of exhausted memory into one, so that the caller may try a smaller batch.
 
     Raises:

@@ -26,7 +26,7 @@ def model_file(model_name: ModelName, file: str) -> Path:
     try:
         return Path(hf_hub_download(model_name.name, file, revision=model_name.revision))
     except LocalEntryNotFoundError as error:
-        raise _absent(model_name) from error
+        raise _not_downloaded(model_name) from error
     except (HfHubHTTPError, HFValidationError) as error:
         raise UserError(
             f"{model_name.option}: no {file} of {model_name.name} at revision {model_name.revision}: {_first_line(error)}"
@@ -48,7 +48,7 @@ def model_folder(model_name: ModelName, files: Sequence[str]) -> Path:
     try:
         return Path(snapshot_download(model_name.name, revision=model_name.revision, allow_patterns=list(files)))
     except LocalEntryNotFoundError as error:
-        raise _absent(model_name) from error
+        raise _not_downloaded(model_name) from error
     except (HfHubHTTPError, HFValidationError) as error:
         raise UserError(
             f"{model_name.option}: no {model_name.name} at revision {model_name.revision}: {_first_line(error)}"
@@ -64,7 +64,7 @@ def model_json(model_name: ModelName, file: str) -> Any:
         raise UserError(f"{model_name.option}: {path} is no JSON: {error}") from error
 
 
-def _absent(model_name: ModelName) -> UserError | TransientError:
+def _not_downloaded(model_name: ModelName) -> UserError | TransientError:
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
     why = "the hub is not asked (HF_HUB_OFFLINE)" if HF_HUB_OFFLINE else "the hub does not answer"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.models.devices import best_device, short_of_memory
+from backends.models.devices import best_device, raising_memory_errors
 from backends.models.files import model_folder
 from backends.models.tokens import best_cosines, of_unit_length
 from schemas.corpus.models import ScorerConfig
@@ -78,7 +78,7 @@ class LateScorer:
         import torch
 
         inputs = self._tokenizer(texts, padding=True, truncation=True, max_length=LONGEST_TOKENS, return_tensors="pt")
-        with short_of_memory(self._name), torch.inference_mode():
+        with raising_memory_errors(self._name), torch.inference_mode():
             states = self._model(**inputs.to(self._device)).last_hidden_state.float().cpu().numpy()
         if self._projection is not None:
             states = states @ self._projection.T

@@ -154,11 +154,11 @@ class LocalModel:
         try:
             found = self._generate([messages for _, messages in chats], words)
         except torch.AcceleratorError as error:
-            if not _is_starved(error):
+            if not _is_out_of_memory(error):
                 raise  # after that no call of this process succeeds
             failure, starved = str(error), True
         except Exception as error:  # noqa: BLE001  whatever a model stumbles over lies in what it was given
-            failure, starved = str(error) or type(error).__name__, _is_starved(error)
+            failure, starved = str(error) or type(error).__name__, _is_out_of_memory(error)
         if failure is None:
             self._failed_from_the_start = None
             yield from zip((name for name, _ in chats), found, strict=True)
@@ -337,7 +337,7 @@ def _load(captioner: Asked, where: str, device: str) -> tuple[Any, Any]:
     return found.to(device).eval(), processor
 
 
-def _is_starved(error: Exception) -> bool:
+def _is_out_of_memory(error: Exception) -> bool:
     import torch
 
     message = str(error).lower()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from backends.models.bert import Bert
 from backends.models.devices import cores
-from backends.models.packaged import needs_extra, verify
+from backends.models.packaged import needs_extra, verify_sha256
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
 from backends.models.text_languages import ENGLISH
 from backends.models.tokens import best_cosines, of_unit_length
@@ -43,7 +43,7 @@ class MiniLM(SentenceEmbedder):
     def __init__(self, threads: int | None = None, folder: Path | None = None) -> None:
         folder = folder or packaged_folder()
         weights = folder / "model.safetensors"
-        verify(weights, WEIGHTS_SHA256, PACKAGE)
+        verify_sha256(weights, WEIGHTS_SHA256, PACKAGE)
         counter = _counter(folder)
 
         try:
@@ -85,5 +85,5 @@ def model(_named: ModelName) -> TextModel:
 
 
 def _counter(folder: Path) -> TokenCounter:
-    verify(folder / "tokenizer.json", TOKENIZER_SHA256, PACKAGE)
+    verify_sha256(folder / "tokenizer.json", TOKENIZER_SHA256, PACKAGE)
     return TokenCounter(load_tokenizer(folder / "tokenizer.json"))

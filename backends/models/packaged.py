@@ -18,7 +18,7 @@ def packaged_file(package: str, name: str, sha256: str, setting: str) -> Path:
     if package_spec is None or package_spec.origin is None:
         raise UserError(needs_extra(setting))
     file = Path(package_spec.origin).parent / name
-    verify(file, sha256, package)
+    verify_sha256(file, sha256, package)
     return file
 
 
@@ -27,7 +27,7 @@ def needs_extra(wanted_by: str) -> str:
     return f"{wanted_by} needs the extra: pip install -e '.[models]', or make install"
 
 
-def verify(file: Path, sha256: str, package: str) -> None:
+def verify_sha256(file: Path, sha256: str, package: str) -> None:
     """Check a model file's digest; ``package`` is the one to reinstall.
 
     Raises:

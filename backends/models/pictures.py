@@ -142,7 +142,7 @@ _TOO_LARGE = f"the picture has more than {RECEIVED_PIXELS // 1_000_000} million 
 
 
 @contextmanager
-def stumbling(engine: str) -> Iterator[None]:
+def rejecting_engine_errors(engine: str) -> Iterator[None]:
     """Turn any error of an engine on a picture into one; for exhausted memory with a code that doesn't blame the picture.
 
     Raises:

@@ -12,7 +12,7 @@ import numpy as np
 
 from backends.models.packaged import packaged_file
 from backends.models.page_orientation import PageOrientation, box_as_given
-from backends.models.pictures import decode, stumbling
+from backends.models.pictures import decode, rejecting_engine_errors
 from schemas.documents import LayoutRegion, RegionKind
 from schemas.models import Model, ModelName
 from schemas.ports import LayoutDetector
@@ -69,7 +69,7 @@ class RapidLayout:
             BadInputError: The picture can't be decoded, or the engine fails on it.
         """
         pixels, scale = decode(picture, LARGEST_SIDE_PX)
-        with stumbling("rapid-layout"):
+        with rejecting_engine_errors("rapid-layout"):
             turn = self._orientation.turn(pixels)
             detections = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
 

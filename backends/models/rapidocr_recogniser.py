@@ -14,7 +14,7 @@ import numpy as np
 from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX, LineReader
 from backends.models.packaged import packaged_file
 from backends.models.page_orientation import PageOrientation, box_as_given
-from backends.models.pictures import decode, stumbling
+from backends.models.pictures import decode, rejecting_engine_errors
 from schemas.documents import RecognisedLine
 from schemas.models import Model, ModelName
 from schemas.ports import Recogniser
@@ -97,7 +97,7 @@ class RapidOcr:
         pixels, scale = decode(picture, LARGEST_SIDE_PX)
         if min(pixels.shape[:2]) * scale < LEAST_SIDE_PX:
             return []
-        with stumbling("RapidOCR"):
+        with rejecting_engine_errors("RapidOCR"):
             turn = self._orientation.turn(pixels)
             ocr_output = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
         if ocr_output.boxes is None or ocr_output.txts is None:
@@ -106,7 +106,7 @@ class RapidOcr:
         return [
             RecognisedLine(box_as_given(box, turn, pixels.shape, scale), text.strip(), float(score), turn)
             for box, text, score in lines
-            if _says(text)
+            if _has_words(text)
         ]
 
 
@@ -126,6 +126,6 @@ class _Stage:
         return TextRecOutput(imgs=rec_input.img, txts=texts, scores=scores, word_results=(None,) * len(texts), elapse=0.0)
 
 
-def _says(text: str) -> bool:
+def _has_words(text: str) -> bool:
     """Return whether a text has words; icons, arrows and check boxes are recognised as symbols."""
     return any(character.isalnum() for character in text)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from backends.pdf.opening import free_memory, lost_content, open_pdf, refusing
+from backends.pdf.opening import free_memory, lost_content, open_pdf, rejecting
 from backends.pdf.page import MuPdfPage, read_page
 from backends.pdf.page_labels import page_labels
 from schemas.documents import OutlineEntry
@@ -55,7 +55,7 @@ class MuPdfDocument:
     def page_labels(self) -> list[str]:
         """Return its page labels; see the port."""
         try:
-            with refusing("the labels of pages can't be read", FailureCode.DAMAGED):
+            with rejecting("the labels of pages can't be read", FailureCode.DAMAGED):
                 return page_labels(self._pdf)
         except BadInputError:
             return []
@@ -67,7 +67,7 @@ class MuPdfDocument:
     def outline(self) -> list[OutlineEntry]:
         """Return the PDF's own outline; see the port."""
         try:
-            with refusing("the outline can't be read", FailureCode.DAMAGED):
+            with rejecting("the outline can't be read", FailureCode.DAMAGED):
                 # PyMuPDF's own list takes a hundred times as long, and measures named destinations from the bottom.
                 return [
                     OutlineEntry(level, " ".join((item.title() or "").split()), item.page().page + 1, item.m_internal.y)

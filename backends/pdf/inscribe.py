@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from backends.pdf.opening import open_pdf, refusing
+from backends.pdf.opening import open_pdf, rejecting
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
 
@@ -79,7 +79,7 @@ def inscribe(
     words: dict[int, Counter[str]] = {}
     writer = _Writer(document)
     for number, page_tags in sorted(pages.items()):
-        with refusing(f"the tags of page {number} can't be written", FailureCode.TAGGING_FAILED, number):
+        with rejecting(f"the tags of page {number} can't be written", FailureCode.TAGGING_FAILED, number):
             page = document[number - 1]
             page_words = page.get_text("words")
             words[number] = Counter(word[4] for word in page_words)
@@ -90,7 +90,7 @@ def inscribe(
                 for page_tag in page_tags
             ]
             writer.write(page, lines)
-    with refusing("the copy with its tags can't be written", FailureCode.TAGGING_FAILED):
+    with rejecting("the copy with its tags can't be written", FailureCode.TAGGING_FAILED):
         copy = _saved(document)
     _verify(copy, pages, words, passwords)
     return copy
@@ -234,7 +234,7 @@ def _verify(
     """Read the copy: every tag and every word of the original must be on its page."""
     document = open_pdf(copy, passwords)
     for number, page_tags in sorted(pages.items()):
-        with refusing(f"page {number} of the copy can't be read", FailureCode.TAGGING_FAILED, number):
+        with rejecting(f"page {number} of the copy can't be read", FailureCode.TAGGING_FAILED, number):
             page = document[number - 1]
             text = page.get_text()
             lost = words[number] - Counter(word[4] for word in page.get_text("words"))

@@ -58,7 +58,7 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
     pymupdf.TOOLS.mupdf_display_errors(False)
     pymupdf.TOOLS.mupdf_display_warnings(False)
     pymupdf.TOOLS.mupdf_warnings(True)
-    with refusing("the file can't be opened", FailureCode.UNREADABLE):
+    with rejecting("the file can't be opened", FailureCode.UNREADABLE):
         document = pymupdf.open(stream=data, filetype="pdf")
         if document.needs_pass and not any(document.authenticate(password) for password in passwords):
             raise BadInputError("the file needs a password; none of those given opens it", FailureCode.NEEDS_PASSWORD)
@@ -72,11 +72,11 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
     return document
 
 
-def refusing(message: str, code: FailureCode, page: int | None = None) -> AbstractContextManager[None]:
-    """Convert any error of PyMuPDF or MuPDF on a bad file into one; as ``schemas.errors.refusing``."""
+def rejecting(message: str, code: FailureCode, page: int | None = None) -> AbstractContextManager[None]:
+    """Convert any error of PyMuPDF or MuPDF on a bad file into one; as ``schemas.errors.rejecting``."""
     from pymupdf import mupdf
 
-    return errors.refusing(message, code, page, also=(mupdf.FzErrorBase,))
+    return errors.rejecting(message, code, page, also=(mupdf.FzErrorBase,))
 
 
 def lost_content() -> list[str]:

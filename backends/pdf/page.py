@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backends.pdf.fields import with_fields
-from backends.pdf.opening import refusing
+from backends.pdf.opening import rejecting
 from backends.pdf.page_layout import page_regions
 from backends.pdf.paths import marks_of
 from backends.pdf.pixels import MOST_PIXELS, EmbeddedImage, draw
@@ -40,7 +40,7 @@ twentieth is kept), 426 at 0.999 (a sliver less, and they are drawn again at ano
 
 def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
     """Read one page; see ``PdfDocument.read_page``."""
-    with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
+    with rejecting("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         page = pdf[number - 1]
         rotation = int(page.rotation)
         if rotation:
@@ -93,7 +93,7 @@ class MuPdfPage:
 
     def letters(self, line: Line) -> Letters | None:
         """Return the positions of a line's letters; see the port."""
-        with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, self.number):
+        with rejecting("the page can't be read", FailureCode.PAGE_UNREADABLE, self.number):
             if line not in self._letters:
                 self._letters[line] = read_letters(self._text, line)
             return self._letters[line]
@@ -106,7 +106,7 @@ class MuPdfPage:
 
     def replacement_texts(self) -> list[ReplacementText]:
         """Return the replacement texts of images; see the port."""
-        with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, self.number):
+        with rejecting("the page can't be read", FailureCode.PAGE_UNREADABLE, self.number):
             return replacement_texts(self._listing)
 
     def embedded(self, image: Image) -> EmbeddedImage:

@@ -35,7 +35,7 @@ def page_labels(document: "pymupdf.Document") -> list[str]:
     for page in range(document.page_count):
         if page in ranges:
             prefix, style, number = ranges[page]
-        labels.append(" ".join(f"{prefix}{_written(style, number)}".split())[:_LONGEST])
+        labels.append(" ".join(f"{prefix}{_label_text(style, number)}".split())[:_LONGEST])
         number += 1
     return labels
 
@@ -63,7 +63,7 @@ def _ranges(tree: Any) -> Iterator[tuple[int, tuple[str, str, int]]]:
         ]
 
 
-def _written(style: str, number: int) -> str:
+def _label_text(style: str, number: int) -> str:
     match style:
         case "D":
             return str(number)

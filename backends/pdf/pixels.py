@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image as Pillow
 
-from backends.pdf.opening import refusing
+from backends.pdf.opening import rejecting
 from schemas.drawings import Pixels
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
@@ -77,7 +77,7 @@ def draw(listing: "pymupdf.DisplayList", box: BBox, *, dpi: int, max_pixels: int
     scale = min(dpi / 72, math.sqrt(max_pixels / max(1.0, box.area)))
     width, height = (max(1, math.floor(side * scale + _ROUNDED_UP_PX)) for side in (box.width, box.height))
     matrix = mupdf.FzMatrix(scale, 0, 0, scale, _OFF_GRID_PX - box.x0 * scale, _OFF_GRID_PX - box.y0 * scale)
-    with refusing("a figure can't be drawn", FailureCode.IMAGE_REJECTED):
+    with rejecting("a figure can't be drawn", FailureCode.IMAGE_REJECTED):
         pixmap = mupdf.fz_new_pixmap_with_bbox(
             mupdf.FzColorspace(mupdf.FzColorspace.Fixed_RGB), mupdf.FzIrect(0, 0, width, height), mupdf.FzSeparations(), 0
         )
@@ -93,7 +93,7 @@ def _native(image: Any) -> Pixels:
     from pymupdf import mupdf
 
     _refuse_false_sizes(image)
-    with refusing("an image can't be decoded", FailureCode.IMAGE_REJECTED):
+    with rejecting("an image can't be decoded", FailureCode.IMAGE_REJECTED):
         pixmap = _decoded(image)
         space = mupdf.fz_pixmap_colorspace(pixmap)
         if not space.m_internal:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.documents import Line
 from schemas.drawings import Letters, PageLine, ReplacementText
 from schemas.geometry import BBox
-from schemas.superscripts import may_be_raised, raised
+from schemas.superscripts import as_superscript, may_be_raised
 from schemas.tags import escape
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
         index = indices[block["number"]]
         for row in block["lines"]:
             spans = row["spans"]
-            texts = _spelled(row, [span["text"] for span in spans])
+            texts = _span_texts(row, [span["text"] for span in spans])
             words = "".join(texts)
             if not words or words.isspace():
                 continue
@@ -176,7 +176,7 @@ def _fonts_of_one_width(spans: Iterable[dict[str, Any]]) -> frozenset[str]:
     )
 
 
-def _spelled(row: dict[str, Any], texts: list[str]) -> list[str]:
+def _span_texts(row: dict[str, Any], texts: list[str]) -> list[str]:
     """Return the texts of a line's spans, raised digits as superscripts: of the same length."""
     spans = row["spans"]
     texts = [_PRIVATE.sub(_symbol, text) if not text.isascii() else text for text in texts]
@@ -186,7 +186,7 @@ def _spelled(row: dict[str, Any], texts: list[str]) -> list[str]:
     size, base = main["size"], main["origin"][1]
     lowest, highest = RAISED_EM[0] * size, RAISED_EM[1] * size
     return [
-        raised(text)
+        as_superscript(text)
         if may_be_raised(text) and span["size"] <= RAISED_SIZE * size and lowest <= base - span["origin"][1] <= highest
         else text
         for span, text in zip(spans, texts, strict=True)
@@ -238,7 +238,7 @@ def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:
     for row in (row for block in blocks for row in block["lines"]):
         letters = [letter for span in row["spans"] for letter in span["chars"]]
         texts = ["".join([letter["c"] for letter in span["chars"]]) for span in row["spans"]]
-        words = _SURROGATE.sub("\ufffd", "".join(_spelled(row, texts)))
+        words = _SURROGATE.sub("\ufffd", "".join(_span_texts(row, texts)))
         if escape(words) == line.text and BBox(*row["bbox"]).rounded() == line.bbox:
             across, down = (round(part, _DIRECTION_PLACES) for part in row["dir"])
             direction = (int(across), int(down)) if abs(across) + abs(down) == 1 else None

@@ -41,10 +41,10 @@ from schemas.progress import Report, silent
 from schemas.stages import Step
 from schemas.tags import TagTemplate, fill, restore, strip
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
-from tasks.reading.contents import depths, grow, print_contents
+from tasks.reading.contents import build_tree, depths, print_contents
 from tasks.reading.recognise import pictures_to_recognise
-from tasks.reading.text_layers import fault_of_layer, layered_pages, pictures_to_compare
-from tasks.tables.mark_up import as_html, caption_of, markdown, text_on
+from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer
+from tasks.tables.mark_up import as_html, caption_of, markdown, text_on_page
 from tasks.versions.tag import number_figures
 from workers.parse_shard import ParseJob, parse_documents, parse_key
 
@@ -87,7 +87,7 @@ def inspect(
         structured, failures = _read(job, source, store, options, captions, report)
         if structured is None:
             return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=failures)
-        tree = grow(structured)
+        tree = build_tree(structured)
         numbers = number_figures(_digests(structured))
         tags = {figure_id: TagTemplate().write(number) for figure_id, number in numbers.items()}
         pages = [_page(page, structured, tree, tags) for page in structured.pages]
@@ -153,7 +153,7 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
 
     read(to_recognise + to_compare)
     lines = {made.id: made.lines for made in recognised}
-    fault = fault_of_layer(layered, parsed.lines, lines, lexicon) if to_compare else None
+    fault = reason_to_replace_layer(layered, parsed.lines, lines, lexicon) if to_compare else None
     if fault is not None:
         read(sorted({place.figure_id or "" for place in layered.values()} - lines.keys()))
     for pictures, find in ((to_segment, segment), (to_search, find_tables)):
@@ -179,7 +179,7 @@ def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags
         width_pt=page.width_pt,
         height_pt=page.height_pt,
         tagged_text="\n\n".join(
-            fill(text, tags.__getitem__) for block in structured.blocks if (text := text_on(block, page.page))
+            fill(text, tags.__getitem__) for block in structured.blocks if (text := text_on_page(block, page.page))
         ),
         figures=[
             InspectedFigure(

@@ -17,7 +17,7 @@ from schemas.progress import Report, silent
 from schemas.tags import TagTemplate, fill
 from tasks.reading.contents import depths, title_of
 from tasks.reading.neighbours import read_with_neighbours
-from tasks.tables.mark_up import as_html, caption_of, escaped, numbers_on, rows_on, spans_in, text_on
+from tasks.tables.mark_up import as_html, caption_of, escaped, row_numbers_on_page, rows_on_page, spans_in, text_on_page
 from workers.draw_pages import Drawing, draw_pages
 
 EMBED_BYTES = 30_000_000
@@ -127,7 +127,7 @@ def _picture_of(out: Path, page: Page) -> Path:
 
 def numbered(structured: StructuredDocument, page: int) -> list[tuple[int, Block]]:
     """Return the blocks of a page but for margins, in reading order, numbered from 1."""
-    blocks = (block for block in structured.blocks if block.kind is not BlockKind.MARGIN and text_on(block, page))
+    blocks = (block for block in structured.blocks if block.kind is not BlockKind.MARGIN and text_on_page(block, page))
     return list(enumerate(blocks, 1))
 
 
@@ -213,7 +213,7 @@ class _View:
 
     def blocks(self, page: int) -> list[tuple[Block, int | str]]:
         numbers = {block.order: number for number, block in numbered(self._structured, page)}
-        return [(block, numbers.get(block.order, "")) for block in self._structured.blocks if text_on(block, page)]
+        return [(block, numbers.get(block.order, "")) for block in self._structured.blocks if text_on_page(block, page)]
 
     def untagged(self, page: int) -> list[Placement]:
         return [
@@ -231,8 +231,8 @@ class _View:
         """Return a block as HTML with its figures in place."""
         if block.kind is BlockKind.TABLE:
             caption = caption_of(block) if page == block.page else f"{caption_of(block)} (continued)".strip()
-            spans = spans_in(block.spans, numbers_on(block, page))
-            content = f'<div dir="auto">{as_html(rows_on(block, page), caption, spans)}</div>'
+            spans = spans_in(block.spans, row_numbers_on_page(block, page))
+            content = f'<div dir="auto">{as_html(rows_on_page(block, page), caption, spans)}</div>'
         elif block.kind is BlockKind.CODE:
             content = f"<pre>{escaped(block.text)}</pre>"
         else:

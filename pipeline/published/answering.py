@@ -34,7 +34,7 @@ from tasks.answering.presets import packaged
 from tasks.answering.retrieve import takes_pictures
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
 from tasks.answering.trace import Trace
-from tasks.enriching.spending import Budget, most_of
+from tasks.enriching.spending import Budget, maximum_text_cost
 
 ORDERED_BY = "hybrid"
 """Preset that ranks the evidence of several rounds: it needs no generative model."""
@@ -118,7 +118,7 @@ class _Generated:
             yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
             yield self._finished(WrittenAnswer(says_no_answer=True), sent, rounds)
             return
-        cost = most_of(self._options, _characters(sent), sum(len(message.pictures) for message in sent.messages))
+        cost = maximum_text_cost(self._options, _characters(sent), sum(len(message.pictures) for message in sent.messages))
         written = WrittenAnswer(failure="the budget of one answer (answer.budget) is spent")
         if self._affords(cost):
             yield AnswerStarted(
@@ -261,7 +261,7 @@ class _Generated:
     @property
     def _filters(self) -> Filters:
         opened = self._opened
-        resolve = opened.resolved if self._plan.retrieval.looks_at_pages_alone else opened.resolved_without_pages
+        resolve = opened.resolved if self._plan.retrieval.searches_only_pages else opened.resolved_without_pages
         return resolve(self._plan.filters)
 
     def _judged(self, queries: Sequence[str], hits: Sequence[Hit]) -> Sufficiency | None:
@@ -283,7 +283,9 @@ class _Generated:
 
     def _may_go_on(self) -> bool:
         """Return whether the budget covers another judgement and the answer after it."""
-        each = most_of(self._options, max(JUDGED_CHARS, self._corpus.answer.context_chars), self._preset.max_images)
+        each = maximum_text_cost(
+            self._options, max(JUDGED_CHARS, self._corpus.answer.context_chars), self._preset.max_images
+        )
         return not self._stopped() and self._affords(each.times(2))
 
     def _affords(self, cost: Spent) -> bool:

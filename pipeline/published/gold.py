@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evaluation.gold import Gold, gold_of
+from evaluation.gold import Gold, gold_for_question
 from evaluation.questions import Question
 from pipeline.published.version import OpenVersion
 from pipeline.records.evidence import placement_parts
@@ -15,7 +15,7 @@ from schemas.geometry import BBox
 def gold_evidence(opened: OpenVersion, questions: Sequence[Question]) -> list[Gold]:
     """Return the gold evidence of questions, in their order."""
     placed = _placed(opened, questions)
-    return [gold_of(question, opened.sources, placed) for question in questions]
+    return [gold_for_question(question, opened.sources, placed) for question in questions]
 
 
 def _placed(opened: OpenVersion, questions: Sequence[Question]) -> dict[str, list[tuple[str, int, BBox]]]:

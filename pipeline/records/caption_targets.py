@@ -20,8 +20,8 @@ from schemas.documents import Chunk, DrawnPage, Page, PageFailure, PlacedFigure,
 from schemas.generation import Subject
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
-from tasks.enriching.caption import described, described_of
-from tasks.enriching.caption_quality import unaskable
+from tasks.enriching.caption import description_subject, description_subjects
+from tasks.enriching.caption_quality import missing_input
 from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Surroundings
 from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
@@ -120,7 +120,7 @@ def caption_targets(subject: Subject, files: StructuredFiles, *, language: str =
                 found.setdefault(picture, CaptionTarget(picture, page, picture, words.text, around))
         case "text":
             for piece in files.chunks:
-                kind, name = described(piece)
+                kind, name = description_subject(piece)
                 if kind == subject and piece.text.strip():
                     around = functools.partial(_around_text, files, piece, language)
                     page = piece.regions[0].page if piece.regions else 0
@@ -144,7 +144,7 @@ def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:
     """Yield the ids of a version's rows that captioners of a subject describe; some more than once."""
     columns = (evidence.column(name).to_pylist() for name in ("modality", "figure_id", "text"))
     for modality, picture, text in zip(*columns, strict=True):
-        kind, name = described_of(modality, picture, text)
+        kind, name = description_subjects(modality, picture, text)
         if kind == subject:
             yield name
 
@@ -160,4 +160,4 @@ def _figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFig
 
 def describable_by(kind: CaptionerKind, found: Mapping[str, CaptionTarget]) -> dict[str, CaptionTarget]:
     """Return those that a kind of captioner can describe: one that sees no pictures needs words."""
-    return {name: one for name, one in found.items() if unaskable(kind, Surroundings(words=one.words)) is None}
+    return {name: one for name, one in found.items() if missing_input(kind, Surroundings(words=one.words)) is None}

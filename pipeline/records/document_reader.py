@@ -14,7 +14,7 @@ from pipeline.records.descriptions import Descriptions
 from pipeline.records.inherit import Inherited
 from schemas.documents import Chunk, DrawnPage, Figure, Node, PlacedFigure, Placement
 from schemas.generation import Subject
-from tasks.enriching.caption import DescriptionResults, as_printed, describe, described, fitting
+from tasks.enriching.caption import DescriptionResults, as_one_line, describe, description_subject, fit_summaries
 from tasks.enriching.language import language_of
 from tasks.enriching.spaces import RowText
 
@@ -62,7 +62,7 @@ class DocumentReader:
         """Return a document's parts; its first source selects the captioner."""
         files = StructuredFiles(self._workspace, doc_id, self._drawn)
         tokens = self._workspace.corpus.chunks.tokens
-        wordings = fitting(self._descriptions.of(source, files), self._count_tokens, max_tokens=tokens)
+        wordings = fit_summaries(self._descriptions.of(source, files), self._count_tokens, max_tokens=tokens)
         rows = describe(files.rows(), files.figures, wordings, self._count_tokens, max_tokens=tokens)
         language = language_of(files.chunks, self._languages)
         head = files.head
@@ -88,7 +88,9 @@ class DocumentReader:
         return [
             RowText(
                 *(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id),
-                description=as_printed(parts.wordings[name].text) if (name := described(piece)) in parts.wordings else None,
+                description=as_one_line(parts.wordings[name].text)
+                if (name := description_subject(piece)) in parts.wordings
+                else None,
                 caption=piece.caption,
                 tagged_text=piece.tagged_text,
             )

@@ -17,7 +17,7 @@ from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spaces import TABLES, Space
-from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, most, most_embedded, spent_on
+from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, maximum_cost, maximum_embedding_cost, spent_on
 
 PER_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.0}
 """Figures with a row, pages, and rows of text in 1 MiB of PDF, for a corpus without a live version.
@@ -94,7 +94,7 @@ def expected_embeddings(
         batch = space.pool(corpus.embeddings).batch
         group = batch * BATCHES_A_CALL
         characters = group * corpus.chunks.tokens * TOKEN_CHARACTERS
-        each, groups = most_embedded(endpoint.price, characters, endpoint.calls(group, batch)), -(-items // group)
+        each, groups = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(group, batch)), -(-items // group)
         found[vectors_of(space)] = ExpectedCalls(
             subject="text",
             work="embed",
@@ -159,5 +159,5 @@ def _cost_of_call(used: CaptionerInUse, cache: RecordCache) -> Spent:
     """Return the mean cost of a stored call; the maximum cost where there is none."""
     made = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
     if not made:
-        return most(used.options, used.prompt.body, used.subject)
+        return maximum_cost(used.options, used.prompt.body, used.subject)
     return spent_on(made).times(1 / len(made))

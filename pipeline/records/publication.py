@@ -9,7 +9,7 @@ from backends.stores.checksums import damage
 from backends.stores.objects import read_model, reading
 from pipeline.records.audit import read_events, this_person, write_event
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, UserError
-from schemas.gates import Bounds, judge_anew
+from schemas.gates import Bounds, judge_again
 from schemas.ids import version_time
 from schemas.ports import ObjectStore
 from schemas.release import RELEASE
@@ -176,7 +176,7 @@ def _verdicts_name(version: str) -> str:
 
 def judge_gates_anew(store: ObjectStore, version: str, bounds: Bounds) -> list[GateResult]:
     """Return the verdicts on a finished version by the present bounds: of refusals whose bound changed, from their value."""
-    return [judge_anew(gate, bounds) for gate in read_model(store, manifest_name(version), Manifest).gates]
+    return [judge_again(gate, bounds) for gate in read_model(store, manifest_name(version), Manifest).gates]
 
 
 def keep_verdicts(store: ObjectStore, version: str, bounds: Bounds) -> None:

@@ -44,7 +44,7 @@ from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import GateResult, LedgerRow, Plan, Status
-from schemas.violations import GateVerdict, by_document
+from schemas.violations import GateVerdict, descriptions_by_document
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import (
     PLACED,
@@ -165,7 +165,7 @@ def _run_checks(
     report("check", 3, 3)
     long = data.unchanged.broken.get(LONG_TEXTS, 0) + data.long
     seen = data.indexed.keys() if pixels.gate.passed else verified
-    return _Findings(gates, by_document(laws, data.indexed), seen, long)
+    return _Findings(gates, descriptions_by_document(laws, data.indexed), seen, long)
 
 
 _LONG = "long_texts"

@@ -130,7 +130,7 @@ def lacking_models(plan: Steps, known: Iterable[str]) -> dict[str, str]:
 
 def lacking_rows(plan: Steps, *, has_pages: bool) -> dict[str, str]:
     """Return the missing kinds of rows, with the option that adds them."""
-    return {"rows of pages": "captions.pages"} if plan.looks_at_pages_alone and not has_pages else {}
+    return {"rows of pages": "captions.pages"} if plan.searches_only_pages and not has_pages else {}
 
 
 def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filters: Filters) -> Filters:

@@ -10,8 +10,8 @@ from schemas.flags import Flag, is_refused
 from schemas.generation import Description, Subject
 from schemas.ports import LanguageDetector
 from schemas.tags import escape, placeholder
-from tasks.enriching.caption_quality import flags, unaskable
-from tasks.enriching.cut import CountTokens, begin, searched
+from tasks.enriching.caption_quality import flags, missing_input
+from tasks.enriching.cut import CountTokens, first_words, without_markup
 from tasks.enriching.embed import text_id
 from tasks.enriching.prompts import Prompt, Surroundings
 
@@ -40,7 +40,7 @@ def description_result(
 ) -> DescriptionResult:
     """Return the usable part of a model's reply, with its flags; ``description`` is None before there is a reply."""
     if description is None:
-        return DescriptionResult(flags=(unaskable(kind, around) or Flag.NOT_DESCRIBED,))
+        return DescriptionResult(flags=(missing_input(kind, around) or Flag.NOT_DESCRIBED,))
     reply_flags = flags(description, prompt, around, languages=languages)
     return (
         DescriptionResult(flags=reply_flags)
@@ -49,12 +49,12 @@ def description_result(
     )
 
 
-def described(piece: Chunk) -> tuple[Subject, str]:
+def description_subject(piece: Chunk) -> tuple[Subject, str]:
     """Return the subject of a row's description, and its id: a picture's, or the text's."""
-    return described_of(piece.modality, piece.figure_id, piece.text)
+    return description_subjects(piece.modality, piece.figure_id, piece.text)
 
 
-def described_of(modality: str, figure_id: str | None, text: str) -> tuple[Subject, str]:
+def description_subjects(modality: str, figure_id: str | None, text: str) -> tuple[Subject, str]:
     """Return the same of a row's columns."""
     if figure_id is None:
         return "text", text_id(text)
@@ -65,10 +65,10 @@ DescriptionResults = Mapping[tuple[Subject, str], DescriptionResult]
 """The descriptions of a document by subject and id; a missing figure is described by its context."""
 
 
-def fitting(results: DescriptionResults, count_tokens: CountTokens, *, max_tokens: int) -> DescriptionResults:
+def fit_summaries(results: DescriptionResults, count_tokens: CountTokens, *, max_tokens: int) -> DescriptionResults:
     """Return the descriptions with summaries cut to a row's tokens, since they are searched as they are."""
     return {
-        (subject, name): replace(result, text=begin(result.text, count_tokens, max_tokens))
+        (subject, name): replace(result, text=first_words(result.text, count_tokens, max_tokens))
         if subject == "text" and result.text
         else result
         for (subject, name), result in results.items()
@@ -90,15 +90,15 @@ def describe(
     placed = {figure.placement.order: figure for figure in figures}
 
     def cut_to_fit(text: str) -> str:
-        return searched(begin(text, count_tokens, max_tokens))
+        return without_markup(first_words(text, count_tokens, max_tokens))
 
     composed_chunks = []
     for piece in chunks:
-        result = results.get(described(piece), DescriptionResult())
+        result = results.get(description_subject(piece), DescriptionResult())
         if piece.placement is not None and piece.figure_id is not None:
             composed_chunks.append(replace(piece, text=cut_to_fit(_of_figure(piece, placed[piece.placement], result))))
         elif piece.modality == Modality.PAGE:
-            text = cut_to_fit(as_printed(result.text) or piece.tagged_text or "Page without words")
+            text = cut_to_fit(as_one_line(result.text) or piece.tagged_text or "Page without words")
             composed_chunks.append(replace(piece, text=text, tagged_text=text))
         else:
             composed_chunks.append(piece)
@@ -120,10 +120,10 @@ def compose(caption: str, description: str, inner_text: str, section_path: Seque
         section_path: Titles of the sections around it, outermost first.
     """
     section = section_path[-1] if section_path else ""
-    parts = (caption.strip(), as_printed(description), section.strip(), " ".join(inner_text.split()))
+    parts = (caption.strip(), as_one_line(description), section.strip(), " ".join(inner_text.split()))
     return "\n".join(filter(None, parts)) or "Figure without caption or words"
 
 
-def as_printed(description: str) -> str:
+def as_one_line(description: str) -> str:
     """Return a description as one escaped line."""
     return escape(" ".join(description.split()))

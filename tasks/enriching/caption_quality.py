@@ -20,7 +20,7 @@ QUALITY_VERSION = "1"
 """Goes up when the same description gets other flags."""
 
 
-def unaskable(kind: CaptionerKind, around: Surroundings) -> Flag | None:
+def missing_input(kind: CaptionerKind, around: Surroundings) -> Flag | None:
     """Return why a model can't describe it: a model that reads words needs some. None if it can."""
     return None if kind.sees or words_of(around.words) else Flag.NO_TEXT
 

@@ -9,7 +9,16 @@ from schemas.code import fenced
 from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
 from schemas.evidence import Modality
 from schemas.tags import placeholder, placeholders, strip
-from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_lines, cut_table, joint, searched
+from tasks.enriching.cut import (
+    CountTokens,
+    TablePiece,
+    cut,
+    cut_lines,
+    cut_table,
+    first_words,
+    joining_tokens,
+    without_markup,
+)
 from tasks.tables.mark_up import caption_of, regions_of
 
 CHUNK_VERSION = "11"
@@ -53,21 +62,21 @@ def chunk(
     steps = {figure.placement.order: figure.stands_by for figure in document.figures}
 
     def count(texts: Sequence[str]) -> list[int]:
-        return count_tokens([searched(text) for text in texts])
+        return count_tokens([without_markup(text) for text in texts])
 
     chunks: list[Chunk] = []
     run: list[_Unit] = []
-    between = joint(count, _BETWEEN)
+    between = joining_tokens(count, _BETWEEN)
     for unit in _units(document.blocks, count, max_tokens):
         if unit.blocks[0].kind is BlockKind.TABLE:
             if by == "sections":
-                chunks.extend(_packed(_bound(run, steps, max_tokens, between), max_tokens, between))
+                chunks.extend(_packed(_join_figures_with_text(run, steps, max_tokens, between), max_tokens, between))
                 run = []
             chunks.extend(_table_chunks(unit, count, max_tokens))
         else:
             run.append(unit)
     pack = _packed if by == "sections" else _pages
-    chunks.extend(pack(_bound(run, steps, max_tokens, between), max_tokens, between))
+    chunks.extend(pack(_join_figures_with_text(run, steps, max_tokens, between), max_tokens, between))
     blocks = {block.order: block for block in document.blocks}
     for figure in document.figures:
         if figure.placement.role is Role.CONTENT:
@@ -113,7 +122,9 @@ def _code_pieces(code: str, count_tokens: CountTokens, max_tokens: int) -> list[
     return [fenced(piece) for piece in cut_lines(code, count, max_tokens)]
 
 
-def _bound(units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tokens: int, between: int) -> list[_Unit]:
+def _join_figures_with_text(
+    units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tokens: int, between: int
+) -> list[_Unit]:
     """Join each figure with its adjacent text, if they fit one chunk."""
     bound: list[_Unit] = []
     joins = _joins(units, steps)
@@ -197,7 +208,7 @@ def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
         modality=Modality.TEXT,
         regions=_regions(blocks),
         section_path=blocks[-1].section_path,
-        text=searched(tagged),
+        text=without_markup(tagged),
         tagged_text=tagged,
         figure_refs=_unique([*placeholders(tagged), *(ref for block in blocks for ref in block.mentions)]),
     )
@@ -214,7 +225,7 @@ def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> It
             modality=Modality.TABLE,
             regions=regions_of(table, piece.rows),
             section_path=table.section_path,
-            text=searched(text),
+            text=without_markup(text),
             tagged_text=text,
             figure_refs=_unique([*placeholders(text), *(ref for block in unit.blocks for ref in block.mentions)]),
             caption=strip(caption),
@@ -230,7 +241,7 @@ def _figure_chunk(
     figure_id = figure.placement.figure_id
     if figure_id is None:
         raise ValueError("a tagged placement has pixels")
-    step = begin(strip(figure.step), count_tokens, max_tokens // 2)
+    step = first_words(strip(figure.step), count_tokens, max_tokens // 2)
     beside_it = "\n".join(filter(None, (figure.caption, step)))
     return Chunk(
         order=order,

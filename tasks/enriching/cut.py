@@ -12,9 +12,9 @@ import regex
 
 from schemas.code import split_fenced
 from schemas.documents import CellSpan
-from schemas.superscripts import apart
+from schemas.superscripts import separate_superscripts
 from schemas.tags import fill, strip
-from tasks.tables.mark_up import flat, head_rows, markdown, spans_in
+from tasks.tables.mark_up import head_rows, markdown, on_one_line, spans_in
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 
@@ -43,7 +43,7 @@ _LEADERS = regex.compile(
 """Leaders and rules: dots, spaced or not, and runs of one line-like character."""
 
 
-def searched(text: str) -> str:
+def without_markup(text: str) -> str:
     """Return a text without placeholders and fences of code, with each leader as one token, and marks behind words apart."""
     if "```" not in text:
         return _searched(text)
@@ -54,7 +54,7 @@ def searched(text: str) -> str:
 
 
 def _searched(text: str) -> str:
-    return strip(apart(_LEADERS.sub(" … ", text)))
+    return strip(separate_superscripts(_LEADERS.sub(" … ", text)))
 
 
 def cut(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:
@@ -68,7 +68,7 @@ def cut(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:
 
 def cut_lines(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:
     """Cut code into pieces of whole lines that fit; a line that is too long alone is cut as prose."""
-    end = joint(count_tokens, "\n")
+    end = joining_tokens(count_tokens, "\n")
     lines = [
         piece
         for line, tokens in zip(text.split("\n"), count_tokens(text.split("\n")), strict=True)
@@ -85,12 +85,12 @@ def cut_lines(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str
     return [code for piece in pieces if (code := "\n".join(piece).strip("\n"))]
 
 
-def begin(text: str, count_tokens: CountTokens, max_tokens: int) -> str:
+def first_words(text: str, count_tokens: CountTokens, max_tokens: int) -> str:
     """Return as many of a text's first words as fit."""
     return next(_pieces(text.strip(), count_tokens, max_tokens, (_BLANK,)), "")
 
 
-def joint(count_tokens: CountTokens, between: str) -> int:
+def joining_tokens(count_tokens: CountTokens, between: str) -> int:
     """Return the number of tokens that joining two texts adds."""
     alone, joined = count_tokens(["x", f"x{between}x"])
     return max(0, joined - 2 * alone)
@@ -105,7 +105,7 @@ def _pieces(text: str, count_tokens: CountTokens, max_tokens: int, marks: "Seque
     breaks = [[end for mark_match in mark.finditer(text) if (end := mark_match.end()) in cluster_ends] for mark in marks]
     start = first = 0
     while start < len(text):
-        last = _most(text, start, ends, first, count_tokens, max_tokens)
+        last = _largest_piece(text, start, ends, first, count_tokens, max_tokens)
         end = ends[last - 1]
         if last < len(ends):
             half = start + (end - start) // 2
@@ -117,7 +117,9 @@ def _pieces(text: str, count_tokens: CountTokens, max_tokens: int, marks: "Seque
         first = bisect_right(ends, start)
 
 
-def _most(text: str, start: int, ends: Sequence[int], first: int, count_tokens: CountTokens, max_tokens: int) -> int:
+def _largest_piece(
+    text: str, start: int, ends: Sequence[int], first: int, count_tokens: CountTokens, max_tokens: int
+) -> int:
     """Return how many of ``ends`` the largest fitting piece after ``first`` covers; at least one.
 
     The position is interpolated, since tokens are about proportional to length, and bisected where that fails.
@@ -175,7 +177,7 @@ def cut_table(
     a long caption stands alone before the table, and a header that is still too long is split into strips of columns: the
     first of its rows alone is the header then. Repeated cells have no placeholders.
     """
-    flat_rows = [[flat(cell) for cell in row] for row in rows]
+    flat_rows = [[on_one_line(cell) for cell in row] for row in rows]
     return list(_TableCutter(count_tokens, max_tokens).pieces(caption, flat_rows, spans))
 
 
@@ -186,7 +188,7 @@ class _TableCutter:
     def __init__(self, count_tokens: CountTokens, max_tokens: int) -> None:
         self._count_all = count_tokens
         self._max = max_tokens
-        self._line_end = joint(count_tokens, "\n")
+        self._line_end = joining_tokens(count_tokens, "\n")
 
     def pieces(self, caption: str, rows: Sequence[Sequence[str]], spans: Sequence[CellSpan] = ()) -> Iterator[TablePiece]:
         width = max(map(len, rows))
@@ -240,28 +242,28 @@ class _TableCutter:
         """Split a long row into rows that each hold some of its cells, or a part of one."""
         name = strip(row[0])
         blank = [""] * len(row)
-        if 2 * self._lines([_with(blank, 0, name)])[0] > room:
+        if 2 * self._lines([_with_cell(blank, 0, name)])[0] > room:
             name = ""
         parts: list[Sequence[str]] = []
         pending_row: Sequence[str] = blank
         for column, cell in enumerate(row):
             if not cell:
                 continue
-            if self._lines([_with(pending_row, column, cell)])[0] > room and any(pending_row):
+            if self._lines([_with_cell(pending_row, column, cell)])[0] > room and any(pending_row):
                 parts.append(pending_row)
-                pending_row = _with(blank, 0, name)
+                pending_row = _with_cell(blank, 0, name)
 
             def count(texts: Sequence[str], pending_row: Sequence[str] = pending_row, column: int = column) -> list[int]:
-                return self._lines([_with(pending_row, column, text) for text in texts])
+                return self._lines([_with_cell(pending_row, column, text) for text in texts])
 
             *full, last = cut(cell, count, room)
-            parts += [_with(pending_row, column, piece) for piece in full]
-            pending_row = _with(pending_row, column, last)
+            parts += [_with_cell(pending_row, column, piece) for piece in full]
+            pending_row = _with_cell(pending_row, column, last)
         return [*parts, pending_row]
 
     def _strips(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
         """Split a table by columns, so that the header takes half of a piece; the first column is repeated."""
-        short = [begin(cell, self._count_all, self._max // 5) for cell in header]
+        short = [first_words(cell, self._count_all, self._max // 5) for cell in header]
         name = strip(header[0])
         repeats_name = 8 * self._lines([[name]])[0] <= self._max
         columns: list[int] = []
@@ -305,5 +307,5 @@ def _line(row: Sequence[str]) -> str:
     return markdown([row]).split("\n", 1)[0]
 
 
-def _with(row: Sequence[str], column: int, cell: str) -> list[str]:
+def _with_cell(row: Sequence[str], column: int, cell: str) -> list[str]:
     return [cell if at == column else row_cell for at, row_cell in enumerate(row)]

@@ -201,15 +201,15 @@ def _of_part(part: Part, content: Callable[[RowText], EmbeddingInput | None]) ->
     )
 
 
-def _if_any(text: str | None) -> EmbeddingInput | None:
+def _text_input(text: str | None) -> EmbeddingInput | None:
     return EmbeddingInput(text=text) if text and text.strip() else None
 
 
 def _description(row: RowText) -> EmbeddingInput | None:
-    return None if row.figure_id is None else _if_any(row.description)
+    return None if row.figure_id is None else _text_input(row.description)
 
 
-CAPTIONS = _of_part("captions", lambda row: None if row.figure_id is None else _if_any(row.caption))
+CAPTIONS = _of_part("captions", lambda row: None if row.figure_id is None else _text_input(row.caption))
 """Printed captions of figures alone."""
 
 DESCRIPTIONS = _of_part("descriptions", _description)
@@ -220,7 +220,7 @@ DESCRIPTIONS_AND_TEXTS = _of_part(
 )
 """Descriptions of figures and pages alone, and text of the other rows."""
 
-SUMMARIES = _of_part("summaries", lambda row: _if_any(row.description) if row.figure_id is None else None)
+SUMMARIES = _of_part("summaries", lambda row: _text_input(row.description) if row.figure_id is None else None)
 """Summaries of texts and tables alone."""
 
 TAGGED_TEXTS = _of_part("tagged_texts", lambda row: _tagged_words(row) if row.figure_id is None else None)

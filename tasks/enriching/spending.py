@@ -29,18 +29,18 @@ def cost_of(price: Price, usage: Usage) -> Spent:
     return Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=cost(price, *numbers))
 
 
-def most(options: ModelCaptioner, prompt: str, subject: Subject = "figure") -> Spent:
+def maximum_cost(options: ModelCaptioner, prompt: str, subject: Subject = "figure") -> Spent:
     """Return the maximum cost of one call: prompt, largest picture (none for a text), longest reply."""
-    return most_of(options, len(prompt), pictures=int(options.kind.sees and subject != "text"))
+    return maximum_text_cost(options, len(prompt), pictures=int(options.kind.sees and subject != "text"))
 
 
-def most_of(options: ModelCaptioner | ModelConfig, characters: int, pictures: int) -> Spent:
+def maximum_text_cost(options: ModelCaptioner | ModelConfig, characters: int, pictures: int) -> Spent:
     """Return the maximum cost of one call by characters of its prompt and number of pictures."""
     read = math.ceil(characters / TOKEN_CHARACTERS) + pictures * math.ceil(options.max_side_px / PATCH_PX) ** 2
     return cost_of(options.price, Usage(1, read, options.max_tokens))
 
 
-def most_embedded(price: Price, characters: int, calls: int) -> Spent:
+def maximum_embedding_cost(price: Price, characters: int, calls: int) -> Spent:
     """Return the maximum cost of embedding texts of so many characters."""
     return cost_of(price, Usage(calls, math.ceil(characters / TOKEN_CHARACTERS)))
 

@@ -14,7 +14,7 @@ AROUND_CHARACTERS = 600
 
 def surroundings(title: str, figure: PlacedFigure, chunks: Iterable[Chunk], *, language: str = "") -> Surroundings:
     """Return the context of one placement of a figure, from the document's rows in order."""
-    before, after = _around(figure, chunks)
+    before, after = _neighbouring_text(figure, chunks)
     return Surroundings(
         caption=figure.caption or figure.step,
         section=" > ".join(figure.section_path),
@@ -39,7 +39,7 @@ def surroundings_of_text(title: str, piece: Chunk, *, language: str = "") -> Sur
     return Surroundings(caption=piece.caption, section=section, words=piece.text, title=title, page=page, language=language)
 
 
-def _around(figure: PlacedFigure, chunks: Iterable[Chunk]) -> tuple[str, str]:
+def _neighbouring_text(figure: PlacedFigure, chunks: Iterable[Chunk]) -> tuple[str, str]:
     """Return the text before and after a figure in its row; if it is in several, in the row on its page."""
     mark = placeholder(figure.placement.figure_id or "")
     holding = [piece for piece in chunks if piece.modality == Modality.TEXT and mark in piece.tagged_text]

@@ -91,7 +91,7 @@ def caption_lines(lines: Sequence[Line], kind: LabelKind) -> list[Line]:
     previous: Line | None = None
     for line in lines:
         label = caption_label(line.text)
-        if label is not None and label.kind is kind and begins_anew(line, previous):
+        if label is not None and label.kind is kind and is_set_off(line, previous):
             first_lines.append(line)
         previous = line
     return first_lines
@@ -101,13 +101,13 @@ def whole_caption(first: Line, lines: Sequence[Line]) -> list[Line]:
     """Return a caption's lines, given its first one and the lines of its page."""
     caption = [first]
     for line in lines[lines.index(first) + 1 :]:
-        if begins_anew(line, caption[-1]):
+        if is_set_off(line, caption[-1]):
             break
         caption.append(line)
     return caption
 
 
-def begins_anew(line: Line, previous: Line | None) -> bool:
+def is_set_off(line: Line, previous: Line | None) -> bool:
     """Return whether a line is set off from the one before, so that it doesn't continue a sentence."""
     if previous is None or previous.block != line.block or line.bbox.x0 > previous.bbox.x1:
         return True

@@ -74,7 +74,7 @@ def _following(name: str) -> str:
     return str(int(name) + 1) if name.isdecimal() else chr(ord(name) + 1)
 
 
-def explain(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[CalloutKey]) -> dict[int, CalloutKey]:
+def match_keys(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[CalloutKey]) -> dict[int, CalloutKey]:
     """Return each figure's key: each key goes to the figure whose callouts it covers best."""
     pairs = sorted(
         (-_share(names, key.names), distance(box, key.bbox), number, key_number)

@@ -10,7 +10,17 @@ from schemas.errors import BadInputError
 from schemas.geometry import BBox
 from schemas.ports import PdfImage, PdfPage
 from tasks.figures.parts import PictureRegion
-from tasks.figures.render import Matrix, as_read, encode, is_blank, is_slanted, scaled, signs, stands_as_stored, turned
+from tasks.figures.render import (
+    Matrix,
+    as_displayed,
+    encode,
+    is_blank,
+    is_slanted,
+    matrix_signs,
+    rotated_pixels,
+    scaled,
+    stands_as_stored,
+)
 
 KeepFigure = Callable[[str, bytes], None]
 """Receives a figure's name in the store (``<figure_id>.png``) and its bytes."""
@@ -53,7 +63,7 @@ class FigureCollector:
         """Return the figure of one image; ``upright``: as the page shows it, however it is stored."""
         is_plain = stands_as_stored(image.matrix, page.rotation) and not upright
         embedded = page.embedded(image)
-        cache_key = embedded, None if is_plain else (*signs(image.matrix), page.rotation)
+        cache_key = embedded, None if is_plain else (*matrix_signs(image.matrix), page.rotation)
         if cache_key not in self._seen:
             self._seen[cache_key] = self._decoded(embedded, None if is_plain else image.matrix, page.rotation)
         figure, raw_sha1 = self._seen[cache_key]
@@ -67,14 +77,14 @@ class FigureCollector:
         except BadInputError as error:
             return error, None
         if turn is not None:
-            turned_pixels = as_read(pixels, turn, rotation)
+            turned_pixels = as_displayed(pixels, turn, rotation)
             pixels = pixels if turned_pixels is None else turned_pixels
         raw_sha1 = stream_sha1(embedded)
         return self._keep(scaled(pixels, self._options.max_figure_pixels)), raw_sha1
 
     def _drawn(self, page: PdfPage, box: BBox) -> Figure:
         pixels = page.draw(box, dpi=self._options.render_dpi, max_pixels=self._options.max_figure_pixels)
-        return self._keep(turned(pixels, page.rotation))
+        return self._keep(rotated_pixels(pixels, page.rotation))
 
     def _keep(self, pixels: Pixels) -> Figure:
         figure, data = encode(pixels)

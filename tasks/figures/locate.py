@@ -18,7 +18,7 @@ from tasks.figures.drawings import join_marks
 from tasks.figures.graphics import Placed, placed_graphics
 from tasks.figures.join_images import join_images, mark_inline
 from tasks.figures.legends import lone_legends
-from tasks.figures.overlays import lay_over, merge_overlapping, one_picture
+from tasks.figures.overlays import join_overlays, merge_overlapping, one_picture
 from tasks.figures.parts import TOUCH_PT, PageText, Part, PictureRegion
 from tasks.figures.ruled_tables import ruled_table
 from tasks.figures.uncaptioned import uncaptioned_pictures, without_decoration
@@ -58,7 +58,7 @@ def locate(
     paths = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
     placed = placed_graphics(page, frames, paths, pictures, text)
     drawings, tables = _drawings_and_tables(page, placed, text)
-    laid = lay_over(placed.pictures, drawings)
+    laid = join_overlays(placed.pictures, drawings)
     parts = [*placed.parts, *(part for part in laid if not part.is_inline_image)]
     if not images and not any(part.is_visible for part in parts):
         return Located(tuple(lone_legends(parts, lines)), tables)

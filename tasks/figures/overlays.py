@@ -28,7 +28,7 @@ overlap), 8 at 0.9 (insets of a photograph become pictures).
 """
 
 
-def lay_over(pictures: Sequence[PictureRegion], drawings: Sequence[Part]) -> list[Part]:
+def join_overlays(pictures: Sequence[PictureRegion], drawings: Sequence[Part]) -> list[Part]:
     """Join images with the drawings over them, and drawings with the images in them; borders are removed."""
     parts: list[Part] = []
     free = list(drawings)

@@ -23,7 +23,7 @@ _SLANT = 0.01
 _STRIDE = 16  # a sample of pixels is enough for most pictures that are not blank
 
 
-def as_read(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray[Any] | None:
+def as_displayed(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray[Any] | None:
     """Rotate and mirror an image's pixels as the reader sees them.
 
     Args:
@@ -41,13 +41,13 @@ def as_read(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray[Any]
         pixels = pixels[:: 1 if d > 0 else -1, :: 1 if a > 0 else -1]
     else:
         pixels = np.swapaxes(pixels, 0, 1)[:: 1 if b > 0 else -1, :: 1 if c > 0 else -1]
-    return turned(pixels, rotation)
+    return rotated_pixels(pixels, rotation)
 
 
 def stands_as_stored(matrix: Matrix, rotation: int) -> bool:
     """Return whether an image is upright, either on the page as written or on the page as its rotation shows it."""
     probe = np.arange(6).reshape(2, 3)
-    views = (as_read(probe, matrix, 0), as_read(probe, matrix, rotation))
+    views = (as_displayed(probe, matrix, 0), as_displayed(probe, matrix, rotation))
     return any(view is not None and np.array_equal(view, probe) for view in views)
 
 
@@ -57,13 +57,13 @@ def is_slanted(matrix: Matrix) -> bool:
     return max(abs(b), abs(c)) > _SLANT * max(abs(a), abs(d)) and max(abs(a), abs(d)) > _SLANT * max(abs(b), abs(c))
 
 
-def signs(matrix: Matrix) -> tuple[int, ...]:
+def matrix_signs(matrix: Matrix) -> tuple[int, ...]:
     """Return how an image is rotated and mirrored, whatever its size: the sign of each entry, 0 if it is negligible."""
     largest = max(map(abs, matrix))
     return tuple(0 if abs(part) <= _SLANT * largest else 1 if part > 0 else -1 for part in matrix)
 
 
-def turned(pixels: NDArray[Any], rotation: int) -> NDArray[Any]:
+def rotated_pixels(pixels: NDArray[Any], rotation: int) -> NDArray[Any]:
     """Return pixels of an unrotated page as its reader sees them; ``rotation`` in degrees clockwise."""
     return np.ascontiguousarray(np.rot90(pixels, -(rotation // 90) % 4))
 

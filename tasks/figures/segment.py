@@ -138,7 +138,7 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
     height, width, _ = pixels.shape
     page = BBox(0, 0, width, height)
     segments: list[Segment] = []
-    for region in sorted(_in_parts(regions, pixels), key=lambda region: fills(region.bbox, page)):
+    for region in sorted(_in_parts(regions, pixels), key=lambda region: fills_page(region.bbox, page)):
         box = BBox(*map(round, region.bbox & page))
         seen_twice = any(_share(box, segment.region.bbox) > SAME_SHARE for segment in segments)
         if seen_twice or min(box.width, box.height) < LEAST_SIDE_PX or box.area < LEAST_PAGE_SHARE * page.area:
@@ -265,7 +265,7 @@ def with_segments(
 def _is_known(box: BBox, page_picture: Placement, parsed_boxes: Sequence[BBox]) -> bool:
     """Return whether the parse found a segment itself, or it is the whole background of a page."""
     return any(_share(box, parsed_box) > SAME_SHARE for parsed_box in parsed_boxes) or (
-        page_picture.role is not Role.PAGE_SCAN and fills(box, page_picture.bbox)
+        page_picture.role is not Role.PAGE_SCAN and fills_page(box, page_picture.bbox)
     )
 
 
@@ -284,7 +284,7 @@ def _placement(segment: Segment, page: int, order: int, box: BBox) -> Placement:
     return Placement(page, order, box, segment.figure.figure_id, Kind.SCAN, Role.CONTENT, reason)
 
 
-def fills(box: BBox, page: BBox) -> bool:
+def fills_page(box: BBox, page: BBox) -> bool:
     """Return whether a box is as large as the page, except for a margin."""
     return box.area > WHOLE_PAGE_SHARE * page.area
 

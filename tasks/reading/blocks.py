@@ -74,7 +74,7 @@ class Row(NamedTuple):
     foot: float
 
 
-def in_blocks(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation: int) -> list[PageLine]:
+def regroup_lines(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation: int) -> list[PageLine]:
     """Return the lines of a page, block by block, each with the number and the label of its block."""
     rights = _column_sides([line for line, _ in lines])
     order = {id(line): number for number, line in enumerate(lines)}

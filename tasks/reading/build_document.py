@@ -18,7 +18,7 @@ from schemas.documents import (
 from schemas.figure_labels import CaptionLabel, mentions
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholders, strip
-from tasks.figures.callouts import callouts, explain, find_keys
+from tasks.figures.callouts import callouts, find_keys, match_keys
 from tasks.reading.draft_blocks import DraftBlock, letters_of_text
 from tasks.reading.join import join_lines
 from tasks.reading.outline import Headings
@@ -43,7 +43,7 @@ def build_document(
     }
     blocks = _blocks(drafts, headings)
     keys = _keys(drafts, inner, recognised)
-    placed = _placed(drafts, blocks, keys, words, hyphenated)
+    placed = _placed_figures(drafts, blocks, keys, words, hyphenated)
     for placement, containing_block, step in _inline_figures(parsed.placements, placed, blocks):
         placed.append(
             PlacedFigure(
@@ -71,13 +71,15 @@ def build_document(
 
 
 def _blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
-    figures_by_label = _named(drafts)
+    figures_by_label = _figures_by_label(drafts)
     path = headings.path()
     blocks: list[Block] = []
     for order, draft in enumerate(drafts):
         words = draft.words
         figure_id = draft.placement.figure_id if draft.placement is not None else None
-        mentioned = (figures_by_label.get(label) or figures_by_label.get(_whole(label)) for label in mentions(words))
+        mentioned = (
+            figures_by_label.get(label) or figures_by_label.get(_whole_figure_label(label)) for label in mentions(words)
+        )
         blocks.append(
             Block(
                 order=order,
@@ -100,7 +102,7 @@ def _blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
     return blocks
 
 
-def _placed(
+def _placed_figures(
     drafts: Sequence[DraftBlock],
     blocks: Sequence[Block],
     keys: Mapping[int, tuple[Line, ...]],
@@ -136,12 +138,12 @@ def _keys(
     keys: dict[int, tuple[Line, ...]] = {}
     for page, figures in pointed.items():
         text = (draft for draft in drafts if draft.page == page and draft.kind in (BlockKind.TEXT, BlockKind.TABLE))
-        keys_by_order = explain(figures, find_keys([line for draft in text for line in draft.lines]))
+        keys_by_order = match_keys(figures, find_keys([line for draft in text for line in draft.lines]))
         keys |= {order: key.lines for order, key in keys_by_order.items()}
     return keys
 
 
-def _named(drafts: Sequence[DraftBlock]) -> dict[CaptionLabel, str]:
+def _figures_by_label(drafts: Sequence[DraftBlock]) -> dict[CaptionLabel, str]:
     """Return the figure of each label; the first where two have one number."""
     figures_by_label: dict[CaptionLabel, str] = {}
     for draft in drafts:
@@ -150,7 +152,7 @@ def _named(drafts: Sequence[DraftBlock]) -> dict[CaptionLabel, str]:
     return figures_by_label
 
 
-def _whole(label: CaptionLabel) -> CaptionLabel:
+def _whole_figure_label(label: CaptionLabel) -> CaptionLabel:
     """Return the label of the whole figure for a part such as ``3a``."""
     return replace(label, number=label.number.rstrip("abcdefghij"))
 

@@ -228,10 +228,10 @@ def _may_be_table(rows: Sequence[_Row], before: _Row | None) -> bool:
     if before is not None and len(before.parts) > 1 and _is_below(before, rows[0]):
         return True
     statements = sum(bool(_STATEMENT.search(row.text)) for row in rows)
-    return statements < STATEMENTS_SHARE * len(rows) and _is_set([line for row in rows for line in row.parts])
+    return statements < STATEMENTS_SHARE * len(rows) and _is_set_in_columns([line for row in rows for line in row.parts])
 
 
-def _is_set(lines: Sequence[Line]) -> bool:
+def _is_set_in_columns(lines: Sequence[Line]) -> bool:
     """Return whether pieces begin off the grid of letters."""
     code_x0, letter_width = _grid(lines)
     columns = [(line.bbox.x0 - code_x0) / letter_width for line in lines if line.mono]

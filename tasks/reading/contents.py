@@ -12,7 +12,7 @@ from schemas.titles import same_title
 from tasks.tables.mark_up import caption_of
 
 
-def grow(document: StructuredDocument) -> list[Node]:
+def build_tree(document: StructuredDocument) -> list[Node]:
     """Return a document's evidence tree: sections, with paragraphs, tables and figures as leaves.
 
     A figure's caption is its title, not a leaf; icons in a line of text belong to the text. Margins are left out.

@@ -28,7 +28,7 @@ def join_continued(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
     """Join each table that continues at the head of the next page. Notices that it continues become margins."""
     joined_blocks: list[DraftBlock] = []
     for block in blocks:
-        at = _begun(joined_blocks, block) if block.kind is BlockKind.TABLE else None
+        at = _table_to_continue(joined_blocks, block) if block.kind is BlockKind.TABLE else None
         if at is None or not _continues(joined_blocks[at], block):
             joined_blocks.append(block)
             continue
@@ -50,7 +50,7 @@ def _as_text(row: DraftBlock) -> DraftBlock:
     return replace(row, kind=BlockKind.TEXT, text="", rows=(), parts=(), spans=())
 
 
-def _begun(previous_blocks: Sequence[DraftBlock], block: DraftBlock) -> int | None:
+def _table_to_continue(previous_blocks: Sequence[DraftBlock], block: DraftBlock) -> int | None:
     """Return the index of the table that ends the page before; footnotes may follow one that has a notice."""
     for at in reversed(range(len(previous_blocks))):
         if previous_blocks[at].kind is BlockKind.TABLE:

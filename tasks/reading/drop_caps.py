@@ -21,7 +21,7 @@ _ALONE = frozenset("AÀIO")
 
 def with_drop_caps(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines of a document without drop caps, which begin the line beside them."""
-    first_lines_by_cap = dict(_found(lines))
+    first_lines_by_cap = dict(_lines_with_drop_caps(lines))
     if not first_lines_by_cap:
         return lines
     word_counts = Counter(word for line in lines for word in _WORD.findall(line.text.lower()))
@@ -33,7 +33,7 @@ def with_drop_caps(lines: Sequence[Line]) -> Sequence[Line]:
     ]
 
 
-def _found(lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
+def _lines_with_drop_caps(lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
     """Yield the first line of each paragraph with a drop cap, and the drop cap."""
     for cap in lines:
         letter = _CAPITAL.fullmatch(cap.text)

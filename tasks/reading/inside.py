@@ -6,7 +6,7 @@ from itertools import groupby
 from schemas.documents import FoundBy, Kind, Role
 from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
-from tasks.figures.segment import fills
+from tasks.figures.segment import fills_page
 from tasks.reading.draft_blocks import PageContent
 from tasks.tables.tabulate import holds
 
@@ -22,7 +22,7 @@ def with_words_of_segments(content: PageContent) -> PageContent:
         (
             placement
             for placement in content.placements
-            if placement.kind is Kind.SCAN and placement.role is Role.CONTENT and not fills(placement.bbox, page_box)
+            if placement.kind is Kind.SCAN and placement.role is Role.CONTENT and not fills_page(placement.bbox, page_box)
         ),
         key=lambda placement: placement.bbox.area,
     )

@@ -219,12 +219,12 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
         ):
             return True
         by_itself = len(pages) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)
-        return by_itself or counts_pages(number) or _stays(same[number.line.text, round(number.line.bbox.y0)], page)
+        return by_itself or counts_pages(number) or _is_in_run(same[number.line.text, round(number.line.bbox.y0)], page)
 
     return {number.line for number in numbers if is_page_number(number)}
 
 
-def _stays(pages: Sequence[int], page: int) -> bool:
+def _is_in_run(pages: Sequence[int], page: int) -> bool:
     """Return whether a page is in a run of several that follow each other, or of left or right ones; ``pages`` are sorted."""
     run: list[int] = []
     for at in dict.fromkeys(pages):

@@ -12,7 +12,7 @@ from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
 from schemas.superscripts import SUPERSCRIPTS
 from schemas.tags import strip
-from schemas.titles import NUMBERING, bare, same_title, title_letters
+from schemas.titles import NUMBERING, same_title, title_letters, without_number
 from schemas.typography import is_same_size
 from tasks.reading.blocks import SURE_MARKER
 
@@ -113,7 +113,7 @@ class Headings:
         for line in lines:
             if line.page in on_page:
                 letters = title_letters(line.text)
-                on_page[line.page].append(_LineWords(line, letters, bare(f"{line.text} ", letters)))
+                on_page[line.page].append(_LineWords(line, letters, without_number(f"{line.text} ", letters)))
         levels: dict[Line, int] = {}
         for entry in self._outline:
             self._note(entry, self._matches(entry, title_letters(entry.title), "", on_page[entry.page], levels), levels)
@@ -121,7 +121,9 @@ class Headings:
         for entry in self._outline:
             number = _number(entry.title)
             if number and entry not in self._found:
-                self._note(entry, self._matches(entry, bare(entry.title), number, on_page[entry.page], levels), levels)
+                self._note(
+                    entry, self._matches(entry, without_number(entry.title), number, on_page[entry.page], levels), levels
+                )
         return levels
 
     def _matches(
@@ -378,7 +380,7 @@ def _match(lines: Sequence[_LineWords], title: str, number: str) -> list[Line]:
         if letters.endswith(title):
             title_lines = [spelled.line for spelled in lines[:count]]
             words = " ".join(line.text for line in title_lines)
-            if letters == title or (bare(words) == title and number in ("", _number(words))):
+            if letters == title or (without_number(words) == title and number in ("", _number(words))):
                 return title_lines
     return []
 

@@ -35,7 +35,7 @@ def in_page_order(
     moved = [blocks[number] for number in at]
     boxes = _with_rows(moved, pictures, page, right_to_left=right_to_left)
     layout = [
-        LayoutBlock(box, _head(block) if box == block.bbox else box, _prose(block))
+        LayoutBlock(box, _head(block) if box == block.bbox else box, _prose_size(block))
         for block, box in zip(moved, boxes, strict=True)
     ]
     ordered = list(blocks)
@@ -99,7 +99,7 @@ def _head(block: DraftBlock) -> BBox:
     return union(line.bbox for line in head)
 
 
-def _prose(block: DraftBlock) -> float:
+def _prose_size(block: DraftBlock) -> float:
     """Return the type size of a block of running text; 0 for any other."""
     if block.kind is not BlockKind.TEXT:
         return 0.0

@@ -11,7 +11,7 @@ from schemas.documents import BlockKind, Furniture, Line
 from schemas.figure_labels import caption_label
 from schemas.geometry import is_level, union
 from schemas.typography import is_same_size
-from tasks.figures.anchor import begins_anew
+from tasks.figures.anchor import is_set_off
 from tasks.reading.blocks import ENDS_SENTENCE, MARKER
 from tasks.reading.draft_blocks import DraftBlock, is_divisible
 from tasks.reading.join import join_broken, wraps
@@ -62,7 +62,7 @@ def paragraphs(
     previous: Line | None = None
     for line in lines:
         caption = caption_label(line.text)
-        if caption is not None and (line in code or not begins_anew(line, previous)):
+        if caption is not None and (line in code or not is_set_off(line, previous)):
             caption = None
         if line in margins:
             now = BlockKind.MARGIN

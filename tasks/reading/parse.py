@@ -17,7 +17,7 @@ from schemas.documents import (
     Role,
 )
 from schemas.drawings import MAX_SIDE_PT, Image, Ruling
-from schemas.errors import BadInputError, FailureCode, refusing
+from schemas.errors import BadInputError, FailureCode, rejecting
 from schemas.ports import PdfDocument, PdfPage
 from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient
 from tasks.figures.collect import FigureCollector, KeepFigure, stream_sha1
@@ -29,8 +29,8 @@ from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.date import date_of
 from tasks.reading.read import ParsedPage, is_unreadable, read_outline, read_page
 from tasks.reading.title import title_of
-from tasks.tables.fill import filled, lines_of_tables
-from tasks.tables.promised import promised_tables
+from tasks.tables.fill import lines_of_tables, with_placeholders
+from tasks.tables.promised import layout_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import Grid, holds, tabulate
 
@@ -85,7 +85,7 @@ def parse(
         lines=tuple(reading.lines),
         figures=tuple(figure for figure in reading.figures if figure.figure_id in kept_figure_ids),
         placements=tuple(placements),
-        tables=tuple(filled(page, grid, placements) for page, grid in reading.grids),
+        tables=tuple(with_placeholders(page, grid, placements) for page, grid in reading.grids),
         outline=tuple(read_outline(document, reading.pages)),
         failures=tuple(reading.failures),
         date=date_of(*document.dates),
@@ -192,7 +192,7 @@ class _Reading:
         self.placements.extend(placed)
         lines = _with_their_pictures(content, placed)
         self.lines.extend(lines)
-        promised = promised_tables(content.regions or (), located.tables, content.texts, content.marks, content.letters)
+        promised = layout_tables(content.regions or (), located.tables, content.texts, content.marks, content.letters)
         tables = [*located.tables, *promised]
         if tables:
             self._add_tables(content, tables, lines_of_tables(tables, lines, placed), placed)
@@ -209,7 +209,7 @@ class _Reading:
         tagged = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
         for ruling, lines in zip(tables, lines_by_table, strict=True):
             try:
-                with refusing("a table can't be read", FailureCode.PAGE_UNREADABLE, page.page):
+                with rejecting("a table can't be read", FailureCode.PAGE_UNREADABLE, page.page):
                     inner = [line for line in lines if holds(ruling.bbox, line.bbox)]
                     rotation = rotation_of(inner, page.rotation)
                     grid = tabulate(ruling, lines, content.letters, rotation, right_to_left=right_to_left, pictures=tagged)

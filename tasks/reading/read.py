@@ -10,13 +10,13 @@ from statistics import median
 from schemas.corpus.parse import Layout
 from schemas.documents import LayoutLabel, Line, OutlineEntry, Page, PageRegion
 from schemas.drawings import MAX_SIDE_PT, Letters, Mark, PageLine
-from schemas.errors import FailureCode, refusing
+from schemas.errors import FailureCode, rejecting
 from schemas.geometry import gap, is_level
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape, strip
 from tasks.reading.accents import with_accents
 from tasks.reading.bidi import has_right_to_left
-from tasks.reading.blocks import in_blocks
+from tasks.reading.blocks import regroup_lines
 from tasks.reading.logical_order import LineLetters, in_logical_order
 from tasks.reading.marks_in_text import drawn_bullets, without_underlines
 from tasks.reading.spell import has_words_as_images, spelled_lines
@@ -60,7 +60,7 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
     """
     drawn = document.read_page(number)
     letters = LineLetters(drawn)
-    with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
+    with rejecting("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         lines = _lines(drawn, letters)
         asks_model = layout == "every_page" or (layout == "doubtful" and _is_doubtful(drawn))
         is_drawn = max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT
@@ -68,7 +68,7 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
         if regions and not drawn.rotation:
             regions = tables_under_titles(regions, [line for line, is_visible in lines if is_visible])
         marks, bullets = drawn_bullets(without_underlines(drawn.marks, lines), lines)
-        lines = in_blocks([*lines, *bullets], regions or (), drawn.rotation)
+        lines = regroup_lines([*lines, *bullets], regions or (), drawn.rotation)
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)
     return ParsedPage(page, drawn, tuple(lines), letters, marks, regions)

@@ -60,7 +60,7 @@ def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[Recog
     return replace(document, lines=(*document.lines, *recognised_lines)) if recognised_lines else document
 
 
-def as_read(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> tuple[Page, ...]:
+def pages_as_read(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> tuple[Page, ...]:
     """Return the pages of a document, scans that lie on their side or upside down rotated as their words are read."""
     turns = {
         placement.page: turn

@@ -34,13 +34,13 @@ def with_figures(
     """Put each figure beside its caption, or beside or between the text that it belongs to."""
     if not placements:
         return blocks
-    linked = _linked(blocks, placements)
+    linked = _captions_by_figure(blocks, placements)
     units = {
         id(caption): _captioned(placement, caption, inner)
         for placement in placements
         if (caption := linked.get(placement.order))
     }
-    lone = _as_read(
+    lone = _in_reading_order(
         [placement for placement in placements if placement.order not in linked], page, right_to_left=right_to_left
     )
     # A figure and its caption stay two blocks: text beside the figure is level with the figure, not with both.
@@ -108,7 +108,7 @@ def _lines_at(block: DraftBlock, number: int) -> Sequence[Line]:
     return block.lines[number : number + 1] if is_divisible(block) else block.lines
 
 
-def _as_read(placements: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[Placement]:
+def _in_reading_order(placements: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[Placement]:
     """Return figures row by row, those of a row in reading direction."""
     boxes = {placement.order: upright(placement.bbox, page.rotation) for placement in placements}
     rows: list[list[Placement]] = []
@@ -139,7 +139,7 @@ def _figure(placement: Placement, inner: Mapping[int, Sequence[Line]], step: tup
     return [figure, DraftBlock(BlockKind.TEXT, placement.page, placement.bbox, lines, text=words)]
 
 
-def _linked(blocks: Sequence[DraftBlock], placements: Sequence[Placement]) -> dict[int, DraftBlock]:
+def _captions_by_figure(blocks: Sequence[DraftBlock], placements: Sequence[Placement]) -> dict[int, DraftBlock]:
     """Link each caption to its nearest figure, by the order of the placement."""
     content = [placement for placement in placements if placement.role is Role.CONTENT]
     captions = [

@@ -25,7 +25,7 @@ def is_scanned_spread(boxes: Sequence[BBox], sheet: BBox) -> bool:
     return min(left_count, len(long) - left_count) >= FEWEST_LINES
 
 
-def halves(
+def split_spread(
     blocks: list[DraftBlock], pictures: Sequence[Placement], page: Page, *, right_to_left: bool, scanned: bool = False
 ) -> list[tuple[list[DraftBlock], Sequence[Placement]]]:
     """Return the blocks and pictures of each page on a sheet, in reading order.

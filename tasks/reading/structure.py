@@ -38,11 +38,11 @@ from tasks.reading.outline import Headings, body_size
 from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import join_columns, paragraphs, with_item_depths
 from tasks.reading.printed_labels import printed_labels
-from tasks.reading.recognise import as_read, with_words
+from tasks.reading.recognise import pages_as_read, with_words
 from tasks.reading.recognised_tables import tables_of_pictures, with_recognised_tables
 from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables, with_tables_of_pictures
-from tasks.reading.spreads import halves
+from tasks.reading.spreads import split_spread
 from tasks.reading.straighten import as_scanned, skews_of, straightened
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
@@ -70,7 +70,7 @@ def structure(
         tables: Tables in pictures on other pages, by the picture's id; boxes in pixels.
     """
     as_parsed = parsed
-    pages, skews = as_read(parsed, recognised), skews_of(parsed, recognised)
+    pages, skews = pages_as_read(parsed, recognised), skews_of(parsed, recognised)
     degrees = {page: skew.degrees for page, skew in skews.items()}
     pictured = tables_of_pictures(parsed, recognised, tables, rules)
     parsed = with_words(straightened(parsed, skews), recognised)
@@ -156,7 +156,7 @@ def _blocks(
     page_blocks: list[DraftBlock] = []
     text_blocks = with_tables(paragraphs(free, margins, headings, hyphenated, code), framed)
     scanned = any(placement.role is Role.PAGE_SCAN for placement in content.placements)
-    for blocks, pictures in halves(text_blocks, alone, content.page, right_to_left=right_to_left, scanned=scanned):
+    for blocks, pictures in split_spread(text_blocks, alone, content.page, right_to_left=right_to_left, scanned=scanned):
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
         page_blocks += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
     joined = page_blocks if rotation_of(free, content.page.rotation) else join_columns(page_blocks, hyphenated)

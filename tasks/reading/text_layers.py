@@ -54,12 +54,12 @@ def pictures_to_compare(pages: Mapping[int, Placement], lines: Iterable[Line], l
     sample = [numbers[(2 * part + 1) * len(numbers) // (2 * count)] for part in range(count)]
     text = "\n".join(line.text for line in lines if line.page in sample)
     language = lexicon.language_of(text)
-    if language is not None and _known(text, language, lexicon) > 1 - SURER_BY:
+    if language is not None and _share_of_known_words(text, language, lexicon) > 1 - SURER_BY:
         return []
     return list(dict.fromkeys(pages[number].figure_id or "" for number in sample))
 
 
-def fault_of_layer(
+def reason_to_replace_layer(
     pages: Mapping[int, Placement],
     lines: Iterable[Line],
     recognised: Mapping[str, Sequence[RecognisedLine]],
@@ -81,7 +81,7 @@ def fault_of_layer(
     language = lexicon.language_of(read)
     if language is None or len(_words(read)) < FEWEST_WORDS or _letters(read) < READ_SHARE * _letters(layer):
         return None
-    known_of_ocr, known_of_layer = (_known(text, language, lexicon) for text in (read, layer))
+    known_of_ocr, known_of_layer = (_share_of_known_words(text, language, lexicon) for text in (read, layer))
     if known_of_ocr < known_of_layer + SURER_BY:
         return None
     return (
@@ -90,7 +90,7 @@ def fault_of_layer(
     )
 
 
-def _known(text: str, language: str, lexicon: Lexicon) -> float:
+def _share_of_known_words(text: str, language: str, lexicon: Lexicon) -> float:
     words = _words(text)
     return sum(lexicon.is_word(word, language) for word in words) / max(len(words), 1)
 

@@ -34,7 +34,7 @@ def lines_of_tables(tables: Sequence[Ruling], lines: Sequence[Line], placed: Seq
     return lines_by_table
 
 
-def filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegion:
+def with_placeholders(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegion:
     """Return a page's table with placeholders in the cells that contain a tagged figure."""
     rows = [list(row) for row in grid.rows]
     for placement in placements:

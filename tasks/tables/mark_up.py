@@ -18,11 +18,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 def markdown(rows: Rows) -> str:
     """Return a table as Markdown with its first row as the header, one line a row, white space collapsed."""
-    header, *body = [[flat(cell).replace("|", "\\|") for cell in row] for row in _even(rows)]
+    header, *body = [[on_one_line(cell).replace("|", "\\|") for cell in row] for row in _even(rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *body))
 
 
-def flat(cell: str) -> str:
+def on_one_line(cell: str) -> str:
     """Return a cell on one line, white space collapsed."""
     return " ".join(cell.split())
 
@@ -79,12 +79,12 @@ def caption_of(table: Block) -> str:
     return first if len(markdown_lines) > len(table.rows) else ""  # Markdown has a line a row, and one under the header
 
 
-def rows_on(table: Block, page: int) -> list[list[str]]:
+def rows_on_page(table: Block, page: int) -> list[list[str]]:
     """Return the rows of a table on a page, below its header; [] for none.
 
     The header's pictures are on the page where the table begins.
     """
-    numbers = numbers_on(table, page)
+    numbers = row_numbers_on_page(table, page)
     again = 0 if page == table.page else head_rows(table.rows, table.spans)
     return [
         [strip(cell) for cell in table.rows[number]] if at < again else list(table.rows[number])
@@ -92,7 +92,7 @@ def rows_on(table: Block, page: int) -> list[list[str]]:
     ]
 
 
-def numbers_on(table: Block, page: int) -> list[int]:
+def row_numbers_on_page(table: Block, page: int) -> list[int]:
     """Return the numbers of a table's rows on a page, its header's first; [] for none."""
     start = 0
     for part in table.parts:
@@ -103,11 +103,11 @@ def numbers_on(table: Block, page: int) -> list[int]:
     return []
 
 
-def text_on(block: Block, page: int) -> str:
+def text_on_page(block: Block, page: int) -> str:
     """Return a block's text on a page; "" for none. Code is fenced; each page of a continued table has its own rows."""
     if block.kind is BlockKind.CODE:
         return fenced(block.text) if block.page == page else ""
-    if len(block.parts) < 2 or not (rows := rows_on(block, page)):
+    if len(block.parts) < 2 or not (rows := rows_on_page(block, page)):
         return block.text if block.page == page else ""
     return "\n".join(filter(None, (caption_of(block) if block.page == page else "", markdown(rows))))
 

@@ -28,7 +28,7 @@ NEAR_EM = 3.0
 """How far a crossed edge may be moved to a gutter between words, in ems."""
 
 
-def promised_tables(
+def layout_tables(
     regions: Sequence[PageRegion],
     tables: Sequence[Ruling],
     lines: Sequence[Line],

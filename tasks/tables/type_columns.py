@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from schemas.documents import CellSpan
 from schemas.tags import restore, strip
-from tasks.tables.mark_up import flat, head_rows
+from tasks.tables.mark_up import head_rows, on_one_line
 
 MOST_DIGITS = 15
 """Maximum digits of a number: those of an article's number are more, and a float has no more."""
@@ -62,7 +62,7 @@ def type_columns(
         mark: The decimal mark of the document's numbers; None if unknown.
     """
     width = max(map(len, rows))
-    cells = [[flat(restore(strip(cell))) for cell in (*row, *[""] * (width - len(row)))] for row in rows]
+    cells = [[on_one_line(restore(strip(cell))) for cell in (*row, *[""] * (width - len(row)))] for row in rows]
     heads = head_rows(rows, spans)
     for span in spans:
         # A group's name is that of each of its columns, a label that of each of its rows.
@@ -85,7 +85,7 @@ def type_columns(
         values, units = numbers
         columns[name] = values
         if any(units):
-            columns[_new(f"{name} (unit)", columns)] = pa.array(units, pa.string())
+            columns[_unused_name(f"{name} (unit)", columns)] = pa.array(units, pa.string())
     return pa.table(columns)
 
 
@@ -163,15 +163,15 @@ def _names(heads: Sequence[Sequence[str]]) -> list[str]:
     names: list[str] = []
     for number, texts in enumerate(zip(*heads, strict=True), 1):
         parts = list(dict.fromkeys(filter(None, texts)))
-        names.append(_new(" / ".join(parts) or f"column {number}", names))
+        names.append(_unused_name(" / ".join(parts) or f"column {number}", names))
     return names
 
 
-def _new(name: str, names: Iterable[str]) -> str:
+def _unused_name(name: str, names: Iterable[str]) -> str:
     existing = set(names)
-    again = sum(1 for _ in takewhile(lambda count: _again(name, count) in existing, range(1, len(existing) + 2)))
-    return _again(name, again + 1)
+    again = sum(1 for _ in takewhile(lambda count: _numbered_name(name, count) in existing, range(1, len(existing) + 2)))
+    return _numbered_name(name, again + 1)
 
 
-def _again(name: str, count: int) -> str:
+def _numbered_name(name: str, count: int) -> str:
     return name if count == 1 else f"{name} ({count})"

@@ -17,7 +17,7 @@ from schemas.geometry import BBox
 from schemas.ids import evidence_id
 from schemas.ports import Spill
 from schemas.tags import DIGITS_MOST, DOC_DIGITS, TagTemplate, fill, placeholder, placeholders, restore
-from tasks.enriching.caption import DescriptionResult, DescriptionResults, as_printed, described
+from tasks.enriching.caption import DescriptionResult, DescriptionResults, as_one_line, description_subject
 from tasks.versions.tag import number_figure, number_figures
 
 ASSEMBLE_VERSION = "7"
@@ -294,11 +294,11 @@ _CONTEXT_ALONE = DescriptionResult()
 
 def _description(document: DocumentChunks, piece: Chunk) -> dict[str, object]:
     """Return author, text and flags of a row's description; nothing for a text without one."""
-    result = document.wordings.get(described(piece), None if piece.figure_id is None else _CONTEXT_ALONE)
+    result = document.wordings.get(description_subject(piece), None if piece.figure_id is None else _CONTEXT_ALONE)
     if result is None:
         return {"description": None, "described_by": None, "flags": None}
     return {
-        "description": as_printed(result.text) or None,
+        "description": as_one_line(result.text) or None,
         "described_by": result.by,
         "flags": [str(flag) for flag in result.flags],
     }

@@ -19,7 +19,7 @@ from schemas.gates import DOCUMENTS_GONE, FEW_GONE, QUARANTINE, Bounds
 from schemas.ids import figure_id
 from schemas.tags import TagTemplate, is_disarmed
 from schemas.versions import GateResult, LedgerRow, Plan, Status
-from schemas.violations import EXAMPLES, OUR_FAULT, GateVerdict, Violation, in_words
+from schemas.violations import EXAMPLES, OUR_FAULT, GateVerdict, Violation, describe_violations
 
 CHECK_VERSION = "1"
 """Goes up when an invariant changes: all rows are checked again."""
@@ -424,6 +424,6 @@ def _tagged(placements: pa.Table) -> Iterable[dict[str, Any]]:
 
 
 def _gate(gate: str, violations: Sequence[Violation], held: str, names: Names) -> GateVerdict:
-    message = f"{in_words(violations, names)}; {OUR_FAULT}" if violations else held
+    message = f"{describe_violations(violations, names)}; {OUR_FAULT}" if violations else held
     result = GateResult(gate=gate, passed=not violations, value=len(violations), bound=0, message=message)
     return GateVerdict(result, tuple(violations))

@@ -49,12 +49,12 @@ from schemas.tags import TagTemplate
 from tasks.enriching.caption import (
     DescriptionResult,
     DescriptionResults,
-    as_printed,
+    as_one_line,
     compose,
     describe,
-    described,
     description_result,
-    fitting,
+    description_subject,
+    fit_summaries,
 )
 from tasks.enriching.caption_quality import flags
 from tasks.enriching.chunk import chunk
@@ -70,7 +70,7 @@ from tasks.figures.segment import cut, pictures_to_segment
 from tasks.figures.skew import straightened
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
-from tasks.reading.text_layers import fault_of_layer, layered_pages, pictures_to_compare, without_layer
+from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer, without_layer
 from tasks.versions.assemble import DocumentChunks
 from tasks.versions.check import DocumentContent
 from tests.golden.models import MODELS
@@ -157,7 +157,7 @@ def _make(name: str, pdf: bytes) -> _Made:
     words = words_of_pages(structured.pages, structured.blocks)
     pages = rows_of_pages(structured.pages, words, _pictures_of(structured), structured.figures)
     wordings = _wordings([*pieces, *pages])
-    fitted = fitting(wordings, count_tokens, max_tokens=MAX_TOKENS)
+    fitted = fit_summaries(wordings, count_tokens, max_tokens=MAX_TOKENS)
     composed = describe([*pieces, *pages], structured.figures, fitted, count_tokens, max_tokens=MAX_TOKENS)
     return _Made(
         *(name, pdf, parsed, pictures, recognised, segmented, structured, pieces, chunks),
@@ -179,7 +179,7 @@ _DESCRIPTIONS = (
 
 
 def _wordings(rows: list[Chunk]) -> DescriptionResults:
-    names = list(dict.fromkeys(described(row) for row in rows))
+    names = list(dict.fromkeys(description_subject(row) for row in rows))
     flags = ((), (Flag.NOT_DESCRIBED,))
     return {
         name: DescriptionResult("vlm" if text else "context", text, flags[not text])
@@ -267,7 +267,7 @@ def _text_layers(made: list[_Made]) -> Outputs:
             layered = replace(one.parsed, placements=tuple(whole), lines=lines, figures=(), tables=())
             pages = layered_pages(layered.placements)
             sample = pictures_to_compare(pages, lines, lexicon)
-            fault = fault_of_layer(pages, lines, {picture: read[picture] for picture in sample}, lexicon)
+            fault = reason_to_replace_layer(pages, lines, {picture: read[picture] for picture in sample}, lexicon)
             kept = layered if fault is None else without_layer(layered, sample, fault)
             found[f"{one.name}, {name}"] = digest([layered, [*read.items()]]), digest([sample, fault, kept])
     return found
@@ -436,11 +436,11 @@ def _assemble(made: list[_Made]) -> Outputs:
 
 
 def _passages(one: _Made) -> list[RowText]:
-    texts = {name: as_printed(wording.text) for name, wording in one.fitted.items()}
+    texts = {name: as_one_line(wording.text) for name, wording in one.fitted.items()}
     return [
         RowText(
             *(row.modality, one.structured.title, row.section_path, row.text, row.figure_id),
-            description=texts.get(described(row)),
+            description=texts.get(description_subject(row)),
             caption=row.caption,
             tagged_text=row.tagged_text,
         )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.gold import Gold, gold_of
+from evaluation.gold import Gold, gold_for_question
 from evaluation.questions import GoldPage, GoldRegion, Question
 from lab.metrics import Score, mean_of_ten, score
 from lab.outcomes import Outcome
@@ -147,7 +147,7 @@ def test_figures_are_found_where_they_stand() -> None:
         "elsewhere": [("motor.pdf", 1, BBox(*BOX))],
         "small": [("pump.pdf", 1, BBox(0, 0, 40, 40))],
     }
-    gold = gold_of(wanted, {"id of pump.pdf": ["manuals/pump.pdf"]}, placed)
+    gold = gold_for_question(wanted, {"id of pump.pdf": ["manuals/pump.pdf"]}, placed)
     assert gold.figures == (frozenset({"one"}), frozenset({"two"}))
     found = scores(gold, hit("a", figures=["small", "two"]), hit("b", figures=["elsewhere"]))
     assert found["figure_precision"] == pytest.approx(1 / 3)

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from backends.models.pictures import stumbling
+from backends.models.pictures import rejecting_engine_errors
 from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
 from ray_jobs.outcomes import Outcome
@@ -182,7 +182,10 @@ def test_more_than_this_machine_has_is_refused_at_once(cpus: int) -> None:
     ],
 )
 def test_memory_that_ran_out_says_nothing_about_the_picture(error: Exception, code: FailureCode) -> None:
-    with pytest.raises(BadInputError, match=r"RapidOCR failed on a picture: .+") as caught, stumbling("RapidOCR"):
+    with (
+        pytest.raises(BadInputError, match=r"RapidOCR failed on a picture: .+") as caught,
+        rejecting_engine_errors("RapidOCR"),
+    ):
         raise error
     assert caught.value.code is code
 

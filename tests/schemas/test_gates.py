@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schemas.corpus.gates import GateOptions
-from schemas.gates import COUNTED, GATES, CountedGate, Gate, gate_of, judge_anew
+from schemas.gates import COUNTED, GATES, CountedGate, Gate, gate_of, judge_again
 from schemas.versions import Counts, GateResult
 
 COMPARE = "inset diff m a b"
@@ -49,20 +49,20 @@ def test_a_refusal_is_judged_anew_by_its_value_and_a_new_bound(gate: Gate) -> No
     strict, loose = reversed(gate.limits) if gate.at_least else gate.limits
     value, between = strict * 0.4 + loose * 0.6, strict * 0.6 + loose * 0.4
     refused = GateResult(gate=name, passed=False, value=value, bound=strict, message="found so")
-    passed = judge_anew(refused, GateOptions(**{gate.key: loose}))
+    passed = judge_again(refused, GateOptions(**{gate.key: loose}))
     assert (passed.passed, passed.value, passed.bound) == (True, value, loose)
-    assert judge_anew(refused, GateOptions(**{gate.key: strict})) == refused, "the same bound"
-    still = judge_anew(refused, GateOptions(**{gate.key: between}))
+    assert judge_again(refused, GateOptions(**{gate.key: strict})) == refused, "the same bound"
+    still = judge_again(refused, GateOptions(**{gate.key: between}))
     assert (still.passed, still.message) == (False, f"found so; judged anew: gates.{gate.key} is {between:g} now")
-    assert judge_anew(passed, GateOptions(**{gate.key: strict})) == passed, "what passed stays passed"
+    assert judge_again(passed, GateOptions(**{gate.key: strict})) == passed, "what passed stays passed"
     unbounded = refused.model_copy(update={"bound": None})
-    assert judge_anew(unbounded, GateOptions(**{gate.key: loose})) == unbounded, "no bound decided"
+    assert judge_again(unbounded, GateOptions(**{gate.key: loose})) == unbounded, "no bound decided"
 
 
 def test_a_rule_without_a_bound_stays_broken() -> None:
     broken = GateResult(gate="rows: a text is never missing", passed=False, value=0.5, bound=0.0, message="not so")
     assert gate_of(broken.gate) is None
-    assert judge_anew(broken, GateOptions()) == broken
+    assert judge_again(broken, GateOptions()) == broken
 
 
 def judge(key: str, now: Counts, before: Counts | None) -> GateResult:

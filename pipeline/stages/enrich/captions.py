@@ -21,7 +21,7 @@ from schemas.parquet import table_of
 from schemas.progress import Report
 from schemas.stages import Step
 from schemas.versions import Spent
-from tasks.enriching.spending import Budget, cost, cost_of, most, spent_on
+from tasks.enriching.spending import Budget, cost, cost_of, maximum_cost, spent_on
 
 DOCUMENTS_AT_ONCE = 64
 """Documents that are looked up together."""
@@ -97,7 +97,7 @@ class _Work:
                 seen.add(name)
                 one = found[missed]
                 request = CaptionRequest(missed, self._used.prompt.render(one.around()), one.picture)
-                price = most(self._used.options, request.prompt, self._used.subject)
+                price = maximum_cost(self._used.options, request.prompt, self._used.subject)
                 if self._budget.reserve(price):
                     self._requested += 1
                     self._reserved[missed] = price

@@ -50,10 +50,10 @@ from schemas.stages import Stage, Step
 from schemas.versions import Spent
 from tasks.enriching.embed import EmbeddingInput
 from tasks.enriching.spaces import RowText, Space
-from tasks.enriching.spending import Budget, cost_of, most_embedded
+from tasks.enriching.spending import Budget, cost_of, maximum_embedding_cost
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.recognise import pictures_to_recognise
-from tasks.reading.text_layers import fault_of_layer, layered_pages, pictures_to_compare
+from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer
 
 ROWS_AT_ONCE = 50_000
 """Rows that are embedded together: some 100 MB of text. Loading a model once for so many is cheap."""
@@ -215,7 +215,7 @@ def _faulty_layers(
         if read:
             parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
             pages = layered_pages(parsed.placements)
-            fault = fault_of_layer(pages, parsed.lines, read, lexicon)
+            fault = reason_to_replace_layer(pages, parsed.lines, read, lexicon)
             if fault is not None:
                 faults[doc_id] = fault
                 behind[doc_id] = sorted({place.figure_id or "" for place in pages.values()} - read.keys())
@@ -366,7 +366,7 @@ def _vectors(
     batch, done = space.pool(corpus.embeddings).batch, 0
     for some in batched(missing, batch * BATCHES_A_CALL):
         characters = sum(len(contents[name].text or "") for name in some)
-        most = most_embedded(endpoint.price, characters, endpoint.calls(len(some), batch))
+        most = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(len(some), batch))
         if not budget.reserve(most):
             raise UserError(
                 f"budget: it doesn't hold the calls of {space.option}: {len(missing) - done} rows have no vector {space.name} "

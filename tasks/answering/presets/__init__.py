@@ -118,7 +118,7 @@ def preset_info(preset: Preset, missing: Sequence[str] = ()) -> PresetInfo:
     """Return the listing of a preset; ``missing`` is what the version lacks for it."""
     steps = Steps.model_validate(preset.model_dump(include=set(Steps.model_fields), exclude_unset=True))
     vectors, models = [f"vectors {space}" for space in preset.spaces], [f"a model {name}" for name in preset.models]
-    pages = ["rows of pages"] if preset.looks_at_pages_alone else []
+    pages = ["rows of pages"] if preset.searches_only_pages else []
     return PresetInfo(
         name=preset.name,
         label=preset.label,
@@ -149,7 +149,7 @@ def _merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
 
 
 def _place(preset: Preset) -> tuple[bool, bool, str]:
-    needs = {*preset.spaces, *preset.models} - {DEFAULT_SPACE} or preset.looks_at_pages_alone
+    needs = {*preset.spaces, *preset.models} - {DEFAULT_SPACE} or preset.searches_only_pages
     return preset.name != DEFAULT_PRESET, bool(needs), preset.name
 
 

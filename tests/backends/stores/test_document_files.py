@@ -21,7 +21,7 @@ from backends.stores.objects import read_table
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import DamagedError
 from schemas.parquet import to_parquet
-from tasks.reading.contents import grow
+from tasks.reading.contents import build_tree
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 from tests.manuals import write_manual
@@ -44,12 +44,12 @@ def test_a_structured_document_holds_its_evidence_tree(tmp_path: Path) -> None:
     data = write_manual(tmp_path / "pump.pdf", "pump").read_bytes()
     document = structure(parse(open_document(data), "d", ParseOptions(), keep_figure=lambda name, data: None), {})
     store, file = open_store(f"{tmp_path / 'store'}"), structured_file("d", "key")
-    store.put(file, pack_structured(document, grow(document), []))
+    store.put(file, pack_structured(document, build_tree(document), []))
     stored = StructuredDocumentFile(store, file)
     assert stored.blocks == document.blocks
     assert (stored.head.title, stored.head.pages) == (document.title, len(document.pages))
     tree = stored.tree
-    assert list(tree) == grow(document)
+    assert list(tree) == build_tree(document)
     assert [node.title for node in tree if node.parent_id is None] == [
         "1 Service of the pump, part 1",
         "2 Service of the pump, part 2",

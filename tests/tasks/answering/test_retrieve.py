@@ -56,7 +56,7 @@ EMBEDDERS = {TEXT.name: Fixed(VECTORS[25]), IMAGE.name: Fixed(IMAGES[25]), LATE.
 SEARCHED = [
     name
     for name, preset in packaged().items()
-    if EMBEDDERS.keys() >= set(preset.spaces) and not preset.models and not preset.looks_at_pages_alone
+    if EMBEDDERS.keys() >= set(preset.spaces) and not preset.models and not preset.searches_only_pages
 ]
 
 

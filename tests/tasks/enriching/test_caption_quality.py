@@ -8,7 +8,7 @@ from backends.models.language import Py3LangId
 from schemas.corpus.captions import CaptionerKind
 from schemas.flags import MARKING, REFUSING, Flag, is_refused
 from schemas.generation import Description
-from tasks.enriching.caption_quality import flags, length, unaskable, words_of
+from tasks.enriching.caption_quality import flags, length, missing_input, words_of
 from tasks.enriching.prompts import Surroundings, presets, read_prompt
 
 FIGURE = presets()["figure"]
@@ -338,7 +338,7 @@ def test_numbers_that_were_read_and_are_missing(words: str, text: str, missing: 
     ],
 )
 def test_a_model_that_reads_words_is_not_asked_where_there_are_none(words: str, kind: str, flag: Flag | None) -> None:
-    assert unaskable(kind, Surroundings(words=words)) is flag  # type: ignore[arg-type]
+    assert missing_input(kind, Surroundings(words=words)) is flag  # type: ignore[arg-type]
 
 
 def test_each_flag_either_refuses_or_marks_and_they_come_in_one_order() -> None:

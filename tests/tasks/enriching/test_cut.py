@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.documents import CellSpan
 from schemas.tags import placeholder, placeholders, strip
-from tasks.enriching.cut import begin, cut, cut_table
+from tasks.enriching.cut import cut, cut_table, first_words
 
 FIGURE = placeholder("ab" * 32)
 ICON = placeholder("cd" * 32)
@@ -77,11 +77,11 @@ def test_nothing_is_lost_and_no_piece_is_too_long(text: str, limit: int) -> None
 
 
 def test_a_text_begins_with_as_many_words_as_fit() -> None:
-    begun = begin("ab " * 60, _count, 40).split()
+    begun = first_words("ab " * 60, _count, 40).split()
     assert set(begun) == {"ab"}
     assert 36 <= len(begun) <= 40
-    assert begin("図1 安全弁の位置を示す正面図と側面図", _count, 9) == "図1 安全弁の位置を"
-    assert begin("short", _count, 9) == "short"
+    assert first_words("図1 安全弁の位置を示す正面図と側面図", _count, 9) == "図1 安全弁の位置を"
+    assert first_words("short", _count, 9) == "short"
 
 
 HEADER = ("No", "Description", "Torque")

@@ -2,7 +2,7 @@
 
 from schemas.documents import Line
 from schemas.geometry import BBox
-from tasks.figures.callouts import callouts, explain, find_keys
+from tasks.figures.callouts import callouts, find_keys, match_keys
 
 
 def _line(text: str, x0: float, y0: float, *, block: int = 0) -> Line:
@@ -51,4 +51,4 @@ def test_numbers_and_words_may_be_lines_of_their_own() -> None:
 def test_a_key_goes_to_the_figure_whose_callouts_it_names() -> None:
     keys = find_keys([*_key(*PARTS)])
     figures = {7: (BBox(0, 0, 300, 250), frozenset("1234")), 8: (BBox(0, 600, 300, 700), frozenset("ABCD"))}
-    assert {number: key.names for number, key in explain(figures, keys).items()} == {7: frozenset("1234")}
+    assert {number: key.names for number, key in match_keys(figures, keys).items()} == {7: frozenset("1234")}

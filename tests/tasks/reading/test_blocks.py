@@ -10,7 +10,7 @@ from schemas.documents import BlockKind, Furniture, LayoutLabel, Line, OutlineEn
 from schemas.drawings import PageLine
 from schemas.errors import FailureCode
 from schemas.geometry import BBox, union
-from tasks.reading.blocks import in_blocks
+from tasks.reading.blocks import regroup_lines
 from tasks.reading.parse import parse
 from tests.tasks.reading.pages import of, structured
 
@@ -32,7 +32,7 @@ def _region(lines: Sequence[PageLine], label: LayoutLabel) -> PageRegion:
 
 def _texts(lines: Sequence[PageLine], label: LayoutLabel = LayoutLabel.TEXT) -> list[list[str]]:
     blocks: dict[int, list[str]] = {}
-    for line, _ in in_blocks(lines, [_region(lines, label)], 0):
+    for line, _ in regroup_lines(lines, [_region(lines, label)], 0):
         blocks.setdefault(line.block, []).append(line.text)
     return list(blocks.values())
 

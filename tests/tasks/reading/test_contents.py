@@ -17,7 +17,7 @@ from schemas.documents import (
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet, rows_of, table_of, to_parquet
 from schemas.tags import escape, placeholder
-from tasks.reading.contents import grow, print_contents
+from tasks.reading.contents import build_tree, print_contents
 
 BOX = BBox(10, 10, 100, 50)
 FIGURE = "ab" * 32
@@ -59,7 +59,7 @@ def _manual() -> StructuredDocument:
 
 
 def test_the_contents_are_indented_and_name_tables_images_and_nodes() -> None:
-    assert print_contents(grow(_manual())).splitlines() == [
+    assert print_contents(build_tree(_manual())).splitlines() == [
         "- Service [2]",
         "  - Filter [4]",
         "    - [image] Figure 1: The filter [5]",
@@ -70,12 +70,12 @@ def test_the_contents_are_indented_and_name_tables_images_and_nodes() -> None:
 
 
 def test_the_contents_can_leave_tables_and_images_out() -> None:
-    lines = print_contents(grow(_manual()), sections_only=True).splitlines()
+    lines = print_contents(build_tree(_manual()), sections_only=True).splitlines()
     assert lines == ["- Service [2]", "  - Filter [4]", "- Storage [7]"]
 
 
 def test_leaves_are_in_reading_order_below_their_sections() -> None:
-    tree = grow(_manual())
+    tree = build_tree(_manual())
     leaves = [(node.kind, node.block, node.parent_id) for node in tree if node.kind is not NodeKind.SECTION]
     assert leaves == [
         (NodeKind.TEXT, 1, None),
@@ -89,7 +89,7 @@ def test_leaves_are_in_reading_order_below_their_sections() -> None:
 
 
 def test_the_tree_survives_parquet() -> None:
-    tree = tuple(grow(_manual()))
+    tree = tuple(build_tree(_manual()))
     assert rows_of(Node, from_parquet(to_parquet(table_of(Node, tree)))) == tree
 
 
@@ -101,7 +101,7 @@ def test_sections_of_the_same_name_are_two() -> None:
         _heading(3, "Service/Note"),
         _block(4, "Two.", path="Service/Note"),
     )
-    tree = grow(document)
+    tree = build_tree(document)
     assert print_contents(tree).splitlines() == ["- Service [1]", "  - Note [2]", "  - Note [4]"]
     assert [node.parent_id for node in tree if node.kind is NodeKind.TEXT] == [2, 4]
 
@@ -112,11 +112,11 @@ def test_a_heading_in_two_pieces_opens_one_section() -> None:
         _block(1, "Filter", BlockKind.HEADING, "2 Filter"),
         _block(2, "Take it out.", path="2 Filter"),
     )
-    assert print_contents(grow(document)) == "- 2 Filter [1]"
+    assert print_contents(build_tree(document)) == "- 2 Filter [1]"
 
 
 def test_a_section_without_a_heading_on_the_page_is_there_too() -> None:
-    tree = grow(_document(_block(0, "Take it out.", path="Service/Filter")))
+    tree = build_tree(_document(_block(0, "Take it out.", path="Service/Filter")))
     assert print_contents(tree).splitlines() == ["- Service [1]", "  - Filter [2]"]
 
 
@@ -127,10 +127,10 @@ def test_a_picture_in_a_table_is_a_leaf_and_an_icon_in_a_line_is_none() -> None:
         _block(1, "| … |", BlockKind.TABLE, rows=rows, parts=(TableOnPage(1, BOX, 2, FoundBy.RULED),)),
         figures=(_figure(0, 0, "", Role.ICON), _figure(1, 1, "")),
     )
-    assert [node.kind for node in grow(document)] == [NodeKind.TEXT, NodeKind.TABLE, NodeKind.IMAGE]
+    assert [node.kind for node in build_tree(document)] == [NodeKind.TEXT, NodeKind.TABLE, NodeKind.IMAGE]
 
 
 def test_titles_show_the_documents_own_words_and_no_tag() -> None:
     title = escape("Write <image:12345678.png>")
     document = _document(_block(0, title, BlockKind.HEADING, title), _heading(1, f"Press {placeholder(FIGURE)} now"))
-    assert print_contents(grow(document)).splitlines() == ["- Write <image:12345678.png> [1]", "- Press now [2]"]
+    assert print_contents(build_tree(document)).splitlines() == ["- Write <image:12345678.png> [1]", "- Press now [2]"]

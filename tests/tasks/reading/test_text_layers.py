@@ -10,7 +10,7 @@ from ray_jobs.enrich import structure_with
 from schemas.documents import FoundBy, Kind, Line, ParsedDocument, Placement, Recognised, RecognisedLine, Role, TableRegion
 from schemas.geometry import BBox
 from tasks.reading.structure import structure
-from tasks.reading.text_layers import fault_of_layer, layered_pages, pictures_to_compare, without_layer
+from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer, without_layer
 from tests.tasks.reading.pages import scanned
 
 LEXICON = Simplemma()
@@ -61,7 +61,7 @@ def ocr(*texts: str) -> dict[str, Sequence[RecognisedLine]]:
 
 
 def fault(document: ParsedDocument, read: Mapping[str, Sequence[RecognisedLine]]) -> str | None:
-    return fault_of_layer(layered_pages(document.placements), document.lines, read, LEXICON)
+    return reason_to_replace_layer(layered_pages(document.placements), document.lines, read, LEXICON)
 
 
 def compared(document: ParsedDocument) -> list[str]:

@@ -14,7 +14,7 @@ from tasks.tables.mark_up import (
     markdown,
     regions_of,
     spans_in,
-    text_on,
+    text_on_page,
 )
 
 FIGURE = "cd" * 32
@@ -82,20 +82,20 @@ def test_rows_of_different_lengths_are_filled_up() -> None:
 
 
 def test_each_page_shows_its_own_rows_of_a_table_and_each_tag_once() -> None:
-    assert text_on(TABLE, 1).splitlines() == [
+    assert text_on_page(TABLE, 1).splitlines() == [
         "Table 1: Signs",
         f"| Sign | {placeholder(FIGURE)} |",
         "| --- | --- |",
         "| a | 1 |",
     ]
-    assert text_on(TABLE, 2).splitlines() == ["| Sign |  |", "| --- | --- |", "| b | 2 |", "| c | 3 |"]
-    assert text_on(TABLE, 3) == ""
-    assert placeholders(text_on(TABLE, 1) + text_on(TABLE, 2)) == [FIGURE]
+    assert text_on_page(TABLE, 2).splitlines() == ["| Sign |  |", "| --- | --- |", "| b | 2 |", "| c | 3 |"]
+    assert text_on_page(TABLE, 3) == ""
+    assert placeholders(text_on_page(TABLE, 1) + text_on_page(TABLE, 2)) == [FIGURE]
 
 
 def test_a_block_of_one_page_is_on_that_page_alone() -> None:
     block = Block(order=0, page=4, kind=BlockKind.TEXT, bbox=FIRST, text="Stop.")
-    assert [text_on(block, page) for page in (3, 4, 5)] == ["", "Stop.", ""]
+    assert [text_on_page(block, page) for page in (3, 4, 5)] == ["", "Stop.", ""]
 
 
 def test_rows_have_their_regions() -> None:
@@ -139,4 +139,4 @@ def test_spans_of_a_part_end_where_it_is_cut() -> None:
 def test_a_page_of_a_continued_table_has_all_rows_of_its_header() -> None:
     parts = (TableOnPage(1, FIRST, 3, FoundBy.RULED), TableOnPage(2, SECOND, 1, FoundBy.RULED))
     table = replace(TABLE, rows=GROUPED, spans=SPANS, parts=parts)
-    assert text_on(table, 2) == markdown([*GROUPED[:2], GROUPED[3]])
+    assert text_on_page(table, 2) == markdown([*GROUPED[:2], GROUPED[3]])

@@ -2,7 +2,7 @@
 
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.geometry import BBox, union
-from tasks.tables.promised import promised_tables
+from tasks.tables.promised import layout_tables
 from tasks.tables.tabulate import tabulate
 
 WIDTH, SIZE = 5.0, 10.0
@@ -31,7 +31,7 @@ def test_a_line_with_a_value_and_the_next_columns_currency_keeps_the_columns_apa
         )
     ]
     region = PageRegion(union(line.bbox for line in lines), LayoutLabel.TABLE, (), (111.0, 123.0), (150.0, 280.0))
-    (ruling,) = promised_tables([region], [], lines, [], _letters)
+    (ruling,) = layout_tables([region], [], lines, [], _letters)
     grid = tabulate(ruling, lines, _letters)
     assert grid is not None
     assert grid.rows == (("Sales", "256", "$ 26"), ("Costs", "104", "$ 12"), ("Income", "152", "$ 14"))

@@ -10,12 +10,12 @@ from schemas.corpus.gates import GateOptions
 from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
-from schemas.gates import judge_anew
+from schemas.gates import judge_again
 from schemas.geometry import BBox
 from schemas.ids import figure_id
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
 from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
-from schemas.violations import GateVerdict, Violation, by_document, in_words
+from schemas.violations import GateVerdict, Violation, describe_violations, descriptions_by_document
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import DocumentContent, documents_conserved, documents_gone, quarantine_ceiling, rows_reused
 from tests.versions import (
@@ -140,7 +140,7 @@ class TestDocumentsConserved:
         verdict = documents_conserved(self.plan("a.pdf", "b.pdf"), [self.row(source) for source in sources])
         assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
         assert verdict.gate.message == f"{message}; this is a fault of Inset: please report it"
-        assert by_document([verdict], [DOC]) == {}, "it is the version's"
+        assert descriptions_by_document([verdict], [DOC]) == {}, "it is the version's"
 
     def test_fails_where_a_source_has_become_another_document(self) -> None:
         assert not documents_conserved(self.plan("a.pdf"), [self.row("a.pdf", doc_id=OTHER)]).gate.passed
@@ -187,7 +187,7 @@ class TestContentConserved:
     @staticmethod
     def messages(verdicts: list[GateVerdict]) -> list[str]:
         """What is said of the document, without what is to be done."""
-        return [broken.rpartition("; ")[0] for broken in by_document(verdicts, [DOC]).values()]
+        return [broken.rpartition("; ")[0] for broken in descriptions_by_document(verdicts, [DOC]).values()]
 
     def test_holds(self) -> None:
         document = self.document()
@@ -277,11 +277,11 @@ class TestTakenOver:
         verdict = rows_reused({DOC: _Counts(3, 4)}, now, {DOC}, sum(one.rows for one in now.values()), NAMES)
         assert not verdict.gate.passed
         assert said in verdict.gate.message
-        assert by_document([verdict], [DOC]).keys() == {DOC}
+        assert descriptions_by_document([verdict], [DOC]).keys() == {DOC}
 
     def test_fails_where_a_part_lost_a_row(self) -> None:
         verdict = rows_reused({}, {DOC: _Counts(3, 4)}, {DOC}, 2, NAMES)
-        assert (verdict.gate.passed, by_document([verdict], [DOC])) == (False, {})
+        assert (verdict.gate.passed, descriptions_by_document([verdict], [DOC])) == (False, {})
         assert "the parts have 2 rows, and the documents 3" in verdict.gate.message
 
 
@@ -309,7 +309,7 @@ class TestTagsArePlacements:
     def test_fails_where_documents_swap_their_figures(self) -> None:
         verdict = tags_are_placements(WRITTEN, placements(placement(RED, "00000001", OTHER)), TEMPLATE, NAMES)
         assert "b.pdf: tag 00000001 is placed 1 times and written 0 times (page 1)" in verdict.gate.message
-        assert by_document([verdict], [DOC, OTHER]).keys() == {DOC, OTHER}
+        assert descriptions_by_document([verdict], [DOC, OTHER]).keys() == {DOC, OTHER}
 
 
 class TestTagsResolve:
@@ -335,7 +335,7 @@ class TestTagsResolve:
         verdict = tags_resolve(evidence(("text", text), refs=refs), PLACED, TEMPLATE, NAMES)
         assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
         assert verdict.gate.message.startswith("a.pdf: ")
-        assert "(page 1)" in by_document([verdict], [DOC])[DOC]
+        assert "(page 1)" in descriptions_by_document([verdict], [DOC])[DOC]
 
     def test_fails_on_figures_of_another_document(self) -> None:
         assert not tags_resolve(
@@ -354,7 +354,7 @@ class TestOneFigureANumber:
         placed = placements(placement(*first), placement(*second), placement(*first, OTHER))
         verdict = one_figure_a_number(placed, NAMES)
         assert not verdict.gate.passed
-        assert by_document([verdict], [DOC, OTHER]).keys() == {DOC}
+        assert descriptions_by_document([verdict], [DOC, OTHER]).keys() == {DOC}
 
     @pytest.mark.parametrize(("first", "second"), CONTRADICTIONS)
     def test_fails_for_the_version_where_documents_contradict_each_other(
@@ -363,7 +363,7 @@ class TestOneFigureANumber:
         verdict = one_figure_a_number(placements(placement(*first), placement(*second, OTHER)), NAMES)
         assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
         assert "as in a.pdf page 1, b.pdf page 1; this is a fault" in verdict.gate.message
-        assert by_document([verdict], [DOC, OTHER]) == {}
+        assert descriptions_by_document([verdict], [DOC, OTHER]) == {}
 
 
 class TestFiguresAreTheirNames:
@@ -419,7 +419,7 @@ class TestQuarantineCeiling:
 
     @pytest.mark.parametrize("rows", [ledger(0, 5), []], ids=["quarantined", "empty"])
     def test_no_ceiling_lets_a_version_without_documents_pass(self, rows: list[LedgerRow]) -> None:
-        gate = judge_anew(quarantine_ceiling(rows, GateOptions(), "m"), GateOptions(max_quarantined=1))
+        gate = judge_again(quarantine_ceiling(rows, GateOptions(), "m"), GateOptions(max_quarantined=1))
         assert not gate.passed
 
     def test_documents_count_and_not_their_sources(self) -> None:
@@ -442,18 +442,18 @@ def test_a_message_names_a_few_offenders_and_counts_the_rest() -> None:
 
 def test_a_message_groups_what_is_alike_by_its_pages() -> None:
     violations = [Violation(DOC, page, "a figure has no row") for page in (9, 4, 4, 7, 1, 12)]
-    assert in_words([*violations, Violation(OTHER, None, "it had 3 rows and has 2")], NAMES) == (
+    assert describe_violations([*violations, Violation(OTHER, None, "it had 3 rows and has 2")], NAMES) == (
         "a.pdf: a figure has no row (pages 1, 4, 7 and 2 more); b.pdf: it had 3 rows and has 2"
     )
     many = [Violation(f"{number:064x}", 1, "it is so") for number in range(5)]
-    assert in_words(many, {row.doc_id or "": f"{row.doc_id}.pdf"[-5:] for row in many}) == (
+    assert describe_violations(many, {row.doc_id or "": f"{row.doc_id}.pdf"[-5:] for row in many}) == (
         "0.pdf: it is so (page 1); 1.pdf: it is so (page 1); 2.pdf: it is so (page 1); and 2 more documents"
     )
 
 
 def test_what_no_document_of_the_version_is_to_blame_for_stays_with_the_version() -> None:
     verdict = tags_resolve(evidence(("text", "<image:1.png>")), PLACED, TEMPLATE, {})
-    assert by_document([verdict], [OTHER]) == {}
+    assert descriptions_by_document([verdict], [OTHER]) == {}
     assert f"a document that isn't in the version ({DOC[:12]}): tag 1 leads nowhere" in verdict.gate.message
 
 

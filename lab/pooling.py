@@ -18,7 +18,7 @@ from lab.judging.verdicts import verdict
 from lab.outcomes import Outcome
 from schemas.evidence import CitedRegion, Hit, Modality
 from schemas.frozen import Frozen
-from schemas.ports import Writer
+from schemas.ports import StreamingModel
 
 MEASURE = "nDCG@10"
 """What the bias of a pool is measured by."""
@@ -196,7 +196,7 @@ def _agreed(corrections: Iterable[Correction]) -> dict[str, dict[str, str | None
     }
 
 
-def judge_rows(candidates: Sequence[Candidate], judge: Writer, name: str) -> Iterator[Judgement]:
+def judge_rows(candidates: Sequence[Candidate], judge: StreamingModel, name: str) -> Iterator[Judgement]:
     """Yield a model's judgement of each row, by its words; rows of which its reply has no grade are left out."""
     for one in candidates:
         title = " > ".join([one.source, *filter(None, [one.section])])

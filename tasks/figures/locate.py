@@ -5,23 +5,74 @@ By geometry only; no pixels are read. Points, top left origin, rotation 0. For t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, combinations
 
 from schemas.documents import Kind, LayoutLabel, Line
-from schemas.drawings import PAGE_SHARE, Image, Mark, Ruling
-from schemas.geometry import BBox
-from tasks.figures.backgrounds import is_note_background, with_shadows
-from tasks.figures.captioned import captioned_parts, without_stray_rules
-from tasks.figures.charts import join_bars
+from schemas.drawings import EDGE_SHARE, PAGE_SHARE, RULE_PT, Image, Mark, Ruling
+from schemas.geometry import BBox, gap, is_level, union
+from tasks.figures.anchor import anchor, whole_caption
+from tasks.figures.backgrounds import (
+    MOST_PARAGRAPH_LINES,
+    is_box_around_words,
+    is_heading_background,
+    is_note_background,
+    with_shadows,
+    without_bleed,
+    without_paragraphs,
+)
+from tasks.figures.charts import has_bars, join_bars
 from tasks.figures.drawing_labels import with_labels
-from tasks.figures.drawings import join_marks
-from tasks.figures.graphics import Placed, placed_graphics
-from tasks.figures.join_images import join_images, mark_inline
-from tasks.figures.legends import lone_legends
+from tasks.figures.drawings import JOIN_PT, join_marks
+from tasks.figures.legends import legend_key, lone_legends, with_legend
 from tasks.figures.overlays import join_overlays, merge_overlapping, one_picture
-from tasks.figures.parts import TOUCH_PT, PageText, Part, PictureRegion
-from tasks.figures.ruled_tables import ruled_table
-from tasks.figures.uncaptioned import uncaptioned_pictures, without_decoration
+from tasks.figures.panels import TEXT_BOX_SHARE, join_panels
+from tasks.figures.parts import SYMBOL_PT, TOUCH_PT, PageText, Part, PictureRegion, mostly_within, near
+from tasks.figures.ruled_tables import has_stripes, ruled_table
+
+LEAST_CLIP_PT = 25.0
+"""Minimum side of a clip of a graphic. Of 2,191 pages 4 change at 16.8 (icons of a menu join), 59 at 37.5 (symbols of warnings
+fall into pieces).
+"""
+FEWEST_MARKS = 4
+"""Minimum rules and shapes of a graphic without a curve or slanted line."""
+TEXT_BOX_RULE_SHARE = 0.8
+"""Minimum share of a text box's width that the rules above and below its content have."""
+PRINT_AREA_SHARE = 0.9
+"""Minimum share of the page's lines inside its print area, if it is smaller than this share of the page:"""
+BACKDROP_SHARE = 0.9
+"""Share of a clip from which on an image in it is its background."""
+PRINT_PAGE_SHARE = 0.5
+"""Minimum share of the page that a print area has on a page with few lines."""
+
+LEAST_IMAGES_SHARE = 0.02
+"""Minimum share of a clip that images have if it holds nothing else but text. Two logos in a clip around a page have 0.003.
+Of 285 pages of nine PDFs none changes.
+"""
+
+INLINE_LENGTH_PT = 4 * SYMBOL_PT
+"""Maximum longer side of an image in a line of text. Of 2,191 pages 7 change at 69.7 (buttons in a sentence become pictures), 7
+at 156 (search bars become icons).
+"""
+INLINE_GAP_EM = 1.5
+"""Maximum gap between an image and the text of its line."""
+
+LEAST_SIDE_PT = 20.0
+"""Minimum side of a drawing without a caption. Of 2,191 pages 43 change at 13.4 (ornaments become pictures), 42 at 30 (symbols
+of warnings are lost).
+"""
+MOST_PARAGRAPHS = 1
+"""Maximum lines of paragraphs in a drawing. Of 2,191 pages 5 change at 0 (a chart with its source is lost), 5 at 2 (a map
+includes the list beside it).
+"""
+FEWEST_STROKES = 4
+"""Minimum curves and slanted lines of a picture."""
+SAME_CENTRE_PT, SAME_SIZE, FEWEST_ALIKE = 4.0, 1.8, 2
+"""Maximum distance of the centres of symbols in a column, maximum ratio of their sides, and minimum symbols that are pictures."""
+FEWEST_FILLED = 8
+"""Minimum filled shapes of a picture without strokes."""
+
+LOGO_SHARE = 0.05
+"""Maximum share of the page's height that a logo has."""
 
 SHEET_SHARE = 0.5
 """Minimum share of the page that a slide printed on it has. Without slides, 23 of 10,544 pages change (the background and all
@@ -34,6 +85,241 @@ LABELLED_SHARE = 0.8
 _OF_LAYOUT = frozenset(
     {LayoutLabel.TABLE, LayoutLabel.ITEM, LayoutLabel.HEADING, LayoutLabel.TITLE, LayoutLabel.HEAD, LayoutLabel.FOOT}
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Placed graphics, and the page's other pictures and marks."""
+
+    parts: list[Part]
+    pictures: list[PictureRegion]
+    marks: list[Mark]
+
+
+def placed_graphics(
+    page: BBox, frames: Sequence[BBox], marks: Sequence[Mark], pictures: Sequence[PictureRegion], text: PageText
+) -> Placed:
+    """Join everything drawn inside one clip, the largest clips first.
+
+    A clip around one image is that image; one with a caption, or with only boxes and text, is a piece of the page's
+    layout. The pictures in a text box are joined without its rules.
+    """
+    parts: list[Part] = []
+    used_frames: set[BBox] = set()
+    free = list(pictures)
+    inked: dict[BBox, list[Mark]] = {}
+    for mark in marks:
+        if mark.frame is not None and not mark.white:
+            inked.setdefault(mark.frame, []).append(mark)
+    for frame in sorted(frames, key=lambda frame: -frame.area):
+        if min(frame.width, frame.height) < LEAST_CLIP_PT or any(frame.has_middle_of(line.bbox) for line in text.captions):
+            continue
+        inner = [region for region in free if mostly_within(region.bbox, frame)]
+        part = _graphic(frame, inked.get(frame, []), inner, page, text)
+        if part is None:
+            continue
+        parts.append(part)
+        free = [region for region in free if region not in inner]
+        if part.framed:
+            used_frames.add(frame)
+    return Placed(parts, free, [mark for mark in marks if mark.frame not in used_frames])
+
+
+def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[PictureRegion], page: BBox, text: PageText) -> Part | None:
+    """Return everything drawn inside a clip as one part; None if it is a piece of the layout, or one image."""
+    if not inked and (len(inner) < 2 or sum(region.bbox.area for region in inner) < LEAST_IMAGES_SHARE * frame.area):
+        return None
+    texts = [line.bbox & frame for line in text.within(frame)]
+    has_backdrop = any(region.bbox.area >= BACKDROP_SHARE * frame.area for region in inner)
+    if not text.captions and not has_backdrop and _is_print_area(frame, page, inked, len(texts), text):
+        return None
+    if len(inner) > 1 and _is_text_box(inked, frame, page):
+        # Between its rules there are also the title of the pictures, their source and notes.
+        return Part(union(region.bbox for region in inner), (), tuple(inner))
+    boxes = [*(mark.bbox for mark in inked), *(region.bbox & frame for region in inner), *texts]
+    part = Part(union(boxes), tuple(inked), tuple(inner), framed=True)
+    drawn = part.strokes or len(inner) > 1 or part.shapes + part.rules >= FEWEST_MARKS or _is_outline(part, texts)
+    return part if drawn else None
+
+
+def _is_print_area(frame: BBox, page: BBox, marks: Sequence[Mark], inner_lines: int, text: PageText) -> bool:
+    """Return whether a clip is that of the page's whole text, as of a browser that prints: its text is no drawing's."""
+    has_all = 0 < inner_lines >= PRINT_AREA_SHARE * len(text.lines)
+    thick = [mark for mark in marks if min(mark.bbox.width, mark.bbox.height) > RULE_PT]
+    if has_all and marks and not any(mark.strokes for mark in thick):
+        return True  # only rules and boxes, as those of tables: a diagram has slanted lines or curves
+    return (has_all or frame.area >= PRINT_PAGE_SHARE * page.area) and bool(text.body_within(frame))
+
+
+def _is_text_box(marks: Sequence[Mark], frame: BBox, page: BBox) -> bool:
+    """Return whether a clip is a box of the page's layout: it has only rules, above and below its content."""
+    ruled = marks and all(mark.is_rule and mark.bbox.width >= TEXT_BOX_RULE_SHARE * frame.width for mark in marks)
+    return bool(ruled) and frame.area <= TEXT_BOX_SHARE * page.area
+
+
+def _is_outline(part: Part, texts: Sequence[BBox]) -> bool:
+    """Return whether a part is a bare outline, such as a square that a manual shows how to draw."""
+    return not texts and part.shapes > 0 and not any(mark.filled for mark in part.marks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """Images that make one picture, and the box around them."""
+
+    bbox: BBox
+    images: tuple[Image, ...]
+
+
+def join_images(images: Sequence[Image]) -> list[PictureRegion]:
+    """Return the pictures that a page's images make: strips and tiles that touch along a whole side are one."""
+    groups: list[_Tiles] = []
+    for image in sorted(images, key=lambda image: (image.bbox.y0, image.bbox.x0)):
+        touching = [group for group in groups if _share_side(image.bbox, group.bbox)]
+        members = (*(member for group in touching for member in group.images), image)
+        box = union([image.bbox, *(group.bbox for group in touching)])
+        groups = [group for group in groups if group not in touching] + [_Tiles(box, members)]
+    while rows := _touching_rows(groups):
+        upper, lower = rows
+        joined = _Tiles(upper.bbox | lower.bbox, (*upper.images, *lower.images))
+        groups = [group for group in groups if group is not upper and group is not lower] + [joined]
+    return [
+        PictureRegion(group.bbox, Kind.RASTER, group.images[0])
+        if len(group.images) == 1
+        else PictureRegion(group.bbox, Kind.COMPOSITE)
+        for group in groups
+    ]
+
+
+def _touching_rows(groups: Sequence[_Tiles]) -> tuple[_Tiles, _Tiles] | None:
+    """Return two rows of tiles that touch, once each is complete."""
+    for first, second in combinations(groups, 2):
+        if (len(first.images) > 1 or len(second.images) > 1) and _share_side(first.bbox, second.bbox):
+            return first, second
+    return None
+
+
+def _share_side(first: BBox, second: BBox) -> bool:
+    stacked = (
+        near(first.x0, second.x0)
+        and near(first.x1, second.x1)
+        and abs(gap(first.y0, first.y1, second.y0, second.y1)) <= TOUCH_PT
+    )
+    beside = (
+        near(first.y0, second.y0)
+        and near(first.y1, second.y1)
+        and abs(gap(first.x0, first.x1, second.x0, second.x1)) <= TOUCH_PT
+    )
+    return stacked or beside
+
+
+def mark_inline(region: PictureRegion, lines: Sequence[Line]) -> PictureRegion:
+    """Return an image marked as inline where it is small and in a line of text."""
+    box = region.bbox
+    if region.image is None or min(box.width, box.height) > SYMBOL_PT or max(box.width, box.height) > INLINE_LENGTH_PT:
+        return region
+    for line in lines:
+        beside = gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1) <= INLINE_GAP_EM * line.size
+        if beside and is_level(box, line.bbox):
+            return replace(region, inline=True)
+    return region
+
+
+def without_decoration(parts: Sequence[Part], page: BBox, images: Sequence[PictureRegion], text: PageText) -> list[Part]:
+    """Remove boxes around words, drawings that bleed off the page, and the backgrounds of paragraphs."""
+    unboxed = (part for part in parts if not is_box_around_words(part, text.lines))
+    inside = (kept_part for part in unboxed for kept_part in without_bleed(part, page, images))
+    return [kept_part for part in inside for kept_part in without_paragraphs(part, text)]
+
+
+def uncaptioned_pictures(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], text: PageText) -> list[PictureRegion]:
+    """Return the pictures among drawings without a caption, with their legends and labels."""
+    pictures = [part for part in parts if _is_picture(part, text)]
+    pictures += [part for part in parts if part not in pictures and _is_of_column(part, pictures)]
+    groups = join_panels(pictures, page, frames, text.body)
+    if not groups:
+        return []
+    keys = [key for part in parts if (key := legend_key(part, text.lines, text.running)) is not None]
+    return [_picture(group, keys, text) for group in groups]
+
+
+def _picture(panels: Sequence[Part], keys: Sequence[BBox], text: PageText) -> PictureRegion:
+    figure = with_legend(one_picture(panels, text.lines), keys)
+    labelled_figure = with_labels(figure, text.labels, has_bars=any(has_bars(part, text.lines) for part in panels))
+    return replace(labelled_figure, background=is_heading_background(panels, text.lines))
+
+
+def _is_picture(part: Part, text: PageText) -> bool:
+    """Return whether a drawing without caption is a picture, not a rule, a box around text, or decoration."""
+    if part.images and not part.framed:
+        return True
+    if min(part.bbox.width, part.bbox.height) < LEAST_SIDE_PT:
+        return False
+    inner = text.within(part.bbox)
+    paragraphs = sum(line in text.running for line in inner)
+    if part.framed:
+        return paragraphs <= MOST_PARAGRAPH_LINES
+    if paragraphs > MOST_PARAGRAPHS:
+        return False
+    return part.strokes >= FEWEST_STROKES or has_bars(part, text.lines) or _has_shapes(part, inner)
+
+
+def _is_of_column(part: Part, pictures: Sequence[Part]) -> bool:
+    """Return whether a drawing stands in a column of pictures of its size, as the symbols of a page of meanings do."""
+    alike = [
+        picture
+        for picture in pictures
+        if abs(sum(picture.bbox[::2]) - sum(part.bbox[::2])) <= 2 * SAME_CENTRE_PT
+        and 1 / SAME_SIZE <= max(part.bbox.height, 1.0) / picture.bbox.height <= SAME_SIZE
+        and 1 / SAME_SIZE <= max(part.bbox.width, 1.0) / picture.bbox.width <= SAME_SIZE
+    ]
+    return len(alike) >= FEWEST_ALIKE
+
+
+def _has_shapes(part: Part, inner: Sequence[Line]) -> bool:
+    """Return whether there are enough filled shapes for a picture, and they are not a table's rows."""
+    filled = sum(mark.filled and not mark.is_rule for mark in part.marks)
+    return filled >= FEWEST_FILLED and not has_stripes(part, inner)
+
+
+def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageText, page: BBox) -> list[list[Part]]:
+    """Return the parts of each captioned picture. A part where pages have their logo is a caption's only if nothing else is.
+
+    Text in ``graphics``, the parts that were placed as one, doesn't separate a part from its caption.
+    """
+    captions = [whole_caption(caption, text.lines) for caption in text.captions]
+    if not captions:
+        return []
+    words = {line for caption in captions for line in caption}
+    barriers = [
+        line.bbox
+        for line in text.body
+        if line not in words and not any(part.bbox.has_middle_of(line.bbox) for part in graphics)
+    ]
+    edge = [part for part in parts if _is_at_edge(part.bbox, page)]
+    groups = _by_caption([part for part in parts if part not in edge], captions, barriers)
+    unmatched_captions = [caption for number, caption in enumerate(captions) if number not in groups]
+    return [*groups.values(), *_by_caption(edge, unmatched_captions, barriers).values()]
+
+
+def _by_caption(
+    parts: Sequence[Part], captions: Sequence[Sequence[Line]], barriers: Sequence[BBox]
+) -> dict[int, list[Part]]:
+    boxes = [union(line.bbox for line in caption) for caption in captions]
+    members_by_caption = anchor(boxes, [part.bbox for part in parts], barriers, showing=[part.is_visible for part in parts])
+    return {caption: [parts[index] for index in members] for caption, members in members_by_caption.items()}
+
+
+def _is_at_edge(box: BBox, page: BBox) -> bool:
+    """Return whether a box is where pages have their logo."""
+    return box.height <= LOGO_SHARE * page.height and (
+        box.y1 <= page.y0 + EDGE_SHARE * page.height or box.y0 >= page.y1 - EDGE_SHARE * page.height
+    )
+
+
+def without_stray_rules(parts: Sequence[Part]) -> list[Part]:
+    """Remove rules that are only near a captioned picture, such as that of a running header."""
+    core = union(part.bbox for part in parts if part.is_visible).grown(JOIN_PT)
+    return [part for part in parts if part.is_visible or core.contains(part.bbox)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,178 @@
 """Put the blocks of a page into the order that their positions show."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from schemas.documents import BlockKind, Furniture, Page, Placement
 from schemas.geometry import BBox, is_level, union
-from tasks.reading.block_order import LayoutBlock, may_be_out_of_order, reordered
+from schemas.typography import is_same_size
 from tasks.reading.draft_blocks import DraftBlock, text_block
 from tasks.reading.join import wraps
 from tasks.reading.outline import body_size
-from tasks.reading.picture_places import ends_sentence, place_pictures
+from tasks.reading.picture_places import COLUMN_SHARE, TOUCH_PT, ends_sentence, place_pictures
 from tasks.tables.rows import upright
+
+MOST_ROUNDS = 2
+"""Rounds of correction: a move may uncover another contradiction."""
+MOST_BLOCKS = 200
+"""Blocks of a page beyond which the order is kept: they are the labels of a drawing. Bounds the work."""
 
 FEWEST_PROSE_ROWS = 3
 """Minimum rows of a block of running text."""
 VERTICAL_EM = 2.0
 """Height from which on a line is vertical text."""
+
+
+class LayoutBlock(NamedTuple):
+    """A block's position.
+
+    ``head`` is its first row: lower rows may wrap around a figure and reach under it. ``prose`` is the type size in points if
+    it is running text of several rows, else 0.
+    """
+
+    box: BBox
+    head: BBox
+    prose: float = 0.0
+
+
+def may_be_out_of_order(boxes: Sequence[BBox], *, right_to_left: bool = False) -> bool:
+    """Return whether a box is higher than one before it, or nearer to where lines begin. If not, the order is right."""
+    lowest = start = float("-inf")
+    end = float("inf")
+    for x0, y0, x1, y1 in boxes:
+        if y1 - TOUCH_PT <= lowest or (x0 >= end if right_to_left else x1 <= start):
+            return True
+        lowest = y0 if y0 > lowest else lowest
+        start, end = x0, x1
+    return False
+
+
+def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> list[int]:
+    """Return the indices of a page's blocks in reading order."""
+    order = list(range(len(blocks)))
+    if len(blocks) > MOST_BLOCKS:
+        return order
+    for _ in range(MOST_ROUNDS):
+        moved = _displaced(_contradictions(blocks, order))
+        if not moved:
+            break
+        order = _moved(blocks, order, moved)
+    # Blocks of two columns never contradict each other, so the corrections above stay.
+    for _ in range(MOST_ROUNDS):
+        order = _with_columns_swapped(blocks, order, right_to_left=right_to_left)
+    return order
+
+
+def _stands_over(upper: LayoutBlock, lower: LayoutBlock) -> bool:
+    """Return whether a block ends above another one in the same column."""
+    x0, y0, x1, y1 = upper.box
+    _, top, _, bottom = lower.box
+    if y1 > top + TOUCH_PT or y0 + y1 >= top + bottom:
+        return False
+    head_x0, _, head_x1, _ = lower.head
+    shared = (x1 if x1 < head_x1 else head_x1) - (x0 if x0 > head_x0 else head_x0)
+    return shared > COLUMN_SHARE * min(x1 - x0, head_x1 - head_x0)
+
+
+def _contradictions(blocks: Sequence[LayoutBlock], order: Sequence[int]) -> dict[int, set[int]]:
+    """Return each block that contradicts others by being written before one above it, or after one below it, with those."""
+    against: dict[int, set[int]] = defaultdict(set)
+    lowest = float("-inf")
+    for position, late in enumerate(order):
+        box = blocks[late].box
+        foot = box.y1 - TOUCH_PT
+        if foot <= lowest:
+            for early in order[:position]:
+                if foot <= blocks[early].box.y0 and _stands_over(blocks[late], blocks[early]):
+                    against[late].add(early)
+                    against[early].add(late)
+        lowest = max(lowest, box.y0)
+    return against
+
+
+def _displaced(against: dict[int, set[int]]) -> list[int]:
+    """Return blocks to remove until no contradiction is left: the one with most first, of two the later."""
+    displaced: list[int] = []
+    while against:
+        worst = max(against, key=lambda number: (len(against[number]), number))
+        displaced.append(worst)
+        for rival in against.pop(worst):
+            against[rival].discard(worst)
+            if not against[rival]:
+                del against[rival]
+    return displaced
+
+
+def _moved(blocks: Sequence[LayoutBlock], order: Sequence[int], displaced: Sequence[int]) -> list[int]:
+    """Insert displaced blocks again: before those below them, else after those above them."""
+    ordered = [number for number in order if number not in displaced]
+    titles = _titles(blocks)
+    for number in sorted(displaced, key=lambda number: (blocks[number].box.y0, blocks[number].box.x0)):
+        if number in titles:
+            before = titles[: titles.index(number)]
+            position = max((at + 1 for at, present in enumerate(ordered) if present in before), default=0)
+        else:
+            position = _position(blocks[number], [blocks[present] for present in ordered])
+        ordered.insert(position, number)
+    return ordered
+
+
+def _position(block: LayoutBlock, ordered_blocks: Sequence[LayoutBlock]) -> int:
+    """Return the index among others with the fewest contradictions."""
+    over = [_stands_over(neighbour, block) for neighbour in ordered_blocks]
+    under = [_stands_over(block, neighbour) for neighbour in ordered_blocks]
+    wrong = list(accumulate((below - above for below, above in zip(under, over, strict=True)), initial=sum(over)))
+    fewest = min(wrong)
+    if any(under):
+        return len(wrong) - 1 - wrong[::-1].index(fewest)
+    return wrong.index(fewest) if any(over) else len(ordered_blocks)
+
+
+def _titles(blocks: Sequence[LayoutBlock]) -> list[int]:
+    """Return the blocks with nothing beside them at the head of the page: they are above every column, however short."""
+    order = sorted(range(len(blocks)), key=lambda number: blocks[number].box.y0)
+    titles: list[int] = []
+    for number, following in pairwise(order):
+        if blocks[following].box.y0 < blocks[number].box.y1 - TOUCH_PT:
+            break
+        titles.append(number)
+    return titles
+
+
+def _with_columns_swapped(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_left: bool) -> list[int]:
+    """Swap a column of running text with the next one where the latter is nearer to where lines begin."""
+    swapped = list(order)
+    sides = [(-block.box.x1, -block.box.x0) if right_to_left else (block.box.x0, block.box.x1) for block in blocks]
+    for at in range(1, len(swapped)):
+        if sides[swapped[at]][1] > sides[swapped[at - 1]][0]:
+            continue
+        begin, end = _columns([sides[number] for number in swapped], at)
+        early, late = swapped[begin:at], swapped[at:end]
+        if any(_are_columns(blocks[early_block], blocks[late_block]) for early_block in early for late_block in late):
+            swapped[begin:end] = late + early
+    return swapped
+
+
+def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:
+    """Return where the column before an index begins, and where the column from that index on ends."""
+    begin = end = at
+    while begin and sides[at][1] <= sides[begin - 1][0]:
+        begin -= 1
+    near = min(start for start, _ in sides[begin:at])
+    while end < len(sides) and sides[end][1] <= near:
+        end += 1
+    return begin, end
+
+
+def _are_columns(first_block: LayoutBlock, second_block: LayoutBlock) -> bool:
+    """Return whether two blocks are running text of one size, side by side."""
+    return (
+        first_block.prose > 0 < second_block.prose
+        and is_same_size(first_block.prose, second_block.prose)
+        and is_level(first_block.box, second_block.box)
+    )
 
 
 def in_page_order(

@@ -1,5 +1,7 @@
 """Parse a PDF: lines, figures and their placements, tables, the outline. No model runs."""
 
+import datetime
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +11,7 @@ from schemas.documents import (
     TAGGED,
     Figure,
     Kind,
+    LayoutLabel,
     Line,
     Page,
     PageFailure,
@@ -19,6 +22,8 @@ from schemas.documents import (
 from schemas.drawings import MAX_SIDE_PT, Image, Ruling
 from schemas.errors import BadInputError, FailureCode, rejecting
 from schemas.ports import PdfDocument, PdfPage
+from schemas.tags import escape
+from schemas.typography import largest
 from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient
 from tasks.figures.collect import FigureCollector, KeepFigure, stream_sha1
 from tasks.figures.demote import without_logos, without_repeats
@@ -26,13 +31,32 @@ from tasks.figures.formulas import formula_regions
 from tasks.figures.locate import Located, locate
 from tasks.figures.parts import PictureRegion
 from tasks.reading.bidi import runs_right_to_left
-from tasks.reading.date import date_of
 from tasks.reading.read import ParsedPage, is_unreadable, read_outline, read_page
-from tasks.reading.title import title_of
 from tasks.tables.fill import lines_of_tables, with_placeholders
 from tasks.tables.promised import layout_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import Grid, holds, tabulate
+
+_LEAST_CHARACTERS = 4
+"""Minimum length of a title in metadata: shorter ones are leftovers."""
+
+_NO_TITLE = re.compile(
+    r"(?:untitled|microsoft word|\(?anonymous\)?|title|document\d*$|slide \d)"
+    r"|.*\.(?:indd|docx?|qxd|fm|pdf|odt|pptx?|xlsx?|tex|dvi|rtf)$|[\w-]*_[\w.-]*$",
+    re.IGNORECASE,
+)
+"""Titles that a program wrote by default, and names of files."""
+
+_MOST_CHARACTERS = 200
+"""Maximum length of a title: what is longer is a paragraph."""
+
+_SHORTEST_WORDS = 3
+"""Minimum length of a line of the title: shorter ones are initials, ornaments or page numbers."""
+
+_WRITTEN = re.compile(r"(?:D:)?(\d{4})(\d{2})?(\d{2})?")
+
+FIRST_YEAR = 1993
+"""Year of the first PDF: an earlier date is an unset clock (1970, 1904, 1601)."""
 
 PARSE_VERSION = "30"
 
@@ -43,6 +67,38 @@ _TEMPLATE_PAGES = 3
 """Pages with the same background image from which on it is a template without figures: else a presentation of a hundred slides
 has its background drawn and segmented for each.
 """
+
+
+def title_of(metadata: str, lines: Sequence[Line]) -> str:
+    """Return the title in a PDF's metadata, or else the largest words of its first page; "" without either."""
+    metadata_title = metadata.strip()
+    if len(metadata_title) >= _LEAST_CHARACTERS and not _NO_TITLE.match(metadata_title):
+        return escape(metadata_title)
+    first = [line for line in lines if line.page == 1 and line.inside is None and len(line.text.strip()) >= _SHORTEST_WORDS]
+    labelled = [line for line in first if line.label in (LayoutLabel.TITLE, LayoutLabel.HEADING)]
+    title = " ".join(line.text.strip() for line in largest(labelled or first))
+    return title if len(title) <= _MOST_CHARACTERS else ""
+
+
+def date_of(modified: str, created: str) -> str | None:
+    """Return the day when a PDF was last changed, or else created, such as ``2024-03-31``; None without either.
+
+    Args:
+        modified: ModDate of its metadata, such as ``D:20240331120000+02'00'``; the time zone is ignored.
+        created: CreationDate.
+    """
+    return next((day for timestamp in (modified, created) if (day := _day(timestamp)) is not None), None)
+
+
+def _day(timestamp: str) -> str | None:
+    date_parts = _WRITTEN.match(timestamp.strip())
+    if date_parts is None:
+        return None
+    year, month, day = (int(part or 1) for part in date_parts.groups())
+    try:
+        return datetime.date(year, month, day).isoformat() if year >= FIRST_YEAR else None
+    except ValueError:
+        return None
 
 
 def parse(

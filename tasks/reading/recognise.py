@@ -1,11 +1,23 @@
 """Choose the pictures for OCR, and add the recognised lines of scanned pages."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from schemas.documents import Figure, Kind, Line, Page, ParsedDocument, Placement, RecognisedLine, Role
-from schemas.geometry import BBox, gap, unrotated
+from schemas.documents import (
+    BlockKind,
+    Figure,
+    Kind,
+    Line,
+    Page,
+    ParsedDocument,
+    Placement,
+    RecognisedLine,
+    Role,
+    StructuredDocument,
+)
+from schemas.geometry import BBox, gap, skewed, straight, unrotated
 from schemas.tags import escape
 from tasks.reading.spreads import is_scanned_spread
 from tasks.tables.rows import upright
@@ -15,6 +27,79 @@ BLOCK_GAP_LINES = 0.8
 """Gap above a recognised line that begins a block, relative to its height."""
 SIZE_SHARE = 0.75
 """Type size relative to the height of the box of a recognised line."""
+
+
+class Skew(NamedTuple):
+    """How the scan of a page is skewed: in degrees clockwise, about a point."""
+
+    degrees: float
+    centre: tuple[float, float]
+
+
+def skews_of(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> dict[int, Skew]:
+    """Return the skew of each scanned page that has one, by the page's number."""
+    return {
+        placement.page: Skew(
+            lines[0].skew, ((placement.bbox.x0 + placement.bbox.x1) / 2, (placement.bbox.y0 + placement.bbox.y1) / 2)
+        )
+        for placement, figure in page_scans(document)
+        if (lines := recognised.get(figure.figure_id)) and lines[0].skew
+    }
+
+
+def straightened(document: ParsedDocument, skews: Mapping[int, Skew]) -> ParsedDocument:
+    """Return a document with boxes as if its scanned pages were straight; the scans themselves stay."""
+    if not skews:
+        return document
+    turned = _boxes(straight, skews)
+    return replace(
+        document,
+        lines=tuple(line._replace(bbox=turned(line.page, line.bbox)) for line in document.lines),
+        tables=tuple(replace(table, bbox=turned(table.page, table.bbox)) for table in document.tables),
+        placements=tuple(
+            placement
+            if placement.role is Role.PAGE_SCAN
+            else replace(placement, bbox=turned(placement.page, placement.bbox))
+            for placement in document.placements
+        ),
+    )
+
+
+def as_scanned(document: StructuredDocument, skews: Mapping[int, Skew], as_parsed: ParsedDocument) -> StructuredDocument:
+    """Return a structured document with boxes where its skewed pages show the content; placements of the parse as given."""
+    if not skews:
+        return document
+    turned = _boxes(skewed, skews)
+    parsed_boxes = {placement.order: placement.bbox for placement in as_parsed.placements}
+    placements = tuple(
+        replace(placement, bbox=parsed_boxes.get(placement.order) or turned(placement.page, placement.bbox))
+        for placement in document.placements
+    )
+    by_order = {placement.order: placement for placement in placements}
+    return replace(
+        document,
+        placements=placements,
+        figures=tuple(replace(figure, placement=by_order[figure.placement.order]) for figure in document.figures),
+        blocks=tuple(
+            replace(
+                block,
+                bbox=by_order[block.placement].bbox
+                if block.kind is BlockKind.FIGURE and block.placement is not None
+                else turned(block.page, block.bbox),
+                parts=tuple(replace(part, bbox=turned(part.page, part.bbox)) for part in block.parts),
+            )
+            for block in document.blocks
+        ),
+    )
+
+
+def _boxes(
+    turn: Callable[[BBox, float, tuple[float, float]], BBox], skews: Mapping[int, Skew]
+) -> Callable[[int, BBox], BBox]:
+    def turned(page: int, box: BBox) -> BBox:
+        return turn(box, *skews[page]).rounded() if page in skews else box
+
+    return turned
 
 
 def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[int]) -> list[str]:

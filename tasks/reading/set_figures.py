@@ -1,19 +1,28 @@
 """Insert the figures of a page, with their captions, into its text."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
-from schemas.documents import BlockKind, Line, Page, Placement, Role
-from schemas.figure_labels import LabelKind
-from schemas.geometry import distance, is_level
+from schemas.documents import BlockKind, FoundBy, Kind, Line, Page, Placement, Role
+from schemas.figure_labels import LabelKind, caption_label
+from schemas.geometry import BBox, distance, gap, is_level
 from schemas.tags import placeholder
 from tasks.figures.anchor import anchor, running_text
-from tasks.reading.draft_blocks import DraftBlock, is_divisible, text_block, with_lines
+from tasks.figures.segment import fills_page
+from tasks.reading.bidi import runs_right_to_left
+from tasks.reading.draft_blocks import DraftBlock, PageContent, is_divisible, text_block, with_lines
 from tasks.reading.join import join_lines
 from tasks.reading.picture_places import PicturePlace, place_pictures
 from tasks.tables.rows import upright
+from tasks.tables.tabulate import holds
+
+BESIDE_EM = 2.0
+"""Maximum gap between an icon and the text of its line."""
+GRAZE_PT = 1.0
+"""Tolerated overlap of an icon with the text of its line."""
 
 INNER_CHARACTERS = 600
 """Maximum characters of a figure's labels: a longer text is a block of its own. Of 1,014 pages 27 change at 402 (labels of
@@ -21,6 +30,91 @@ large diagrams become text), 22 at 900 (texts inside a figure are left to it).
 """
 BESIDE_PT = 72.0
 """Maximum gap between a figure and a caption at its side."""
+
+
+def with_words_of_segments(content: PageContent) -> PageContent:
+    """Assign the lines of a page that is a picture to the figures cut out of it.
+
+    A block only partly in a figure stays text, and so does a caption, since a layout model's boxes are too large. A figure that
+    fills its page, as on a slide, takes none of the text. Words of a recognised table are the table's.
+    """
+    page_box = BBox(0, 0, content.page.width_pt, content.page.height_pt)
+    cut = sorted(
+        (
+            placement
+            for placement in content.placements
+            if placement.kind is Kind.SCAN and placement.role is Role.CONTENT and not fills_page(placement.bbox, page_box)
+        ),
+        key=lambda placement: placement.bbox.area,
+    )
+    if not cut:
+        return content
+    tables = [table.bbox for table in content.tables if table.found_by is FoundBy.RECOGNISED]
+    free = [line for line in content.lines if not any(holds(table, line.bbox) for table in tables)]
+    holders: dict[int, int] = {}
+    for number, block in groupby(free, key=lambda line: line.block):
+        members = list(block)
+        if all(line.inside is None for line in members) and caption_label(members[0].text) is None:
+            around = [placement for placement in cut if all(placement.bbox.has_middle_of(line.bbox) for line in members)]
+            if around:
+                holders[number] = around[0].order
+    inner = {line for line in free if line.block in holders}
+    inside = (line._replace(inside=holders[line.block]) if line in inner else line for line in content.lines)
+    return replace(content, lines=tuple(inside))
+
+
+def with_icons(lines: Sequence[Line], placements: Sequence[Placement], rotation: int) -> tuple[list[Line], list[Placement]]:
+    """Insert each icon on a line into the line's text, at its position; return the other placements."""
+    texts = list(lines)
+    other_placements: list[Placement] = []
+    cuts: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    for placement in sorted(placements, key=lambda placement: (placement.bbox.y0, placement.bbox.x0)):
+        at = _line_of(placement, texts) if placement.role is Role.ICON else None
+        if at is None:
+            other_placements.append(placement)
+            continue
+        texts = _in_one_block(placement.bbox, texts)
+        cuts[at].append(
+            (_word_break(texts[at], placement.bbox, rotation), len(cuts[at]), placeholder(placement.figure_id or ""))
+        )
+    for at, marks in cuts.items():
+        text = texts[at].text
+        for cut, _, mark in sorted(marks, reverse=True):
+            text = f"{text[:cut].rstrip()} {mark} {text[cut:].lstrip()}".strip()
+        texts[at] = texts[at]._replace(text=text)
+    return texts, other_placements
+
+
+def _in_one_block(icon: BBox, lines: list[Line]) -> list[Line]:
+    """Move the text after an icon to the block of the text before it: MuPDF begins a new block after every image."""
+    level = [line for line in lines if is_level(icon, line.bbox)]
+    before = [line for line in level if 0 <= icon.x0 - line.bbox.x1 + GRAZE_PT <= BESIDE_EM * line.size]
+    after = [line for line in level if 0 <= line.bbox.x0 - icon.x1 + GRAZE_PT <= BESIDE_EM * line.size]
+    if len(before) != 1 or len(after) != 1:
+        return lines
+    return [line._replace(block=before[0].block) if line.block == after[0].block else line for line in lines]
+
+
+def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:
+    box = icon.bbox
+    near = [
+        (max(0.0, gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1)), number)
+        for number, line in enumerate(lines)
+        if is_level(box, line.bbox) and gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1) <= BESIDE_EM * line.size
+    ]
+    return min(near)[1] if near else None
+
+
+def _word_break(line: Line, icon: BBox, rotation: int) -> int:
+    """Return the word break of a line that is nearest to where an icon in it begins."""
+    line_box, icon_box = upright(line.bbox, rotation), upright(icon, rotation)
+    before = line_box.x1 - icon_box.x1 if runs_right_to_left(line.text) else icon_box.x0 - line_box.x0
+    if before >= line_box.width - GRAZE_PT:
+        return len(line.text)
+    share = before / max(1.0, line_box.width)
+    near = round(len(line.text) * min(1.0, max(0.0, share)))
+    breaks = [0, *(blank.start() for blank in re.finditer(r"\s", line.text)), len(line.text)]
+    return min(breaks, key=lambda at: abs(at - near))
 
 
 def with_figures(

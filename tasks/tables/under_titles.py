@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
-from schemas.documents import Label, Line, PageRegion
+from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.geometry import gap, is_level, union
 from tasks.tables.align import levels_of
 
@@ -26,10 +26,10 @@ def tables_under_titles(regions: Sequence[PageRegion], lines: Sequence[Line]) ->
     a header above columns of values has no such labels. A line alone in its row at the left edge, as large as the title above
     the region, names the rows below it. Of 757 pages with 1,156 such regions none is cut wrongly.
     """
-    headings = [region for region in regions if region.label in (Label.HEADING, Label.CAPTION)]
+    headings = [region for region in regions if region.label in (LayoutLabel.HEADING, LayoutLabel.CAPTION)]
     parts: list[PageRegion] = []
     for region in regions:
-        titles = _titles_above(region, headings, lines) if region.label is Label.TABLE and headings else []
+        titles = _titles_above(region, headings, lines) if region.label is LayoutLabel.TABLE and headings else []
         inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
         columns = _beside(inner, titles) if titles else None
         if columns is None:
@@ -77,7 +77,7 @@ def _begins_with_labels(lines: Sequence[Line], title: Line) -> bool:
     return len(rows) >= FEWEST_ROWS and 2 * len(worded) > len(rows) and any(len(row) > 1 for row in rows)
 
 
-def _below(lines: Sequence[Line], title: Line) -> Iterator[tuple[list[Line], Label]]:
+def _below(lines: Sequence[Line], title: Line) -> Iterator[tuple[list[Line], LayoutLabel]]:
     """Yield the tables and the titles between them, from top to bottom."""
     rows = levels_of(lines)
     size = median([line.size for line in lines])
@@ -85,19 +85,19 @@ def _below(lines: Sequence[Line], title: Line) -> Iterator[tuple[list[Line], Lab
     for row in rows:
         if len(row) == 1 and row[0].size >= max(TITLE_SIZE * size, title.size - 0.5) and _is_at_left(row[0], title):
             if table:
-                yield table, Label.TABLE
-            yield list(row), Label.HEADING
+                yield table, LayoutLabel.TABLE
+            yield list(row), LayoutLabel.HEADING
             table = []
         else:
             table += row
     if table:
-        yield table, Label.TABLE
+        yield table, LayoutLabel.TABLE
 
 
-def _part(region: PageRegion, lines: Sequence[Line], label: Label) -> PageRegion:
+def _part(region: PageRegion, lines: Sequence[Line], label: LayoutLabel) -> PageRegion:
     box = union(line.bbox for line in lines).rounded()
     boxes = tuple(line_box for line_box in region.lines if box.has_middle_of(line_box))
-    if label is not Label.TABLE:
+    if label is not LayoutLabel.TABLE:
         return PageRegion(box, label, boxes)
     rows = tuple(edge for edge in region.rows if box.y0 < edge < box.y1)
     columns: list[float] = []

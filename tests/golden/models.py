@@ -19,14 +19,21 @@ from backends.models.combined_vectors import combine
 from backends.models.endpoint import Endpoint
 from backends.models.language import Py3LangId
 from backends.models.lexicon import Simplemma
-from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX
 from backends.models.local_model import LocalModel
 from backends.models.minilm import MiniLM
 from backends.models.multilingual import MultilingualE5
 from backends.models.perceptual_hash import perceptual_hash
 from backends.models.pictures import fit, open_picture
 from backends.models.rapid_layout_detector import LEAST_SCORE, RapidLayout
-from backends.models.rapidocr_recogniser import EXACT, LARGEST_SIDE_PX, LEAST_SIDE_PX, PARAMETERS, RapidOcr
+from backends.models.rapidocr_recogniser import (
+    EXACT,
+    LARGEST_SIDE_PX,
+    LEAST_SIDE_PX,
+    LEAST_WIDTH_PX,
+    LINE_HEIGHT_PX,
+    PARAMETERS,
+    RapidOcr,
+)
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBEDDERS, UNIFIED_EMBEDDERS
 from schemas.corpus.captions import ModelCaptioner
 from schemas.corpus.embeddings import EmbeddingOptions

@@ -3,9 +3,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from backends.models.line_reader import LineReader
 from backends.models.packaged import packaged_file
-from backends.models.rapidocr_recogniser import EXACT, READER
+from backends.models.rapidocr_recogniser import EXACT, READER, LineReader
 
 
 def line(text: str, size: int = 32) -> NDArray[np.uint8]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from backends.pdf.document import open_document
 from schemas.corpus.parse import ParseOptions
 from schemas.geometry import BBox
-from tasks.reading.block_order import LayoutBlock, may_be_out_of_order, reordered
+from tasks.reading.page_order import LayoutBlock, may_be_out_of_order, reordered
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 

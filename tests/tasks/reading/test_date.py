@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.reading.date import date_of
+from tasks.reading.parse import date_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from schemas.documents import Label, Line, PageRegion
+from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.geometry import BBox, union
 from tasks.tables.under_titles import tables_under_titles
 
@@ -23,9 +23,9 @@ def _rows(x: float, y: float, rows: Sequence[tuple[str, str]]) -> list[Line]:
 
 
 def _page(titles: Sequence[Line], rows: Sequence[Line]) -> list[PageRegion]:
-    headings = [PageRegion(title.bbox, Label.HEADING, (title.bbox,)) for title in titles]
+    headings = [PageRegion(title.bbox, LayoutLabel.HEADING, (title.bbox,)) for title in titles]
     table = union(line.bbox for line in rows)
-    joined = PageRegion(table, Label.TABLE, tuple(line.bbox for line in rows), (111.5, 123.5), (120.0, 290.0, 370.0))
+    joined = PageRegion(table, LayoutLabel.TABLE, tuple(line.bbox for line in rows), (111.5, 123.5), (120.0, 290.0, 370.0))
     return [*headings, joined]
 
 
@@ -37,8 +37,8 @@ def test_titles_side_by_side_part_the_tables_below_them() -> None:
     titles = [_line(LEFT, 84, "Pumps", TITLE_SIZE), _line(RIGHT, 84, "Lines", TITLE_SIZE)]
     rows = [*_rows(LEFT, 100, PUMPS), *_rows(RIGHT, 100, LINES)]
     *_, pumps, lines = tables_under_titles(_page(titles, rows), [*titles, *rows])
-    assert (pumps.label, pumps.bbox.x0, pumps.columns) == (Label.TABLE, LEFT, (120.0,))
-    assert (lines.label, lines.bbox.x0, lines.columns) == (Label.TABLE, RIGHT, (370.0,))
+    assert (pumps.label, pumps.bbox.x0, pumps.columns) == (LayoutLabel.TABLE, LEFT, (120.0,))
+    assert (lines.label, lines.bbox.x0, lines.columns) == (LayoutLabel.TABLE, RIGHT, (370.0,))
     assert pumps.rows == lines.rows == (111.5, 123.5)
 
 
@@ -47,7 +47,12 @@ def test_a_line_like_the_title_parts_the_tables_above_and_below_it() -> None:
     inner = _line(LEFT, 140, "Tanks", TITLE_SIZE)
     rows = [*_rows(LEFT, 100, PUMPS), inner, *_rows(LEFT, 156, LINES)]
     parts = tables_under_titles(_page(titles, rows), [*titles, *rows])
-    assert [part.label for part in parts] == [Label.HEADING, Label.TABLE, Label.HEADING, Label.TABLE]
+    assert [part.label for part in parts] == [
+        LayoutLabel.HEADING,
+        LayoutLabel.TABLE,
+        LayoutLabel.HEADING,
+        LayoutLabel.TABLE,
+    ]
     assert parts[2].bbox == inner.bbox
 
 

@@ -80,15 +80,15 @@ def regroup_lines(lines: Sequence[PageLine], regions: Sequence[PageRegion], rota
     order = {id(line): number for number, line in enumerate(lines)}
     rotation = rotation_of([line for line, _ in lines], rotation)
     blocks: list[_Block] = []
-    for label, group in _in_columns(_groups(lines, regions), rotation):
+    for label, group, rows in _in_columns(_groups(lines, regions), rotation):
         if label is LayoutLabel.FORMULA:
             parts = _by_block(group)
         elif label is LayoutLabel.TABLE:
-            parts = [list(row.lines) for row in _rows(group, rotation)]
+            parts = [list(row.lines) for row in rows]
         else:
             parts = [
                 [line for row in block for line in row.lines]
-                for items in _items_beside(_rows(group, rotation), rotation)
+                for items in _items_beside(rows, rotation)
                 for block in _paragraphs(items, label, rights)
             ]
         table = _position(group, order) if label is LayoutLabel.TABLE else None  # its rows stay together
@@ -148,18 +148,15 @@ def _groups(
 
 def _in_columns(
     groups: Iterator[tuple[LayoutLabel | None, list[PageLine]]], rotation: int
-) -> Iterator[tuple[LayoutLabel | None, list[PageLine]]]:
-    """Yield groups of lines, those of text in columns by the PDF reader's blocks, since their rows would mix the columns."""
+) -> Iterator[tuple[LayoutLabel | None, list[PageLine], list[Row]]]:
+    """Yield groups of lines with their rows. Text in columns is split by the PDF reader's blocks: rows would mix the columns."""
     for label, group in groups:
-        if label is LayoutLabel.PICTURE:
-            yield from ((label, part) for part in _by_block(group))
-            continue
-        rows = [] if label in (LayoutLabel.FORMULA, LayoutLabel.TABLE) else _rows(group, rotation)
-        beside = sum(_has_gutter(row, rotation) for row in rows)
-        if beside >= FEWEST_BESIDE and 2 * beside > len(rows):
-            yield from ((label, part) for part in _by_block(group))
+        rows = _rows(group, rotation)
+        beside = 0 if label in (LayoutLabel.FORMULA, LayoutLabel.TABLE) else sum(_has_gutter(row, rotation) for row in rows)
+        if label is LayoutLabel.PICTURE or (beside >= FEWEST_BESIDE and 2 * beside > len(rows)):
+            yield from ((label, part, _rows(part, rotation)) for part in _by_block(group))
         else:
-            yield label, group
+            yield label, group, rows
 
 
 def _items_beside(rows: Sequence[Row], rotation: int) -> Iterator[list[Row]]:

@@ -172,18 +172,31 @@ def find_margins(
             if edge.is_outer and line.size <= body + LARGER_PT:
                 heights[edge.side, edge.away, line.size].append(line)
     margins = dict.fromkeys(_page_numbers(numbers, by_number), Furniture.PAGE_NUMBER)
-    fewest = max(FEWEST_PAGES, len(pages) // PAGES_A_REPEAT)
+    margins |= _running_lines(alike, heights, len(pages))
+    for line in _titles(lines, outline):
+        margins.pop(line, None)
+    return margins | find_furniture(lines, by_number, margins, body)
+
+
+def _running_lines(
+    alike: Mapping[tuple[str, int, int], Sequence[Line]],
+    heights: Mapping[tuple[int, int, float], Sequence[Line]],
+    page_count: int,
+) -> dict[Line, Furniture]:
+    """Return the running heads and feet among lines with the same words, and among those at one height."""
+    running: dict[Line, Furniture] = {}
+    fewest = max(FEWEST_PAGES, page_count // PAGES_A_REPEAT)
     for (_, side, inside), repeated in alike.items():
         count = len({line.page for line in repeated})
-        is_everywhere = not inside and count >= EVERYWHERE_SHARE * len(pages)
+        is_everywhere = not inside and count >= EVERYWHERE_SHARE * page_count
         is_everywhere &= not any(line.label in _NO_RUNNING_HEAD for line in repeated)
         if count >= fewest and (is_everywhere or _labelled_share(repeated) >= LABELLED_SHARE):
-            margins.update(dict.fromkeys(repeated, _ROLES[side]))
+            running.update(dict.fromkeys(repeated, _ROLES[side]))
     for (side, *_), level in heights.items():
         labelled = [line for line in level if _is_labelled(line)]
         if len({line.page for line in labelled}) >= FEWEST_CHANGING and _labelled_share(level) >= LABELLED_SHARE:
-            margins.update(dict.fromkeys(labelled, _ROLES[side]))
-    if len(pages) <= MOST_PAGES_BY_LABEL:
+            running.update(dict.fromkeys(labelled, _ROLES[side]))
+    if page_count <= MOST_PAGES_BY_LABEL:
         alone = [
             (side, line)
             for (_, side, inside), repeated in alike.items()
@@ -193,10 +206,8 @@ def find_margins(
             and line.bbox.width > line.bbox.height
             and not (side == _HEAD and ENDS_SENTENCE.search(line.text))
         ]
-        margins.update({line: _ROLES[side] for side, line in alone if caption_label(line.text) is None})
-    for line in _titles(lines, outline):
-        margins.pop(line, None)
-    return margins | find_furniture(lines, by_number, margins, body)
+        running.update({line: _ROLES[side] for side, line in alone if caption_label(line.text) is None})
+    return running
 
 
 def _titles(lines: Sequence[Line], outline: Sequence[OutlineEntry]) -> list[Line]:

@@ -168,16 +168,9 @@ def paragraphs(
 
     Stamps, watermarks and line numbers are taken out of the text first, since its lines may be written between them.
     """
-    blocks: list[DraftBlock] = []
-    beside: dict[Furniture, list[Line]] = defaultdict(list)
-    for line in lines:
-        if margins.get(line) in _BESIDE_TEXT:
-            beside[margins[line]].append(line)
-    if beside:
+    blocks = _blocks_beside_text(lines, margins)
+    if blocks:
         lines = [line for line in lines if margins.get(line) not in _BESIDE_TEXT]
-        for role, parts in beside.items():
-            box = union([line.bbox for line in parts])
-            blocks.append(DraftBlock(BlockKind.MARGIN, parts[0].page, box, tuple(parts), furniture=role))
     block_lines: list[Line] = []
     kind, label = BlockKind.TEXT, None
     furniture: Furniture | None = None
@@ -197,33 +190,45 @@ def paragraphs(
         if caption is not None and (line in code or not is_set_off(line, previous)):
             caption = None
         if line in margins:
-            now = BlockKind.MARGIN
+            line_kind = BlockKind.MARGIN
         elif line in code:
-            now = BlockKind.CODE
+            line_kind = BlockKind.CODE
         elif caption:
-            now = BlockKind.CAPTION
+            line_kind = BlockKind.CAPTION
         else:
-            now = BlockKind.HEADING if headings.is_heading(line) else BlockKind.TEXT
+            line_kind = BlockKind.HEADING if headings.is_heading(line) else BlockKind.TEXT
         same_block = previous is not None and (previous.block == line.block or headings.continues(previous, line))
-        if now is BlockKind.CODE:
+        if line_kind is BlockKind.CODE:
             same_block = previous is not None and code.get(previous) == code[line]
         if margins.get(line) is Furniture.CONTENTS:
             same_block = previous is not None and is_level(previous.bbox, line.bbox)
         continues = same_block and bool(block_lines)
         if (
             kind is BlockKind.CAPTION
-            and now is BlockKind.TEXT
+            and line_kind is BlockKind.TEXT
             and continues
             and is_same_size(block_lines[0].size, line.size)
         ):
-            now = BlockKind.CAPTION
-        if not continues or caption is not None or now is not kind or margins.get(line) is not furniture:
+            line_kind = BlockKind.CAPTION
+        if not continues or caption is not None or line_kind is not kind or margins.get(line) is not furniture:
             end()
-            kind, label, furniture = now, caption, margins.get(line)
+            kind, label, furniture = line_kind, caption, margins.get(line)
         block_lines.append(line)
         previous = line
     end()
     return blocks
+
+
+def _blocks_beside_text(lines: Sequence[Line], margins: Mapping[Line, Furniture]) -> list[DraftBlock]:
+    """Return the stamps, the watermarks and the line numbers of a page, a block each."""
+    by_role: dict[Furniture, list[Line]] = defaultdict(list)
+    for line in lines:
+        if margins.get(line) in _BESIDE_TEXT:
+            by_role[margins[line]].append(line)
+    return [
+        DraftBlock(BlockKind.MARGIN, parts[0].page, union([line.bbox for line in parts]), tuple(parts), furniture=role)
+        for role, parts in by_role.items()
+    ]
 
 
 def join_columns(blocks: Sequence[DraftBlock], hyphenated: frozenset[str]) -> list[DraftBlock]:

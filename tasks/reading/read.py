@@ -62,8 +62,7 @@ BELOW_EM = 0.2
 BESIDE_EM = 0.5
 """Maximum distance of the ends of an underline from those of its words, in ems."""
 FEWEST = 2
-"""Minimum bullets below each other, where no layout model calls the lines list items."""
-_NO_ITEM = frozenset({LayoutLabel.TABLE, LayoutLabel.PICTURE, LayoutLabel.FORMULA, LayoutLabel.HEAD, LayoutLabel.FOOT})
+"""Minimum bullets below each other."""
 
 _PAINT_PX = 8
 """Maximum side of an image that is only the colour painted through a larger mask."""
@@ -160,16 +159,12 @@ def _share(accent_box: BBox, letter_box: BBox) -> float:
 
 
 def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[list[Mark], list[PageLine]]:
-    """Return the marks of a page that are no bullets, and a line for each that is."""
+    """Return the marks of a page that aren't bullets, and a line for each that is."""
     candidates = [mark for mark in marks if mark.filled and not mark.white and _is_square(mark.bbox)]
-    visible = [line for line, is_visible in lines if is_visible and line.label not in _NO_ITEM]
+    visible = [line for line, is_visible in lines if is_visible]
     behind = {mark: line for mark in candidates if (line := _line_behind(mark.bbox, visible)) is not None}
     columns = [round(mark.bbox.x0) for mark in behind]
-    bullets = {
-        mark: line
-        for mark, line in behind.items()
-        if line.label is LayoutLabel.ITEM or columns.count(round(mark.bbox.x0)) >= FEWEST
-    }
+    bullets = {mark: line for mark, line in behind.items() if columns.count(round(mark.bbox.x0)) >= FEWEST}
     drawn = [
         PageLine(
             line._replace(bbox=line.bbox._replace(x0=mark.bbox.x0, x1=mark.bbox.x1).rounded(), text="•", bold=False), True

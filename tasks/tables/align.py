@@ -16,8 +16,6 @@ from tasks.tables.rows import first_word_width
 
 CELL_GAP_EM = 0.8
 """Minimum gap between two cells of a row. Of 15,764 pages none change at 0.55, 49 at 0.9 (rows of narrow columns are lost)."""
-ROW_OVERLAP_EM = 0.5
-"""Tolerated overlap of a row with the one before."""
 FEWEST_ROWS = 3
 """Minimum rows with cells. Of 15,764 pages 708 change at 2 (pairs of lines become tables), 323 at 4 (small tables are lost)."""
 SPLIT_ROWS_SHARE = 0.5
@@ -88,7 +86,7 @@ class _Row(NamedTuple):
 def align_region(lines: Sequence[Line], *, right_to_left: bool = False) -> Aligned | None:
     """Return the table in a region that a layout model calls one, however far apart its rows; None if it has no columns."""
     run = _trimmed([_row(level) for level in levels_of(lines)])
-    return _table(run, [], right_to_left=right_to_left)
+    return _table(run, right_to_left=right_to_left)
 
 
 def gutters_of(lines: Sequence[Line]) -> list[float]:
@@ -135,15 +133,15 @@ def _spans(row: _Row, head: _Row, table: BBox) -> bool:
     return free and over and short and (len(head.cells) >= FEWEST_HEADER_COLUMNS or head.bbox.x0 > start)
 
 
-def _table(run: Sequence[_Row], free: Sequence[Line], *, right_to_left: bool) -> Aligned | None:
-    """Return the table that rows are, with a wrapped header among the ``free`` lines above it; None if they are none."""
+def _table(run: Sequence[_Row], *, right_to_left: bool) -> Aligned | None:
+    """Return the table that rows make, a wrapped header joined; None if they aren't a table."""
     split = [row for row in run if row.is_split]
     if len(split) < FEWEST_ROWS or len(split) < SPLIT_ROWS_SHARE * len(run):
         return None
     gutters = _gutters(split, union(row.bbox for row in run))
     if not gutters or not _is_tabular(split, gutters):
         return None
-    head, run = _wrapped_head(run, free, gutters)
+    head, run = _wrapped_head(run, gutters)
     box = union(row.bbox for row in (*head, *run))
     columns = _extents(split, gutters)
     labelled_rows = run if right_to_left else _with_whole_labels(run, gutters)
@@ -192,7 +190,7 @@ def _is_wrapped(above: _Row, row: _Row, right: float) -> bool:
     return near and label.x1 + first_word_width(text, line) > right
 
 
-def _wrapped_head(run: Sequence[_Row], free: Sequence[Line], gutters: Sequence[float]) -> tuple[list[_Row], Sequence[_Row]]:
+def _wrapped_head(run: Sequence[_Row], gutters: Sequence[float]) -> tuple[list[_Row], Sequence[_Row]]:
     """Return the lines of a wrapped header above a table's first row, level by level, and the rows below it.
 
     A PDF may hold a header cell by cell, not line by line, so that its lines are no rows. They are a header if each is above
@@ -202,9 +200,7 @@ def _wrapped_head(run: Sequence[_Row], free: Sequence[Line], gutters: Sequence[f
     body = run[first:]
     size = body[0].size
     columns = _extents(body, gutters)
-    above = [cell for row in run[:first] for cell in row.cells] + [
-        line for line in free if line.bbox.y1 <= body[0].bbox.y0 + ROW_OVERLAP_EM * size
-    ]
+    above = [cell for row in run[:first] for cell in row.cells]
     levels: list[_Row] = []
     top = body[0].bbox.y0
     for cells in reversed(levels_of(above)):
@@ -216,7 +212,7 @@ def _wrapped_head(run: Sequence[_Row], free: Sequence[Line], gutters: Sequence[f
         top = row.bbox.y0
     covered = {_column_of(cell.bbox, gutters) for row in levels for cell in row.cells}
     head_cells = {cell for row in levels for cell in row.cells}
-    if len(levels) < 2 or len(covered) < 2 or any(cell not in head_cells for row in run[:first] for cell in row.cells):
+    if len(levels) < 2 or len(covered) < 2 or not head_cells.issuperset(above):
         return [], run
     steps = [under.bbox.y0 - over.bbox.y0 for over, under in pairwise(body)]
     lines = [under.bbox.y0 - over.bbox.y0 for over, under in pairwise(levels)]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 RESAMPLES = 2_000
 
 Scores = NDArray[np.float64]
-"""A row a question, a column a metric; NaN where a metric is undefined."""
+"""A row a question, a column a metric; NaN if a metric is undefined."""
 
 
 def paired_bootstrap(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:

@@ -108,7 +108,7 @@ class Line(NamedTuple):
 
     ``text`` is escaped: it holds no tag or placeholder. ``inside`` is the order of the placement that the line is part of,
     such as a vector drawing's label. ``mono`` means that its letters are all as wide, as a program's are. ``label`` is a layout
-    model's name of the block, None where none ran; ``font`` names the font of nearly all letters,
+    model's name of the block, None if none ran; ``font`` names the font of nearly all letters,
     "" if there are several.
     """
 
@@ -304,7 +304,7 @@ class Recognised:
 class Segmented:
     """The segments of one page's picture and its rules, as boxes in its pixels; or the failure.
 
-    ``tables`` are those of a picture that is no page, and has no segments.
+    ``tables`` are those of a picture that isn't a page, and has no segments.
     """
 
     id: str

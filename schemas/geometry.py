@@ -145,7 +145,7 @@ def skewed(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
 
 
 def straight(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
-    """Return the box around which ``skewed`` made the given one; one of the same size where that is too flat for it."""
+    """Return the box around which ``skewed`` made the given one; one of the same size if that is too flat for it."""
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     determinant = cos * cos - sin * sin
     width, height = (

@@ -54,7 +54,7 @@ def settings(**given: str | float | None) -> Settings:
 class ModelName:
     """A model as a corpus file names it.
 
-    ``revision`` is None where the model's module pins it. ``option`` is the corpus file's key, for messages.
+    ``revision`` is None if the model's module pins it. ``option`` is the corpus file's key, for messages.
     ``query_settings`` affect queries only, never the vectors of rows.
     """
 

@@ -71,7 +71,7 @@ class ObjectStore(Protocol):
         """Return the names of the direct subfolders, sorted."""
 
     def delete(self, name: str) -> None:
-        """Remove an object; nothing happens where there is none."""
+        """Remove an object; nothing happens if there is none."""
 
     def read_mutable(self, name: str) -> tuple[bytes, str] | None:
         """Return a mutable object's bytes and ETag; None if there is none."""
@@ -185,7 +185,7 @@ class PdfPage(Protocol):
     def draw(self, box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
         """Render a part of the page on white: equal drawings give equal pixels wherever they stand.
 
-        The resolution is lowered where the part would have more than ``max_pixels``.
+        The resolution is lowered if the part would have more than ``max_pixels``.
 
         Raises:
             BadInputError: It can't be rendered.
@@ -402,7 +402,7 @@ class Lexicon(Protocol):
     """Knows the words of languages, by their ISO 639 codes."""
 
     def language_of(self, text: str) -> str | None:
-        """Return the likeliest language of a text; None where its words aren't known."""
+        """Return the likeliest language of a text; None if its words aren't known."""
 
     def is_word(self, word: str, language: str) -> bool:
         """Return whether a language that ``language_of`` returned has a word, in lower case or with a capital."""
@@ -448,7 +448,7 @@ class SearchIndex(Protocol):
         """Build the indexes and return when they are ready."""
 
     def count(self, doc_ids: Collection[str] | None = None) -> int:
-        """Return the number of rows in the engine, of some documents where these are given.
+        """Return the number of rows in the engine, of some documents if these are given.
 
         Raises:
             DamagedError: The collection is missing or unreadable.

@@ -9,7 +9,7 @@ _UNSEEN = (
     r"\x00-\x1f\x7f-\x9f"  # control characters, those of eight bits too
     r"\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates of direction
     r"\u2028\u2029\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # separators of lines, marks within lines, tags
-    r"\ud800-\udfff"  # bytes that are no text
+    r"\ud800-\udfff"  # bytes that aren't text
 )
 _LINE = re.compile(f"[{_UNSEEN}]")
 _LINES = re.compile(f"(?![\n\t])[{_UNSEEN}]")

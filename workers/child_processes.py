@@ -146,7 +146,7 @@ def prepare() -> None:
 
 def _context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    # pyarrow imports pandas at its first table, where it is installed.
+    # pyarrow imports pandas at its first table, if it is installed.
     context.set_forkserver_preload(
         [
             *("workers.parse_shard", "workers.tag_shard", "workers.draw_pages", "workers.page_pictures"),
@@ -234,7 +234,7 @@ def _crash_reason(running_task: RunningTask[Any]) -> Refused:
 
 
 def _resident_bytes(pid: int | None) -> int:
-    """Return the memory that a process holds; 0 where it is gone."""
+    """Return the memory that a process holds; 0 if it is gone."""
     try:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.NoSuchProcess:

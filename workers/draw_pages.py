@@ -72,7 +72,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A PNG, or None where the document, of so many pages, has no such page."""
+    """A PNG, or None if the document, of so many pages, has no such page."""
 
     picture: bytes | None
     pages: int
@@ -143,8 +143,8 @@ class PageDrawer:
     def draw(self, drawing: Drawing) -> "Future[bytes]":
         """Return the future PNG of a page; cancel it when the caller leaves.
 
-        The future raises ``NotFoundError`` where there is no such page, ``BadInputError`` where it can't be drawn within its
-        limits, and ``TransientError`` where the store doesn't answer.
+        The future raises ``NotFoundError`` if there is no such page, ``BadInputError`` where it can't be drawn within its
+        limits, and ``TransientError`` if the store doesn't answer.
 
         Raises:
             TransientError: Too many pages are waiting.

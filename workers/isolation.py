@@ -1,4 +1,4 @@
-"""Take network, writing and starting programs from a process that reads PDFs, where the kernel allows it.
+"""Take network, writing and starting programs from a process that reads PDFs, if the kernel allows it.
 
 A seccomp filter refuses sockets, and Landlock writes and ``exec``; neither needs a privilege or a namespace, so both work in
 containers. Results go through a pipe to a process that was forked before, and writes them to the store.
@@ -55,7 +55,7 @@ class _Program(ctypes.Structure):
 
 
 def missing_isolation() -> list[str]:
-    """Return what ``isolate`` can't take from a child process of this machine, with the reason; [] where it takes all."""
+    """Return what ``isolate`` can't take from a child process of this machine, with the reason; [] if it takes all."""
     ((_, last),) = run_all(_isolate_child, [None], ParseOptions(workers=1))
     return last.result if isinstance(last, Done) else [f"the network: {last.message}"]
 

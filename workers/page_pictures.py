@@ -53,7 +53,7 @@ def keep_pictures(
 
 
 def _keep(drawing: Drawing, _opened: Callable[[int], None]) -> str | None:
-    """Store the picture of a page, and return its figure id; None where the page is blank."""
+    """Store the picture of a page, and return its figure id; None if the page is blank."""
     with writing(open_store(drawing.store_address), "figures/") as put:
         with open_in_child(drawing) as pdf:
             pixels = page_pixels(pdf, drawing.page, dpi=drawing.dpi)

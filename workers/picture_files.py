@@ -26,10 +26,10 @@ _logger = logging.getLogger("inset.pages")
 class PictureFiles:
     """Pictures by key; the least recently used are removed first. Thread-safe, and safe among processes.
 
-    Nothing is raised where the folder can't be read or written: pictures are then not kept, and the log says so once.
+    Nothing is raised if the folder can't be read or written: pictures are then not kept, and the log says so once.
 
     Args:
-        folder: Made where it is missing, readable by this user alone.
+        folder: Made if it is missing, readable by this user alone.
         most_bytes: Bytes of all pictures.
     """
 
@@ -40,7 +40,7 @@ class PictureFiles:
         self._warned = False
 
     def get(self, key: str) -> bytes | None:
-        """Return a picture; None where there is none, or a damaged one, which is removed."""
+        """Return a picture; None if there is none, or a damaged one, which is removed."""
         file = self._file(key)
         with self._failing():
             try:

@@ -22,7 +22,7 @@ class _Task:
 def read_subjects(
     doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> dict[str, str]:
-    """Return the subject of each PDF, by document id; "" where it has none or can't be opened."""
+    """Return the subject of each PDF, by document id; "" if it has none or can't be opened."""
     tasks = [_Task(doc_id, store_address, tuple(passwords)) for doc_id in doc_ids]
     with contextlib.closing(run_all(_subject, tasks, limits)) as outcomes:
         return {task.doc_id: last.result if isinstance(last, Done) else "" for task, last in outcomes}

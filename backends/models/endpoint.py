@@ -51,7 +51,7 @@ class Endpoint:
     ``rejected_requests``, ``refusals``, ``empty_answers`` and ``other_models``.
 
     Args:
-        where: The corpus file's key, for messages.
+        config_key: The corpus file's key, for messages.
         captioner: The configuration.
         clock: The clock of waits.
 

@@ -85,7 +85,7 @@ class EndpointCalls:
     ``parameters`` are those of every request, which a server may refuse.
 
     Args:
-        where: The corpus file's key, for messages.
+        config_key: The corpus file's key, for messages.
         named: Name and revision of the model.
         options: The server.
         clock: The clock of waits; None for the real one.
@@ -146,7 +146,7 @@ class EndpointCalls:
     async def retried(
         self, attempt: Callable[[], Coroutine[Any, Any, Answer]], can_retry: Callable[[], bool] = lambda: True
     ) -> Answer:
-        """Return the answer of an attempt, after all retries; a lambda is no attempt, since tenacity doesn't await it.
+        """Return the answer of an attempt, after all retries; a lambda isn't one, since tenacity doesn't await it.
 
         Raises:
             BadInputError: The model doesn't answer this request.
@@ -252,7 +252,7 @@ class EndpointCalls:
             raise self._ended
 
     def check_name(self, answered: str | None) -> None:
-        """Raise ``TransientError`` where another model answered."""
+        """Raise ``TransientError`` if another model answered."""
         if answered and not any(_is_the_same(answered, name) for name in (self._asked, self._revision)):
             self._faults["other_models"] += 1
             raise TransientError(
@@ -272,7 +272,7 @@ class EndpointCalls:
                 self._end(
                     TransientError(f"{self._where}: {self._server} takes no calls for the next {hold:.0f} s ({status})")
                 )
-            self._next_call = max(self._next_call, self._clock.now() + hold)  # and no later where hold is no number
+            self._next_call = max(self._next_call, self._clock.now() + hold)  # and no later if hold isn't a number
             return self.fault("rate_limits" if status == 429 else "server_errors", f"it answered {status}: {why}")
         if status in _OF_THE_REQUEST:
             self._faults["rejected_requests"] += 1
@@ -310,7 +310,7 @@ class EndpointCalls:
 
 
 def check_client(config_key: str) -> None:
-    """Raise ``UserError`` where the client of endpoints is not installed; ``config_key`` is the corpus file's key."""
+    """Raise ``UserError`` if the client of endpoints is not installed; ``config_key`` is the corpus file's key."""
     if importlib.util.find_spec("openai") is None:
         raise UserError(f"{config_key}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
 

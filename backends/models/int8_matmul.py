@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PRODUCT, DOMAIN = "DynamicQuantizeMatMul", "com.microsoft"
 LEAST_CHANNELS = 96
-"""With fewer channels, int8 is no faster than fp32."""
+"""With fewer channels, int8 isn't faster than fp32."""
 LARGE_WEIGHTS = 1_000_000
 """Minimum number of weights of a matmul to be quantised: that of the output classes."""
 PAIR_LIMIT = 128

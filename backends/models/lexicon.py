@@ -14,7 +14,7 @@ class Simplemma:
     """A ``Lexicon``; 0.1 s for the first word of a language, and 0.3 s for the first text."""
 
     def language_of(self, text: str) -> str | None:
-        """Return the likeliest language of a text; None where its words aren't known."""
+        """Return the likeliest language of a text; None if its words aren't known."""
         language = next(iter(Py3LangId().probabilities(text)))
         return language if _has_words(language) else None
 

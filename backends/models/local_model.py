@@ -58,7 +58,7 @@ class LocalModel:
     ``faults`` are named ``out_of_memory``, ``failures`` and ``empty_answers``.
 
     Args:
-        where: The corpus file's key, for messages.
+        config_key: The corpus file's key, for messages.
         captioner: The configuration.
         batch: Maximum batch size.
 

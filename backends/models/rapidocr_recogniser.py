@@ -152,7 +152,7 @@ class RapidOcr:
             }
         )
         if int8:
-            # The package loads a stage of its own where there is none.
+            # The package loads a stage of its own if there is none.
             self._engine.text_rec = _Stage(LineReader(reader, threads, EXACT))
 
     def recognise(self, picture: bytes) -> list[RecognisedLine]:

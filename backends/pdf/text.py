@@ -73,7 +73,7 @@ _SYMBOLS = {
     0xAC: "←",
     0xDE: "⇒",
 }
-"""What Symbol and Wingdings show by those codes, where it is no bullet."""
+"""What Symbol and Wingdings show by those codes, unless it is a bullet."""
 MONO_SHARE = 0.9
 """Minimum share of a line's letters and digits in such a font; others, such as "<", are often of a mathematical one."""
 _WRITTEN = re.compile(r"\w")

@@ -120,7 +120,7 @@ def _windows(words: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _turns(words: Sequence[str], period: int, *, numbers: bool = True) -> bool:
-    """Return whether the last words repeat often enough; without ``numbers``, only if most are no number."""
+    """Return whether the last words repeat often enough; without ``numbers``, only if most aren't numbers."""
     run = 0
     for at in range(period, len(words)):
         run = run + 1 if words[at] == words[at - period] else 0

@@ -122,7 +122,7 @@ def _largest_piece(
 ) -> int:
     """Return how many of ``ends`` the largest fitting piece after ``first`` covers; at least one.
 
-    The position is interpolated, since tokens are about proportional to length, and bisected where that fails.
+    The position is interpolated, since tokens are about proportional to length, and bisected if that fails.
     """
     low, high = first + 1, len(ends) + 1  # one fits, or can't be cut; the other doesn't
     guess = first + 4 * max_tokens

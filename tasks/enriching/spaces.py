@@ -63,7 +63,7 @@ class Space:
     pool: Callable[[EmbeddingOptions], PoolOptions] = lambda options: options
 
     def endpoint(self, options: EmbeddingOptions) -> EmbeddingEndpoint | None:
-        """Return the server of its model; None where it runs here, or there is no such space."""
+        """Return the server of its model; None if it runs here, or there is no such space."""
         model = self.model(options)
         endpoint_json = None if model is None else model.setting(ENDPOINT)
         return None if endpoint_json is None else EmbeddingEndpoint.model_validate_json(str(endpoint_json))

@@ -1,4 +1,4 @@
-"""Recognise drawings and images that are no pictures: backgrounds, boxes and shadows of words, and decoration."""
+"""Recognise drawings and images that aren't pictures: backgrounds, boxes and shadows of words, and decoration."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -31,7 +31,7 @@ _LOGO_SHARE = 0.03
 def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> list[Placement]:
     """Return placements with their final role: those on many pages are logos, bands, page furniture or ornaments.
 
-    A picture at the same position is no content; nor is one at the edge of a rotated page, or one of another size. The band
+    A picture at the same position isn't content; nor is one at the edge of a rotated page, or one of another size. The band
     above or below the text may have another chapter's name on each page. A small picture of one size without a caption is an
     icon wherever it is: a quotation mark, a warning symbol.
     """
@@ -104,7 +104,7 @@ def _role_of_repeated(
 def without_logos(placements: Sequence[Placement], pages: Sequence[Page], lines: Sequence[Line]) -> list[Placement]:
     """Return placements, with small pictures above the title of a first page, as in a letterhead, as decoration.
 
-    A stamp may be larger than the title, and above everything; pictures in the margin are none of the text's figures either.
+    A stamp may be larger than the title, and above everything; nor are pictures in the margin figures of the text.
     """
     words = [line for line in lines if line.page == 1 and line.inside is None]
     if len(pages) < 2 or not words:

@@ -143,7 +143,7 @@ def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[PictureRegion],
 
 
 def _is_print_area(frame: BBox, page: BBox, marks: Sequence[Mark], inner_lines: int, text: PageText) -> bool:
-    """Return whether a clip is that of the page's whole text, as of a browser that prints: its text is no drawing's."""
+    """Return whether a clip is that of the page's whole text, as of a browser that prints: its text isn't a drawing's."""
     has_all = 0 < inner_lines >= PRINT_AREA_SHARE * len(text.lines)
     thick = [mark for mark in marks if min(mark.bbox.width, mark.bbox.height) > RULE_PT]
     if has_all and marks and not any(mark.strokes for mark in thick):
@@ -213,7 +213,7 @@ def _share_side(first: BBox, second: BBox) -> bool:
 
 
 def mark_inline(region: PictureRegion, lines: Sequence[Line]) -> PictureRegion:
-    """Return an image marked as inline where it is small and in a line of text."""
+    """Return an image marked as inline if it is small and in a line of text."""
     box = region.bbox
     if region.image is None or min(box.width, box.height) > SYMBOL_PT or max(box.width, box.height) > INLINE_LENGTH_PT:
         return region

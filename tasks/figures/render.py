@@ -69,7 +69,7 @@ def rotated_pixels(pixels: NDArray[Any], rotation: int) -> NDArray[Any]:
 
 
 def scaled(pixels: Pixels, max_pixels: int) -> Pixels:
-    """Return pixels at a lower resolution where they are more than ``max_pixels``."""
+    """Return pixels at a lower resolution if they are more than ``max_pixels``."""
     height, width, _ = pixels.shape
     if width * height <= max_pixels:
         return pixels

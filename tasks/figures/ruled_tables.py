@@ -18,9 +18,9 @@ FEWEST_SIDES = 3
 tables), 120 at 4 (tables of two rows are lost).
 """
 FEWEST_CELLS = 6
-"""Minimum boxes that are cells where rules are missing in one direction."""
+"""Minimum boxes that are cells if rules are missing in one direction."""
 FEWEST_SIDES_OF_CELLS = 4
-"""Minimum rules in both directions together, where cells are drawn as boxes. Of 2,191 pages none change at 3, 10 at 5 (tables
+"""Minimum rules in both directions together, if cells are drawn as boxes. Of 2,191 pages none change at 3, 10 at 5 (tables
 of boxes are lost).
 """
 FEWEST_BOXES = 4
@@ -42,7 +42,7 @@ ALIGNED_SHARE = 0.8
 
 
 def ruled_table(part: Part, lines: Sequence[Line]) -> Ruling | None:
-    """Return the rules of the table that a drawing is; None where it is none, or its words show its cells better."""
+    """Return the rules of the table that a drawing is; None if it is none, or its words show its cells better."""
     if is_table(part, lines):
         return None if _is_striped(part, lines) else ruling_of(part)
     return None

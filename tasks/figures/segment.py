@@ -108,7 +108,7 @@ def pictures_with_tables(placements: Iterable[Placement]) -> list[str]:
 
 
 def tables_in(picture: bytes, regions: Sequence[LayoutRegion]) -> list[BBox]:
-    """Return the boxes of the tables in an encoded picture that is no page; [] for photographs, diagrams and windows of programs.
+    """Return the boxes of the tables in an encoded picture that isn't a page; [] for photographs, diagrams and screenshots.
 
     Args:
         picture: The picture, encoded.

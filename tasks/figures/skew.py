@@ -66,7 +66,7 @@ class Straightened(NamedTuple):
 
 
 def straightened(picture: bytes) -> Straightened | None:
-    """Return the encoded picture of a page without its skew; None where it has none, may be no page, or can't be decoded."""
+    """Return the encoded picture of a page without its skew; None if it has none, may be no page, or can't be decoded."""
     try:
         return _straightened(picture)
     except (OSError, ValueError, SyntaxError, Pillow.DecompressionBombError):
@@ -108,7 +108,7 @@ def _content(straight: Pillow.Image) -> tuple[int, int, int, int]:
 
 
 def _skew(page: Pillow.Image) -> float:
-    """Return by how many degrees the lines and rules of a page are turned clockwise; 0.0 where they aren't, or none are seen.
+    """Return by how many degrees the lines and rules of a page are turned clockwise; 0.0 if they aren't, or none are seen.
 
     Edges are projected along each angle: where it is that of the lines, they fall on few rows.
     """

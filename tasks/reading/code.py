@@ -41,7 +41,7 @@ OFF_GRID_SHARE = 0.3
 become code), none at 0.15.
 """
 STATEMENTS_SHARE = 0.3
-"""Share of rows that read as statements from which on they are no table without a header. 2 pages change at 0.15 (an array
+"""Share of rows that read as statements from which on they aren't a table without a header. 2 pages change at 0.15 (an array
 becomes code), 5 at 0.6 (listings become tables).
 """
 INDENT_EM = 1.0
@@ -93,7 +93,7 @@ def find_code(lines: Sequence[Line], left_out: Set[Line] = frozenset()) -> list[
 
     Args:
         lines: In MuPDF's order.
-        left_out: Lines that are no code in any case, such as margins and headings.
+        left_out: Lines that are never code, such as margins and headings.
     """
     if not any(line.mono for line in lines):
         return []

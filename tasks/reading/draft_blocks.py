@@ -15,7 +15,7 @@ from tasks.tables.rows import SOFT_HYPHEN, upright
 
 @dataclass(frozen=True, slots=True)
 class DraftBlock:
-    """A block before it has its number. ``text`` is set where it is not the text of ``lines``; a table's includes its caption.
+    """A block before it has its number. ``text`` is set if it isn't the text of ``lines``; a table's includes its caption.
 
     ``hyphenated`` are the document's words that keep their hyphen at the end of a line.
     """

@@ -43,7 +43,7 @@ class LineLetters:
         self._made: dict[tuple[BBox, str], Letters] = {}
 
     def __call__(self, line: Line) -> tuple[str, Sequence[Sequence[float]]]:
-        """Return a line's letters and their boxes; evenly spread where these are unknown, as for words in images."""
+        """Return a line's letters and their boxes; evenly spread if these are unknown, as for words in images."""
         line_letters = self._find(line)
         if line_letters is not None:
             return line_letters.text, line_letters.boxes

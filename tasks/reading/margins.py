@@ -142,17 +142,17 @@ def _line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
 def find_margins(
     lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()
 ) -> dict[Line, Furniture]:
-    """Return the lines of a document that are no content, with their role.
+    """Return the lines of a document that aren't content, with their role.
 
     A line in the outer tenth of its page, as the reader sees it, is a margin if it is a page number, by its words or because it
     increases with the pages; if it is repeated on several pages with only numbers changed; or if the layout model calls most
     lines at its height heads or feet. Other numbers there are content, such as a year over a column or a chart's scale. Numbers
-    that the model labels may be further inside; what it calls items, tables or text is no margin for being repeated.
+    that the model labels may be further inside; what it calls items, tables or text isn't a margin for being repeated.
 
     Args:
         lines: Page after page.
         pages: All pages of the document.
-        outline: The PDF's own, if it has one: where a section begins, its title is no margin if it is there once.
+        outline: The PDF's own, if it has one: where a section begins, its title isn't a margin if it is there once.
     """
     by_number = {page.page: page for page in pages}
     alike: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
@@ -228,7 +228,7 @@ def _is_labelled(line: Line) -> bool:
 
 
 def _labelled_share(lines: Sequence[Line]) -> float:
-    """Return the share of lines that the layout model calls heads or feet; 1 where it read none of them."""
+    """Return the share of lines that the layout model calls heads or feet; 1 if it read none of them."""
     labelled = [line for line in lines if line.label is not None]
     return sum(map(_is_labelled, labelled)) / len(labelled) if labelled else 1.0
 
@@ -259,7 +259,7 @@ class _Number:
 
 
 def _number(line: Line, side: int) -> _Number | None:
-    """Return what may be a page number; None where the form excludes it."""
+    """Return what may be a page number; None if the form excludes it."""
     text = line.text.strip()
     match = _PAGE_NUMBER.fullmatch(text)
     if match is None:
@@ -342,7 +342,7 @@ class _Edge(NamedTuple):
 
 
 def _edge_of(line: Line, page: Page) -> _Edge | None:
-    """Return at which edge of its page, as it is read, a line is; further inside only where a layout model ran."""
+    """Return at which edge of its page, as it is read, a line is; further inside only if a layout model ran."""
     top, bottom, height = _span(line.bbox, page)
     share = EDGE_SHARE if line.label is None else WIDE_EDGE_SHARE
     if bottom <= share * height:

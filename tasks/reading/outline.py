@@ -47,7 +47,7 @@ _ADMONITION = re.compile(
     r"|avertissement|nota|precaución|advertencia|attenzione|avviso)\W*",
     re.IGNORECASE,
 )
-"""The label of a note, which is no section."""
+"""The label of a note, which isn't a section."""
 _HEADINGS = frozenset({LayoutLabel.HEADING, LayoutLabel.TITLE})
 _NO_HEADING = frozenset(
     {
@@ -185,7 +185,7 @@ class Headings:
             if line.inside is None and line.label not in _NO_HEADING and line not in self._margins:
                 blocks[line.page, line.block].append(line)
             upward[line.page] += len(line.text) if _runs_upward(line) else -len(line.text)
-        # A stamp along the edge of the page is no heading, whatever its size.
+        # A stamp along the edge of the page isn't a heading, whatever its size.
         level = [block for block in blocks.values() if _runs_upward(block[0]) == (upward[block[0].page] > 0)]
         styles = _heading_styles(level, _body_style(level))
         return [(head, _style(block) in styles) for block in level if (head := self._head(block, styles))]
@@ -223,14 +223,14 @@ class Headings:
             sorted((kind for kind in ranked if kind.depth is not None), key=lambda kind: (kind.depth, order[kind]))
         )
         ranked = [kind if kind.depth is None else next(numbered) for kind in ranked]
-        # The title of the document, and that of its contents, have no number: they are no sections around the numbered ones.
+        # The title of the document, and that of its contents, have no number: they aren't sections around the numbered ones.
         first = next((at for at, kind in enumerate(ranked) if kind.depth is not None), 0)
         titles = [kind for kind in ranked[:first] if len(kinds[kind]) <= MOST_TITLES]
         levels = {kind: 1 + sum(outer not in titles for outer in ranked[:at]) for at, kind in enumerate(ranked)}
         return {line: min(DEEPEST_LEVEL, level) for kind, level in levels.items() for head in kinds[kind] for line in head}
 
     def _head(self, block: Sequence[Line], styles: Set["_Style"]) -> Sequence[Line]:
-        """Return the first lines of a block that are a heading; [] where there are none."""
+        """Return the first lines of a block that are a heading; [] if there are none."""
         block_text = _text(block)
         if (
             SURE_MARKER.match(block_text)
@@ -386,7 +386,7 @@ def _match(lines: Sequence[_LineWords], title: str, number: str) -> list[Line]:
 
 
 def _number(text: str) -> str:
-    """Return the number before a title, case-folded; "" where it has none."""
+    """Return the number before a title, case-folded; "" if it has none."""
     number = NUMBERING.match(text)
     return number[1].casefold() if number is not None else ""
 

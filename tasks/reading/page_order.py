@@ -142,7 +142,7 @@ def _titles(blocks: Sequence[LayoutBlock]) -> list[int]:
 
 
 def _with_columns_swapped(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_left: bool) -> list[int]:
-    """Swap a column of running text with the next one where the latter is nearer to where lines begin."""
+    """Swap a column of running text with the next one if the latter is nearer to where lines begin."""
     swapped = list(order)
     sides = [(-block.box.x1, -block.box.x0) if right_to_left else (block.box.x0, block.box.x1) for block in blocks]
     for at in range(1, len(swapped)):

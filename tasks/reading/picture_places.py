@@ -3,7 +3,7 @@
 The position on the page decides, not when the PDF draws the picture:
 
     beside     1 Press [pic].  [pic]       text is level with it, and nothing else is in its own column: before the step
-                                           at its right, after the step at its left (mirrored where text runs right to left)
+                                           at its right, after the step at its left (mirrored if text runs right to left)
     spanning   1 Press [pic].  [   ]       several steps are level with it: before the first of them
                2 Turn.         [pic]
     between    Press the button:           text of its own column is right above or below it
@@ -27,7 +27,7 @@ from schemas.typography import is_same_size
 from tasks.reading.join import wraps
 
 OWN_COLUMN_PT = 40.0
-"""Longest distance to text above or below a picture that it is read with, where other text is level with it."""
+"""Longest distance to text above or below a picture that it is read with, if other text is level with it."""
 TOUCH_PT = 3.0
 """Tolerated overlap of a picture or a block with the line below it: boxes of lines include room for accents."""
 COLUMN_SHARE = 0.25
@@ -88,7 +88,7 @@ class _Spot:
 def place_pictures(
     pictures: Sequence[BBox], blocks: Sequence[TextBlock], *, right_to_left: bool = False
 ) -> list[PicturePlace | None]:
-    """Return each picture's position in reading order; None where the page has no text.
+    """Return each picture's position in reading order; None if the page has no text.
 
     Args:
         pictures: Boxes as the page's reader sees them, with the page's rotation applied.
@@ -183,7 +183,7 @@ class _PageText:
         return picture_place._replace(at=min(picture_place.at, on_it), step=self._with_headed(picture_place.step, number))
 
     def _with_headed(self, lines: tuple[tuple[int, int], ...], number: int) -> tuple[tuple[int, int], ...]:
-        """Add to a title the step below it where that is level with the picture.
+        """Add to a title the step below it if that is level with the picture.
 
         The symbol of a note belongs to the note, not to the word "Warning" above it.
         """
@@ -213,7 +213,7 @@ class _PageText:
         return _Level(_nearest_column(left_spots, box), _nearest_column(right_spots, box))
 
     def _own_column(self, number: int) -> PicturePlace | None:
-        """Return the position between the text of a picture's own column; None where the text beside it decides.
+        """Return the position between the text of a picture's own column; None if the text beside it decides.
 
         Text above both a picture and the text beside it doesn't count: it is above the row.
         """

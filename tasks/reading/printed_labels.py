@@ -38,7 +38,7 @@ class _Run:
 
 
 def printed_labels(margins: Iterable[Line], pages: int) -> tuple[str, ...]:
-    """Return the label of each page, "" where none is known; () if the document has none, or they are the numbers of pages.
+    """Return the label of each page, "" if none is known; () if the document has none, or they are the numbers of pages.
 
     A number is a label if those of other pages differ from it by as much as the pages do. A page between two of a run has
     the number between theirs, and pages without one before the first of a run, such as the opening of a chapter, count back to 1.
@@ -62,7 +62,7 @@ def printed_labels(margins: Iterable[Line], pages: int) -> tuple[str, ...]:
     }
     labelled: dict[int, _Run] = {}
     for run, run_pages in sorted(runs.items(), key=lambda pair: len(pair[1])):
-        labelled |= dict.fromkeys(run_pages, run)  # where a page has two, the longer run's is kept
+        labelled |= dict.fromkeys(run_pages, run)  # if a page has two, the longer run's is kept
     if len(labelled) < LABELLED_SHARE * pages:
         return ()
     labels: dict[int, str] = {page: run.label(page) for page, run in labelled.items()}

@@ -378,7 +378,7 @@ def _is_strange(text: str) -> bool:
 
 
 def read_outline(document: PdfDocument, pages: Sequence[Page]) -> list[OutlineEntry]:
-    """Return the PDF's own outline, restricted to its pages; [] where it has none, or a broken one."""
+    """Return the PDF's own outline, restricted to its pages; [] if it has none, or a broken one."""
     outline: list[OutlineEntry] = []
     for entry in document.outline():
         if entry.title and 1 <= entry.page <= len(pages):

@@ -223,7 +223,7 @@ def _captioned(placement: Placement, caption: DraftBlock, inner: Mapping[int, Se
 
 
 def _figure(placement: Placement, inner: Mapping[int, Sequence[Line]], step: tuple[Line, ...] = ()) -> list[DraftBlock]:
-    """Return a figure's tag, and the words inside it as a block where they are too many to be labels."""
+    """Return a figure's tag, and the words inside it as a block if they are too many to be labels."""
     tag = placeholder(placement.figure_id or "")
     figure = DraftBlock(BlockKind.FIGURE, placement.page, placement.bbox, text=tag, placement=placement, step=step)
     lines = tuple(inner.get(placement.order, ()))

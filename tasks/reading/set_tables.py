@@ -50,7 +50,7 @@ def join_continued(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
 
 
 def _as_text(row: DraftBlock) -> DraftBlock:
-    """Return a row that is no table, since the next page doesn't go on with it."""
+    """Return a row that isn't a table, since the next page doesn't continue it."""
     return replace(row, kind=BlockKind.TEXT, text="", rows=(), parts=(), spans=())
 
 

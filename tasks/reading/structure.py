@@ -167,7 +167,7 @@ def _keys(
 
 
 def _figures_by_label(drafts: Sequence[DraftBlock]) -> dict[CaptionLabel, str]:
-    """Return the figure of each label; the first where two have one number."""
+    """Return the figure of each label; the first if two have one number."""
     figures_by_label: dict[CaptionLabel, str] = {}
     for draft in drafts:
         if draft.label is not None and draft.label.number and draft.placement is not None and draft.placement.figure_id:

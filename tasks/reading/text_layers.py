@@ -47,7 +47,7 @@ def layered_pages(placements: Iterable[Placement]) -> dict[int, Placement]:
 def pictures_to_compare(pages: Mapping[int, Placement], lines: Iterable[Line], lexicon: Lexicon) -> list[str]:
     """Return the ids of the pictures that OCR reads for the comparison, from all over the document.
 
-    [] where there are none, or where so many words of the text are known that OCR can't be surer.
+    [] if there are none, or if so many words of the text are known that OCR can't be surer.
     """
     numbers = sorted(pages)
     count = min(SAMPLED_PAGES, len(numbers))
@@ -67,7 +67,7 @@ def reason_to_replace_layer(
 ) -> str | None:
     """Return why OCR replaces a document's text layer; None if the layer stays.
 
-    It stays where the words of the language aren't known, OCR doesn't read its script, or the sample has too few words.
+    It stays if the words of the language aren't known, OCR doesn't read its script, or the sample has too few words.
 
     Args:
         pages: As ``layered_pages`` returns them.

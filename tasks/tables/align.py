@@ -25,7 +25,7 @@ SPLIT_ROWS_SHARE = 0.5
 FIRST_COLUMN_EM = 4.0
 """Minimum width of the first column, which a header over several columns leaves free."""
 FEWEST_HEADER_COLUMNS = 3
-"""Minimum columns below such a header where the first column is not free."""
+"""Minimum columns below such a header if the first column is not free."""
 HEAD_GAP_EM = 1.0
 """Maximum gap between a wrapped header and the first row, in ems."""
 HEAD_LINE_EM = 0.3
@@ -193,7 +193,7 @@ def _is_wrapped(above: _Row, row: _Row, right: float) -> bool:
 def _wrapped_head(run: Sequence[_Row], gutters: Sequence[float]) -> tuple[list[_Row], Sequence[_Row]]:
     """Return the lines of a wrapped header above a table's first row, level by level, and the rows below it.
 
-    A PDF may hold a header cell by cell, not line by line, so that its lines are no rows. They are a header if each is above
+    A PDF may hold a header cell by cell, not line by line, so that its lines aren't rows. They are a header if each is above
     one column only, they are above two columns or more, and closer together than the rows of the table.
     """
     first = next(number for number, row in enumerate(run) if row.is_split)

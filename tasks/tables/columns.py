@@ -11,7 +11,7 @@ from schemas.geometry import BBox, turned, union
 from tasks.tables.rows import LEVEL_LINES, WRITTEN, upright
 
 Boxes = tuple[tuple[BBox | None, ...], ...]
-"""The cells of a table, row by row; None where a cell is part of its neighbour."""
+"""The cells of a table, row by row; None if a cell is part of its neighbour."""
 
 WORD_GAP_EM = 0.8
 """Minimum gap at a column's edge between two words of one line, in ems: those of a sentence are closer."""

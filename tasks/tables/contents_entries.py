@@ -1,4 +1,4 @@
-"""Find the entries of a table of contents, which is no table of cells."""
+"""Find the entries of a table of contents, which isn't a table of cells."""
 
 import re
 from collections.abc import Sequence

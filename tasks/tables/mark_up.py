@@ -74,7 +74,7 @@ def _places(span: CellSpan) -> list[tuple[int, int]]:
 
 
 def caption_of(table: Block) -> str:
-    """Return a table's caption, the line above its Markdown; "" where it has none."""
+    """Return a table's caption, the line above its Markdown; "" if it has none."""
     first, *markdown_lines = table.text.split("\n")
     return first if len(markdown_lines) > len(table.rows) else ""  # Markdown has a line a row, and one under the header
 

@@ -75,7 +75,7 @@ def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf) -> list[L
 
 
 def _ruling(region: PageRegion, lines: Sequence[Line], marks: Sequence[Mark]) -> Ruling:
-    """Return the edges of a region's columns, and those of its rows: rules where there are enough, else the model's."""
+    """Return the edges of a region's columns, and those of its rows: rules if there are enough, else the model's."""
     rules = _rules_across(region.bbox, marks)
     is_ruled = len(rules) >= FEWEST_RULES
     edges = (region.bbox.y0, *(rules if is_ruled else region.rows), region.bbox.y1)

@@ -130,7 +130,7 @@ def _middle(line: CellLine, height: float) -> float:
 
 
 def _levels_of(columns: Mapping[int, TableCell], height: float) -> list[_Level]:
-    """Return the lines that are level with each other, from the top; [] where lines don't align as those of rows do.
+    """Return the lines that are level with each other, from the top; [] if lines don't align as those of rows do.
 
     In the first column, names of groups may be between rows: they belong to no level.
     """
@@ -156,14 +156,14 @@ def _levels_of(columns: Mapping[int, TableCell], height: float) -> list[_Level]:
 
 
 def _starts(levels: Sequence[_Level], columns: Mapping[int, TableCell]) -> list[int]:
-    """Return the levels that begin a row, without the first; [] where the lines are no rows.
+    """Return the levels that begin a row, without the first; [] if the lines aren't rows.
 
     A number below a number is another row's. Words below words may be in the same cell: they are, if the first of them had no
     room on the line above. So a row begins where two columns have a number below a number, or the only column of numbers has;
-    where the first column begins anew; and where most columns have a line, and none of those is wrapped or most begin anew. All
-    other levels continue the row above.
+    where the first column begins a new text; and where most columns have a line, and none of those is wrapped or most begin a
+    new text. All other levels continue the row above.
 
-    Paragraphs and lists side by side sometimes begin anew together, so most columns must share three rows, and more rows than
+    Paragraphs and lists side by side sometimes begin together, so most columns must share three rows, and more rows than
     wrapped lines.
     """
     first = min(columns)
@@ -178,11 +178,11 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, TableCell]) -> list[
         under = {column for column in number_columns & level.keys() if _are_numbers(level[column])}
         beginning = {column for column in level if not _is_wrapped(above.get(column, []), level[column], rooms[column])}
         broad = 2 * len(level) > len(columns)
-        anew = len(beginning) == len(level) or 2 * len(beginning & filled) > len(level)
+        is_new_row = len(beginning) == len(level) or 2 * len(beginning & filled) > len(level)
         evidence = len(under) + (first in beginning - under)
         if under and (evidence >= 2 or (first in level and len(under) == len(columns) - 1)):
             numbered += broad
-        elif first in beginning or (broad and anew):
+        elif first in beginning or (broad and is_new_row):
             worded += broad and first in level and 2 * len(beginning) > len(level)
         else:
             wrapped += broad

@@ -36,7 +36,7 @@ def merged_cells(rows: Sequence[Row], rotation: int) -> tuple[CellSpan, ...]:
     A cell covers a place without a cell of its own if it extends beyond where that place's row or column starts.
 
     Args:
-        rows: The cells, as the reader sees them from left to right; None where one is covered.
+        rows: The cells, as the reader sees them from left to right; None if one is covered.
         rotation: How the page is rotated for its reader.
     """
     boxes = [[None if cell is None else upright(cell.bbox, rotation) for cell in row] for row in rows]
@@ -71,7 +71,7 @@ def mirrored(rows: Sequence[Row], spans: Sequence[CellSpan]) -> tuple[list[Row],
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table on a page; ``boxes`` has None where a cell is part of its neighbour."""
+    """A table on a page; ``boxes`` has None if a cell is part of its neighbour."""
 
     bbox: BBox
     rows: tuple[tuple[str, ...], ...]
@@ -100,7 +100,7 @@ def tabulate(
         pictures: Boxes of the page's pictures: a cell with one isn't empty.
 
     Returns:
-        A table of at least two rows and two columns, one row where a layout model sees it; None where the rules draw none.
+        A table of at least two rows and two columns, one row if a layout model sees it; None if the rules draw none.
     """
     cells = _turned(_filled(cells_of(ruling)), rotation)
     fewest = 1 if ruling.found_by is FoundBy.LAYOUT else 2  # a head may be alone at the foot of a page
@@ -133,7 +133,7 @@ def _is_filled(cell: TableCell | None, pictures: Sequence[BBox]) -> bool:
 
 
 def cells_of(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
-    """Return the cells between rules, row by row; None where a cell is part of one above it or left of it."""
+    """Return the cells between rules, row by row; None if a cell is part of one above it or left of it."""
     if not ruling.across:
         return ()
     # A table may have no rules at its sides: it ends where the others do.

@@ -1,4 +1,4 @@
-"""Give the columns of a table types: numbers where every cell of a column is certainly one, else text."""
+"""Give the columns of a table types: numbers if every cell of a column is certainly one, else text."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -52,7 +52,7 @@ def type_columns(
     """Return the body of a table with a column each, named by its header.
 
     A column is of integers or floats if each of its cells is a number or blank ("", a dash, "n.a."), and it is certain which
-    value each has: "1,234" is one only where the column, the table or ``mark`` shows the decimal mark. Negative are "-1" and
+    value each has: "1,234" is one only if the column, the table or ``mark`` shows the decimal mark. Negative are "-1" and
     "(1)". Where numbers have a unit or a sign of per cent or of a currency, the column after it has that. All other columns are
     text. A label merged over rows is repeated in each.
 
@@ -159,7 +159,7 @@ def _value(number: _Number, mark: DecimalMark | None) -> int | float | None:
 
 
 def _names(heads: Sequence[Sequence[str]]) -> list[str]:
-    """Return a name for each column: the texts of its header from the top, a number where it has none, all different."""
+    """Return a name for each column: the texts of its header from the top, a number if it has none, all different."""
     names: list[str] = []
     for number, texts in enumerate(zip(*heads, strict=True), 1):
         parts = list(dict.fromkeys(filter(None, texts)))

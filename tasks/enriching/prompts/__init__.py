@@ -209,7 +209,7 @@ def split_front_matter(text: str, model: type[Front]) -> tuple[Front, str]:
         key_path = ".".join(str(part) for part in mistake["loc"]) or "front matter"
         known_keys = f"; known are {', '.join(model.model_fields)}" if mistake["type"] == "extra_forbidden" else ""
         raise PromptError(f"{key_path}: {mistake['msg'].removeprefix('Value error, ')}{known_keys}") from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:  # dates that are none, numbers of thousands of digits
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # invalid dates, numbers of thousands of digits
         raise PromptError("its front matter is not YAML") from error
 
 

@@ -323,12 +323,12 @@ def _tls() -> "ssl.SSLContext":
     return create_ssl_context()
 
 
-def _is_the_same(answered: str, asked: str) -> bool:
+def _is_the_same(answered: str, requested: str) -> bool:
     """Return whether two names mean one model, but for a folder before or a date after one."""
-    answered_name, asked_name = (name.casefold().rpartition("/")[2] for name in (answered, asked))
-    asked_name = asked_name.removesuffix("latest").rstrip("-:@") or asked_name
-    return answered_name.startswith(asked_name) and (
-        answered_name == asked_name or _DATED.fullmatch(answered_name, len(asked_name)) is not None
+    answered_name, requested_name = (name.casefold().rpartition("/")[2] for name in (answered, requested))
+    requested_name = requested_name.removesuffix("latest").rstrip("-:@") or requested_name
+    return answered_name.startswith(requested_name) and (
+        answered_name == requested_name or _DATED.fullmatch(answered_name, len(requested_name)) is not None
     )
 
 

@@ -80,7 +80,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def model_files(name: str, revision: str, where: str) -> Path:
+def model_files(name: str, revision: str, config_key: str) -> Path:
     """Return the folder of a generative model; nothing is downloaded.
 
     Raises:
@@ -95,6 +95,6 @@ def model_files(name: str, revision: str, where: str) -> Path:
         return Path(snapshot_download(name, revision=revision, local_files_only=True))
     except (HFValidationError, LocalEntryNotFoundError) as error:
         raise UserError(
-            f"{where}: {name!r} at revision {revision!r} is not on this machine; bring it into the hub's cache with "
+            f"{config_key}: {name!r} at revision {revision!r} is not on this machine; bring it into the hub's cache with "
             f"'hf download {name} --revision {revision}', or name the folder that it lies in"
         ) from error

@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from backends.models.devices import ahead, best_device, short_of_memory
+from backends.models.devices import ahead, best_device, raising_memory_errors
 from backends.models.files import model_folder, model_json
 from backends.models.pictures import open_picture
 from backends.models.tokens import of_unit_length
@@ -30,28 +30,32 @@ LARGEST_SIDE_PX = 4096
 """Maximum longer side of a decoded picture; the model's processor scales it down further."""
 
 
-def model(named: ModelName) -> Model[LateEmbedder]:
+def model(model_name: ModelName) -> Model[LateEmbedder]:
     """Return a late-interaction model, unloaded.
 
     Raises:
         UserError: transformers is not installed.
     """
     if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
-        raise UserError(f"{named.option}: {named.name!r} needs the extra: pip install -e '.[torch]', or make setup")
-    return Model(card=lambda: late_card(named), load=lambda batch: LateInteraction(named, batch))
+        raise UserError(
+            f"{model_name.option}: {model_name.name!r} needs the extra: pip install -e '.[torch]', or make setup"
+        )
+    return Model(card=lambda: late_card(model_name), load=lambda batch: LateInteraction(model_name, batch))
 
 
-def late_card(named: ModelName) -> ModelCard:
+def late_card(model_name: ModelName) -> ModelCard:
     """Return a model's card from its configuration.
 
     Raises:
         UserError: There is no such model, or it isn't a late-interaction model.
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
-    configuration = model_json(named, "config.json")
-    _architecture(named, configuration)
+    configuration = model_json(model_name, "config.json")
+    _architecture(model_name, configuration)
     dimension = int(configuration.get("embedding_dim", DIMENSION))
-    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION)
+    return ModelCard(
+        name=model_name.name, revision=model_name.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION
+    )
 
 
 class LateInteraction:
@@ -66,18 +70,18 @@ class LateInteraction:
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
 
-    def __init__(self, named: ModelName, batch: int) -> None:
-        card = late_card(named)
+    def __init__(self, model_name: ModelName, batch: int) -> None:
+        card = late_card(model_name)
         self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
-        architecture = _architecture(named, model_json(named, "config.json"))
-        folder = model_folder(named, FILES)
+        architecture = _architecture(model_name, model_json(model_name, "config.json"))
+        folder = model_folder(model_name, FILES)
 
         import torch
         import transformers
 
         transformers.utils.logging.disable_progress_bar()
         self._batch, self._device = batch, best_device()
-        dtype = torch.bfloat16 if named.setting(PRECISION) == BFLOAT16 else torch.float32
+        dtype = torch.bfloat16 if model_name.setting(PRECISION) == BFLOAT16 else torch.float32
         try:
             self._processor: Any = transformers.AutoProcessor.from_pretrained(folder, local_files_only=True)
             loaded, report = getattr(transformers, architecture).from_pretrained(
@@ -85,9 +89,11 @@ class LateInteraction:
             )
         except Exception as error:
             cause = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(f"{named.option}: transformers can't load {named.name}: {cause}") from error
+            raise UserError(f"{model_name.option}: transformers can't load {model_name.name}: {cause}") from error
         if lacking := sorted(report["missing_keys"]):  # they would be random
-            raise UserError(f"{named.option}: the weights of {named.name} are not all that the model has: no {lacking[0]}")
+            raise UserError(
+                f"{model_name.option}: the weights of {model_name.name} are not all that the model has: no {lacking[0]}"
+            )
         self._model: Any = loaded.to(self._device).eval()
 
     def embed_pictures(self, pictures: Sequence[bytes]) -> list[Vector]:
@@ -116,18 +122,18 @@ class LateInteraction:
         import torch
 
         inputs.pop("labels", None)  # what training compares with
-        with short_of_memory(self.name), torch.inference_mode():
-            found = self._model(**inputs.to(self._device)).embeddings.float().cpu().numpy()
+        with raising_memory_errors(self.name), torch.inference_mode():
+            embeddings = self._model(**inputs.to(self._device)).embeddings.float().cpu().numpy()
         masks = inputs["attention_mask"].cpu().numpy().astype(bool)
-        own = (vectors[mask] for vectors, mask in zip(found, masks, strict=True))
-        return [of_unit_length(vectors) for vectors in own]
+        unpadded = (vectors[mask] for vectors, mask in zip(embeddings, masks, strict=True))
+        return [of_unit_length(vectors) for vectors in unpadded]
 
 
-def _architecture(named: ModelName, configuration: Any) -> str:
+def _architecture(model_name: ModelName, configuration: Any) -> str:
     for name in configuration.get("architectures") or ():
         if name in ARCHITECTURES:
             return str(name)
     raise UserError(
-        f"{named.option}: {named.name} is no model for late interaction that transformers has: those are "
+        f"{model_name.option}: {model_name.name} is no model for late interaction that transformers has: those are "
         f"{', '.join(ARCHITECTURES)}"
     )

@@ -66,12 +66,12 @@ class LocalModel:
         UserError: The model isn't on this machine, or writes no replies.
     """
 
-    def __init__(self, where: str, captioner: Asked, batch: int) -> None:
+    def __init__(self, config_key: str, captioner: Asked, batch: int) -> None:
         import torch
 
         self.name, self.revision = captioner.model, captioner.revision
         self.usage, self.faults = Usage(), Counter[str]()
-        self._where = where
+        self._where = config_key
         self._max_side_px = captioner.max_side_px
         self._batch = BatchSize(batch)
         self._failed_from_the_start: int | None = 0
@@ -122,16 +122,16 @@ class LocalModel:
             yield error
             return
         words = TextIteratorStreamer(self._tokenizer, skip_prompt=True, skip_special_tokens=True)
-        ended = Event()
-        call = self._thread.submit(self._spoken, chat, words, ended)
+        stop_requested = Event()
+        call = self._thread.submit(self._spoken, chat, words, stop_requested)
         try:
             yield from words_of(call, words.text_queue, stopped)
         finally:
-            ended.set()
+            stop_requested.set()
 
-    def _spoken(self, chat: "_Chat", words: "TextIteratorStreamer", ended: Event) -> Outcome:
+    def _spoken(self, chat: "_Chat", words: "TextIteratorStreamer", stop_requested: Event) -> Outcome:
         def go_on(_module: object, _given: object) -> None:
-            if ended.is_set():
+            if stop_requested.is_set():
                 raise _StoppedError
 
         hooks = [module.register_forward_pre_hook(go_on) for module in self.model.modules()]
@@ -152,7 +152,7 @@ class LocalModel:
             return
         failure: str | None = None
         try:
-            found = self._generate([messages for _, messages in chats], words)
+            outcomes = self._generate([messages for _, messages in chats], words)
         except torch.AcceleratorError as error:
             if not _is_out_of_memory(error):
                 raise  # after that no call of this process succeeds
@@ -161,7 +161,7 @@ class LocalModel:
             failure, starved = str(error) or type(error).__name__, _is_out_of_memory(error)
         if failure is None:
             self._failed_from_the_start = None
-            yield from zip((name for name, _ in chats), found, strict=True)
+            yield from zip((name for name, _ in chats), outcomes, strict=True)
             return
         # Out of the handler, so that the failed call's tensors are gone.
         half = len(chats) // 2
@@ -222,13 +222,13 @@ class LocalModel:
         else:
             prompts = self._processor.apply_chat_template(chats, padding=True, **template).to(self.device)
         with torch.inference_mode():
-            written = self.model.generate(**prompts, generation_config=self._settings, streamer=words)
+            generated_ids = self.model.generate(**prompts, generation_config=self._settings, streamer=words)
         start = prompts["input_ids"].shape[1]
         read = prompts["attention_mask"].sum(dim=1).tolist()
-        return [self._outcome(ids, tokens) for ids, tokens in zip(written[:, start:].tolist(), read, strict=True)]
+        return [self._outcome(ids, tokens) for ids, tokens in zip(generated_ids[:, start:].tolist(), read, strict=True)]
 
     def _outcome(self, ids: list[int], read: int) -> Outcome:
-        end = next((place for place, token in enumerate(ids, start=1) if token in self._ends), None)
+        end = next((position for position, token in enumerate(ids, start=1) if token in self._ends), None)
         used = Usage(calls=1, input_tokens=read, output_tokens=end or len(ids))
         self.usage.add(used)
         text = self._processor.decode(ids[:end], skip_special_tokens=True).strip()
@@ -272,7 +272,7 @@ def _is_split(captioner: Asked) -> TypeGuard[ModelCaptioner]:
     return isinstance(captioner, ModelCaptioner) and captioner.tensor_parallel > 1
 
 
-def model(where: str, captioner: Asked) -> Model[LanguageModel]:
+def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
     """Return a generative model of ``transformers``, unloaded.
 
     Raises:
@@ -280,16 +280,16 @@ def model(where: str, captioner: Asked) -> Model[LanguageModel]:
     """
     if _is_split(captioner):
         split = captioner
-        return Model(card=lambda: card(split), load=lambda batch: vllm_model.VllmModel(where, split, batch))
+        return Model(card=lambda: card(split), load=lambda batch: vllm_model.VllmModel(config_key, split, batch))
     if any(importlib.util.find_spec(package) is None for package in ("torch", "torchvision", "transformers")):
-        raise UserError(f"{where}: a local model needs the extra: pip install -e '.[torch]', or make setup")
+        raise UserError(f"{config_key}: a local model needs the extra: pip install -e '.[torch]', or make setup")
     return Model(
         card=lambda: card(captioner),
-        load=lambda batch: LocalModel(where, captioner, batch),
+        load=lambda batch: LocalModel(config_key, captioner, batch),
     )
 
 
-def _load(captioner: Asked, where: str, device: str) -> tuple[Any, Any]:
+def _load(captioner: Asked, config_key: str, device: str) -> tuple[Any, Any]:
     """Return a model and its processor.
 
     Raises:
@@ -306,12 +306,12 @@ def _load(captioner: Asked, where: str, device: str) -> tuple[Any, Any]:
     )
     from transformers.utils import logging
 
-    folder = model_files(captioner.model, captioner.revision, where)
+    folder = model_files(captioner.model, captioner.revision, config_key)
     logging.disable_progress_bar()
     try:
         sees = type(AutoConfig.from_pretrained(folder, local_files_only=True)) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
         processor = (AutoProcessor if sees else AutoTokenizer).from_pretrained(folder, local_files_only=True)
-        found, loaded = (AutoModelForImageTextToText if sees else AutoModelForCausalLM).from_pretrained(
+        loaded_model, loading_report = (AutoModelForImageTextToText if sees else AutoModelForCausalLM).from_pretrained(
             folder,
             dtype=torch.bfloat16 if device == "cuda" else torch.float32,
             local_files_only=True,
@@ -322,19 +322,21 @@ def _load(captioner: Asked, where: str, device: str) -> tuple[Any, Any]:
     except Exception as error:
         why = str(error).strip().partition("\n")[0][:200]
         raise UserError(
-            f"{where}: {folder} can't be loaded as a model that writes replies, or is not all here: {why}"
+            f"{config_key}: {folder} can't be loaded as a model that writes replies, or is not all here: {why}"
         ) from error
-    if missing := sorted(loaded["missing_keys"]):  # they would be random
-        raise UserError(f"{where}: the weights in {folder} are not all that the model has; {missing[0]} is missing")
+    if missing := sorted(loading_report["missing_keys"]):  # they would be random
+        raise UserError(f"{config_key}: the weights in {folder} are not all that the model has; {missing[0]} is missing")
     if getattr(processor, "chat_template", None) is None:
-        raise UserError(f"{where}: the model in {folder} has no chat template; use one that is made to follow instructions")
+        raise UserError(
+            f"{config_key}: the model in {folder} has no chat template; use one that is made to follow instructions"
+        )
     tokenizer = processor.tokenizer if sees else processor
     if not any((folder / file).is_file() for file in tokenizer.vocab_files_names.values()):  # it would be empty
-        raise UserError(f"{where}: {folder} has no tokenizer")
+        raise UserError(f"{config_key}: {folder} has no tokenizer")
     if not sees:
         tokenizer.padding_side = "left"
         tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    return found.to(device).eval(), processor
+    return loaded_model.to(device).eval(), processor
 
 
 def _is_out_of_memory(error: Exception) -> bool:

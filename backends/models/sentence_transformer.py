@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.models.devices import best_device, short_of_memory
+from backends.models.devices import best_device, raising_memory_errors
 from backends.models.files import model_file, model_json
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
 from backends.models.text_languages import languages_of
@@ -59,23 +59,23 @@ class LengthBuckets:
         """Return the pooled vector of each text."""
         vectors = np.empty((len(tokens), self.dimension), np.float32)
         buckets: dict[int, list[int]] = defaultdict(list)
-        for place, ids in enumerate(tokens):
-            buckets[max(1, -(-len(ids) // BUCKET_TOKENS)) * BUCKET_TOKENS].append(place)
-        for length, places in sorted(buckets.items()):
-            for together in batched(places, max(1, self.batch * TEXT_TOKENS // length)):
-                vectors[together] = self.forward(*self._padded([tokens[place] for place in together], length))
+        for index, ids in enumerate(tokens):
+            buckets[max(1, -(-len(ids) // BUCKET_TOKENS)) * BUCKET_TOKENS].append(index)
+        for length, indices in sorted(buckets.items()):
+            for together in batched(indices, max(1, self.batch * TEXT_TOKENS // length)):
+                vectors[together] = self.forward(*self._padded([tokens[index] for index in together], length))
         return vectors
 
     def _padded(self, tokens: Sequence[Sequence[int]], length: int) -> tuple[Tokens, Tokens]:
         ids = np.full((len(tokens), length), self.pad, np.int64)
         mask = np.zeros((len(tokens), length), np.int64)
-        for row, found in enumerate(tokens):
-            ids[row, : len(found)] = found
-            mask[row, : len(found)] = 1
+        for row, token_ids in enumerate(tokens):
+            ids[row, : len(token_ids)] = token_ids
+            mask[row, : len(token_ids)] = 1
         return ids, mask
 
 
-def model(named: ModelName) -> TextModel:
+def model(model_name: ModelName) -> TextModel:
     """Return a sentence-transformers model, unloaded.
 
     Its prompts are its files', unless the settings ``document_prompt`` and ``query_prompt`` override them.
@@ -84,110 +84,117 @@ def model(named: ModelName) -> TextModel:
         UserError: sentence-transformers is not installed; raised at planning already.
     """
     if importlib.util.find_spec("sentence_transformers") is None:
-        raise UserError(f"{named.option}: {named.name!r} needs the extra: pip install -e '.[torch]', or make setup")
-    if named.revision is None:
+        raise UserError(
+            f"{model_name.option}: {model_name.name!r} needs the extra: pip install -e '.[torch]', or make setup"
+        )
+    if model_name.revision is None:
         raise ContractError("a model that is not packaged needs a revision")
     return TextModel(
-        card=lambda: sentence_transformer_card(named),
-        load=lambda batch: open_sentence_transformer(named, batch=batch),
-        token_counter=lambda: TokenCounter(load_tokenizer(model_file(named, "tokenizer.json"))),
-        languages=languages_of(named.name),
+        card=lambda: sentence_transformer_card(model_name),
+        load=lambda batch: open_sentence_transformer(model_name, batch=batch),
+        token_counter=lambda: TokenCounter(load_tokenizer(model_file(model_name, "tokenizer.json"))),
+        languages=languages_of(model_name.name),
     )
 
 
-def open_sentence_transformer(named: ModelName, *, batch: int) -> SentenceEmbedder:
+def open_sentence_transformer(model_name: ModelName, *, batch: int) -> SentenceEmbedder:
     """Load a sentence-transformers model from a folder, the hub or its local cache.
 
     Raises:
         UserError: There is no such model, it has no ``tokenizer.json``, or it needs code that isn't allowed.
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
-    card = sentence_transformer_card(named)
-    counter = TokenCounter(load_tokenizer(model_file(named, "tokenizer.json")))
+    card = sentence_transformer_card(model_name)
+    counter = TokenCounter(load_tokenizer(model_file(model_name, "tokenizer.json")))
 
     import torch
     from sentence_transformers import SentenceTransformer
 
-    local, device = Path(named.name).is_dir(), best_device()
-    revision = None if local else named.revision
-    code = {} if named.setting(CODE_REVISION) is None else {"code_revision": named.setting(CODE_REVISION)}
+    local, device = Path(model_name.name).is_dir(), best_device()
+    revision = None if local else model_name.revision
+    code = {} if model_name.setting(CODE_REVISION) is None else {"code_revision": model_name.setting(CODE_REVISION)}
     try:
         model = SentenceTransformer(
-            named.name,
+            model_name.name,
             revision=revision,
             device=device,
             local_files_only=local,
-            trust_remote_code=_trusts(named),
+            trust_remote_code=_trusts_remote_code(model_name),
             model_kwargs=dict(code),
             config_kwargs=dict(code),
         ).eval()
     except ValueError as error:
-        if _trusts(named) or "trust_remote_code" not in str(error):
+        if _trusts_remote_code(model_name) or "trust_remote_code" not in str(error):
             raise
         raise UserError(
-            f"{named.option}: {named.name} comes with code of its own; read it, and set trust_remote_code: true beside the "
-            f"model's revision, or name another model"
+            f"{model_name.option}: {model_name.name} comes with code of its own; read it, and set trust_remote_code: true "
+            f"beside the model's revision, or name another model"
         ) from error
 
     def forward(ids: Tokens, mask: Tokens) -> Vector:
-        with short_of_memory(named.name), torch.inference_mode():
+        with raising_memory_errors(model_name.name), torch.inference_mode():
             tokens = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
-            found = model({name: values.to(device) for name, values in tokens.items()})
-        vectors: Vector = found["sentence_embedding"].float().cpu().numpy()
+            outputs = model({name: values.to(device) for name, values in tokens.items()})
+        vectors: Vector = outputs["sentence_embedding"].float().cpu().numpy()
         return vectors
 
     prompts: dict[str, str] = model.prompts
-    given = (named.setting("document_prompt"), named.setting("query_prompt"))
-    known = (prompts.get("document") or prompts.get("passage") or "", prompts.get("query") or "")
+    set_prompts = (model_name.setting("document_prompt"), model_name.setting("query_prompt"))
+    packaged_prompts = (prompts.get("document") or prompts.get("passage") or "", prompts.get("query") or "")
     return SentenceEmbedder(
         card,
         counter,
         LengthBuckets(forward, card.dimension or 0, batch, model.tokenizer.pad_token_id or 0),
         longest=model.max_seq_length or 512,
-        prompts=(str(known[0] if given[0] is None else given[0]), str(known[1] if given[1] is None else given[1])),
+        prompts=(
+            str(packaged_prompts[0] if set_prompts[0] is None else set_prompts[0]),
+            str(packaged_prompts[1] if set_prompts[1] is None else set_prompts[1]),
+        ),
     )
 
 
-def sentence_transformer_card(named: ModelName) -> ModelCard:
+def sentence_transformer_card(model_name: ModelName) -> ModelCard:
     """Return a model's card from its configuration.
 
     Raises:
         UserError: There is no such model, its dimension is unknown, or its code isn't pinned.
         TransientError: The hub can't be reached and the files are not in its local cache.
     """
-    if _trusts(named):
-        _check_code_is_pinned(named)
+    if _trusts_remote_code(model_name):
+        _check_code_is_pinned(model_name)
     dimension: int | None = None
-    for module in model_json(named, "modules.json"):
+    for module in model_json(model_name, "modules.json"):
         if module["path"] and module["type"].rsplit(".", 1)[-1] in {"Pooling", "Dense"}:
-            config = model_json(named, f"{module['path']}/config.json")
+            config = model_json(model_name, f"{module['path']}/config.json")
             sizes = (config.get(size) for size in ("out_features", "word_embedding_dimension", "embedding_dimension"))
             dimension = next((size for size in sizes if size), dimension)
     if dimension is None:
         raise UserError(
-            f"{named.option}: {named.name} does not say how long its vectors are; use a sentence-transformers model"
+            f"{model_name.option}: {model_name.name} does not say how long its vectors are; use a sentence-transformers model"
         )
-    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION)
+    return ModelCard(
+        name=model_name.name, revision=model_name.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION
+    )
 
 
-def _trusts(named: ModelName) -> bool:
-    return bool(named.setting(TRUST))
+def _trusts_remote_code(model_name: ModelName) -> bool:
+    return bool(model_name.setting(TRUST))
 
 
-def _check_code_is_pinned(named: ModelName) -> None:
-    """Raise ``UserError`` where the code that comes with a model may change."""
-    section = named.option.removesuffix(".text")
-    if not Path(named.name).is_dir() and not _COMMIT.fullmatch(named.revision or ""):
+def _check_code_is_pinned(model_name: ModelName) -> None:
+    """Raise ``UserError`` if the code that comes with a model may change."""
+    section = model_name.option.removesuffix(".text")
+    if not Path(model_name.name).is_dir() and not _COMMIT.fullmatch(model_name.revision or ""):
         raise UserError(
-            f"{section}.trust_remote_code: revision {named.revision!r} of {named.name} may come to mean other code; write its "
-            f"commit, 40 hexadecimal digits"
+            f"{section}.trust_remote_code: revision {model_name.revision!r} of {model_name.name} may come to mean other code; "
+            f"write its commit, 40 hexadecimal digits"
         )
-    modules = model_json(named, "modules.json")
+    modules = model_json(model_name, "modules.json")
     first = modules[0]["path"]
-    classes = model_json(named, f"{first}/config.json" if first else "config.json").get("auto_map", {})
+    classes = model_json(model_name, f"{first}/config.json" if first else "config.json").get("auto_map", {})
     elsewhere = "--" in f"{classes} {[module['type'] for module in modules]}"
-    if elsewhere and not _COMMIT.fullmatch(str(named.setting(CODE_REVISION) or "")):
+    if elsewhere and not _COMMIT.fullmatch(str(model_name.setting(CODE_REVISION) or "")):
         raise UserError(
-            f"{section}.trust_remote_code: code of {named.name} lies in another repository; write that one's commit, 40 "
+            f"{section}.trust_remote_code: code of {model_name.name} lies in another repository; write that one's commit, 40 "
             f"hexadecimal digits, as code_revision"
         )

@@ -28,7 +28,7 @@ class VllmModel:
     """A ``LanguageModel`` of vLLM.
 
     Args:
-        where: The corpus file's key, for messages.
+        config_key: The corpus file's key, for messages.
         captioner: The configuration.
         batch: Requests at once, times ``BATCHES_TOGETHER``.
 
@@ -36,19 +36,20 @@ class VllmModel:
         UserError: vLLM or the model isn't on this machine, or can't be used.
     """
 
-    def __init__(self, where: str, captioner: ModelCaptioner, batch: int) -> None:
+    def __init__(self, config_key: str, captioner: ModelCaptioner, batch: int) -> None:
         try:
             import vllm
         except ImportError as error:
             raise UserError(
-                f"{where}: tensor_parallel needs vLLM where the model runs; install it on the GPU nodes, or leave the key out"
+                f"{config_key}: tensor_parallel needs vLLM where the model runs; install it on the GPU nodes, "
+                "or leave the key out"
             ) from error
 
         self.name, self.revision = captioner.model, captioner.revision
         self.usage, self.faults = Usage(), Counter[str]()
-        self._where, self._max_side_px = where, captioner.max_side_px
+        self._where, self._max_side_px = config_key, captioner.max_side_px
         self._together = batch * BATCHES_TOGETHER
-        folder = model_files(captioner.model, captioner.revision, where)
+        folder = model_files(captioner.model, captioner.revision, config_key)
         try:
             self._model: Any = vllm.LLM(
                 model=str(folder), tensor_parallel_size=captioner.tensor_parallel, dtype="bfloat16", seed=0
@@ -56,7 +57,7 @@ class VllmModel:
         except Exception as error:
             why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
             raise UserError(
-                f"{where}: vLLM can't run {captioner.model!r} on {captioner.tensor_parallel} GPUs: {why}"
+                f"{config_key}: vLLM can't run {captioner.model!r} on {captioner.tensor_parallel} GPUs: {why}"
             ) from error
         self._sampling = vllm.SamplingParams(
             temperature=captioner.temperature, top_p=captioner.top_p, max_tokens=captioner.max_tokens
@@ -74,8 +75,8 @@ class VllmModel:
                     yield request.id, error
             if not chats:
                 continue
-            written = self._model.chat([messages for _, messages in chats], self._sampling, use_tqdm=False)
-            yield from ((name, self._outcome(one)) for (name, _), one in zip(chats, written, strict=True))
+            completions = self._model.chat([messages for _, messages in chats], self._sampling, use_tqdm=False)
+            yield from ((name, self._outcome(completion)) for (name, _), completion in zip(chats, completions, strict=True))
 
     def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
         """Yield the whole reply, then the outcome: vLLM's offline engine has no streams."""
@@ -86,15 +87,15 @@ class VllmModel:
 
     def _message(self, message: Message) -> dict[str, Any]:
         pictures = [encode(picture, self._max_side_px) for picture in message.pictures]
-        shown = [
+        picture_parts = [
             {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{base64.b64encode(picture).decode()}"}}
             for picture, kind in pictures
         ]
-        return {"role": message.role, "content": [*shown, {"type": "text", "text": message.text}]}
+        return {"role": message.role, "content": [*picture_parts, {"type": "text", "text": message.text}]}
 
-    def _outcome(self, written: Any) -> Outcome:
-        (reply,) = written.outputs
-        used = Usage(1, len(written.prompt_token_ids), len(reply.token_ids))
+    def _outcome(self, completion: Any) -> Outcome:
+        (reply,) = completion.outputs
+        used = Usage(1, len(completion.prompt_token_ids), len(reply.token_ids))
         self.usage.add(used)
         if not (text := reply.text.strip()):
             self.faults["empty_answers"] += 1

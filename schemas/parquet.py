@@ -40,8 +40,8 @@ def to_parquet(table: pa.Table) -> bytes:
         writer.write_table(table)
         writer.add_key_value_metadata({"inset.sha256": _UNSET})
     data = bytearray(sink.getvalue())
-    place = data.rindex(_MARK) + len(_MARK)
-    data[place : place + len(_UNSET)] = _digest_without(data, place)
+    offset = data.rindex(_MARK) + len(_MARK)
+    data[offset : offset + len(_UNSET)] = _digest_without(data, offset)
     return bytes(data)
 
 
@@ -82,19 +82,19 @@ def check_parquet(data: bytes) -> None:
     """
     if data[:4] != b"PAR1" or data[-4:] != b"PAR1":
         raise ValueError("is empty" if not data else "is cut short, or no Parquet file")
-    place = _digest_place(data)
-    if place is not None and data[place : place + len(_UNSET)] != _digest_without(data, place):
+    offset = _digest_place(data)
+    if offset is not None and data[offset : offset + len(_UNSET)] != _digest_without(data, offset):
         raise ValueError("isn't what was written: its bytes have another digest than it says")
 
 
 def _digest_place(data: bytes) -> int | None:
-    found = data.rfind(_MARK)
-    return found + len(_MARK) if found >= 0 else None
+    mark_offset = data.rfind(_MARK)
+    return mark_offset + len(_MARK) if mark_offset >= 0 else None
 
 
-def _digest_without(data: bytes | bytearray, place: int) -> bytes:
+def _digest_without(data: bytes | bytearray, offset: int) -> bytes:
     view, digest = memoryview(data), hashlib.sha256()
-    for part in (view[:place], _UNSET.encode(), view[place + len(_UNSET) :]):
+    for part in (view[:offset], _UNSET.encode(), view[offset + len(_UNSET) :]):
         digest.update(part)
     return digest.hexdigest().encode()
 
@@ -166,10 +166,10 @@ class Rows(Sequence[T]):
     def __getitem__(self, index: slice) -> "Rows[T]": ...
 
     def __getitem__(self, index: int | slice) -> "T | Rows[T]":
-        wanted = range(len(self))[index]
-        if isinstance(wanted, range):
-            return Rows(self._noun, self.table.take(pa.array(wanted, pa.int64())))
-        return rows_of(self._noun, self.table.slice(wanted, 1))[0]
+        selection = range(len(self))[index]
+        if isinstance(selection, range):
+            return Rows(self._noun, self.table.take(pa.array(selection, pa.int64())))
+        return rows_of(self._noun, self.table.slice(selection, 1))[0]
 
 
 def nested(parts: Mapping[str, tuple[type, Sequence[Any]]]) -> pa.Table:

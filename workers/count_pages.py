@@ -28,15 +28,15 @@ def count_pages(address: str, names: Mapping[str, str], limits: ParseOptions, *,
         limits: Limits of each child process.
         within_s: Seconds for all of them.
     """
-    until, found = time.monotonic() + within_s, dict[str, int]()
+    until, pages_by_document = time.monotonic() + within_s, dict[str, int]()
     tasks = [_Task(address, name, doc_id) for doc_id, name in names.items()]
     with contextlib.closing(run_all(_count, tasks, limits)) as outcomes:
         for task, last in outcomes:
             if isinstance(last, Done):
-                found[task.doc_id] = last.result
+                pages_by_document[task.doc_id] = last.result
             if time.monotonic() > until:
                 break
-    return found
+    return pages_by_document
 
 
 def _count(task: _Task, _opened: Callable[[int], None]) -> int:

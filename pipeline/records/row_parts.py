@@ -69,8 +69,8 @@ class VersionParts(BaseModel):
     def with_documents(self, doc_ids: Collection[str]) -> list[RowPart]:
         """Return the parts that may hold some documents."""
         firsts = [part.first for part in self.parts]
-        places = {bisect.bisect_right(firsts, doc_id) - 1 for doc_id in doc_ids}
-        return [self.parts[place] for place in sorted(places) if place >= 0]
+        indices = {bisect.bisect_right(firsts, doc_id) - 1 for doc_id in doc_ids}
+        return [self.parts[index] for index in sorted(indices) if index >= 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +154,11 @@ def by_document(rows: VersionRows) -> Iterator[tuple[str, VersionRows]]:
     """Yield the rows of each document."""
     tables = (rows.evidence, rows.placements)
     names = sorted({str(name) for table in tables for name in table.column("doc_id").unique().to_pylist()})
-    for place, doc_id in enumerate(names):
-        if place + 1 < len(names):
-            own, rows = rows.split(names[place + 1])
-        else:
-            own = rows
-        yield doc_id, own
+    for index, doc_id in enumerate(names[:-1], 1):
+        document_rows, rows = rows.split(names[index])
+        yield doc_id, document_rows
+    if names:
+        yield names[-1], rows
 
 
 def words_of(evidence: pa.Table) -> "pa.ChunkedArray[Any]":
@@ -373,46 +372,46 @@ def write_version_rows(
         joined: Join the files of facts, so that no trace of ``dropped`` documents is left in them.
     """
     writer = _PartsWriter(store)
-    held = {doc_id: known for doc_id, known in documents.items() if doc_id not in dropped}
-    gone, coming = sorted(dropped), 0
+    facts_by_document = {doc_id: facts_of for doc_id, facts_of in documents.items() if doc_id not in dropped}
+    dropped_ids, made_count = sorted(dropped), 0
 
     def add(upto: str | None) -> Iterator[VersionRows]:
-        nonlocal coming
-        while coming < len(made_ids) and (upto is None or made_ids[coming] < upto):
+        nonlocal made_count
+        while made_count < len(made_ids) and (upto is None or made_ids[made_count] < upto):
             doc_id, rows = next(made)
-            coming += 1
+            made_count += 1
             if rows.last is not None:
                 facts.add(rows, 1)
-                held[doc_id] = _facts(doc_id, rows)
+                facts_by_document[doc_id] = _facts(doc_id, rows)
                 yield rows
 
-    for place, part in enumerate(base.parts):
-        following = base.parts[place + 1].first if place + 1 < len(base.parts) else None
-        has_gone = bisect.bisect_left(gone, part.first) < bisect.bisect_right(gone, part.last)
-        is_news = coming < len(made_ids) and (following is None or made_ids[coming] < following)
+    for index, part in enumerate(base.parts):
+        following = base.parts[index + 1].first if index + 1 < len(base.parts) else None
+        has_dropped = bisect.bisect_left(dropped_ids, part.first) < bisect.bisect_right(dropped_ids, part.last)
+        has_new = made_count < len(made_ids) and (following is None or made_ids[made_count] < following)
         # Small parts are joined with the next one.
-        if not has_gone and not is_news and not 0 < writer.waiting < ROWS_A_PART // 4:
+        if not has_dropped and not has_new and not 0 < writer.waiting < ROWS_A_PART // 4:
             writer.keep(part)
             continue
         rows = read_part_rows(store, part)
-        if has_gone:
+        if has_dropped:
             facts.add(rows.of(dropped), -1)
             rows = rows.without(dropped)
-        for fresh in add(following):
-            before, rows = rows.split(str(fresh.first))
+        for new_rows in add(following):
+            before, rows = rows.split(str(new_rows.first))
             writer.add(before)
-            writer.add(fresh)
+            writer.add(new_rows)
         writer.add(rows)
-    for fresh in add(None):
-        writer.add(fresh)
+    for new_rows in add(None):
+        writer.add(new_rows)
     writer.flush()
     words, figures = facts.write(joined=joined)
-    known = [held[doc_id] for doc_id in sorted(held)]
-    store.replace(version_file(version, DOCUMENTS), to_parquet(table_of(DocumentFacts, known)))
+    kept_facts = [facts_by_document[doc_id] for doc_id in sorted(facts_by_document)]
+    store.replace(version_file(version, DOCUMENTS), to_parquet(table_of(DocumentFacts, kept_facts)))
     parts = VersionParts(parts=tuple(writer.parts), words=words, figures=figures)
     store.replace(version_file(version, _PARTS), parts.model_dump_json().encode())
     evidence_bytes = sum(part.bytes for part in parts.parts)
-    return {"figures": facts.figures(), **_counts(known), "evidence_bytes": evidence_bytes}
+    return {"figures": facts.figures(), **_counts(kept_facts), "evidence_bytes": evidence_bytes}
 
 
 def _facts(doc_id: str, rows: VersionRows) -> DocumentFacts:

@@ -24,7 +24,7 @@ A_PAGE = 612 * 792
 
 _PICTURED = re.compile(
     r"\b(?:figures?|fig\.|charts?|graphs?|diagrams?|plots?|pictures?|pictured|images?|photos?|photographs?|illustrat\w+|drawings?|"
-    r"maps?|screenshots?|logos?|icons?|depict\w*|shown|looks? like|colou?rs?|schematic|flow ?charts?|legend|pie|bars?)\b",
+    r"maps?|screenshots?|logos?|icons?|depict\w*|shown|looks? like|colou?rs?|schematic|flow ?charts?|legend|pie|bars)\b",
     re.IGNORECASE,
 )
 _MEASURED = re.compile(r"\b(?:percent(?:age)?|proportion|trend|axis|share)\b|%", re.IGNORECASE)

@@ -32,9 +32,19 @@ STEPS = 1.2
 ASKS = 0.3
 """Penalty of a sentence that is itself a question."""
 
+TYPED = 0.2
+"""Bonus of a text with a number that the question lacks, if the question asks for one. Of 183 short answers 26 % instead of 24 %
+are then among the first 60 words; 0.1 and 0.3 do the same or less."""
+
 _HOW = re.compile(
     r"\bhow (?:do|can|to|should|must|would|does one)\b|\bsteps?\b|\bprocedure\b|\bin which order\b", re.IGNORECASE
 )
+_ASKS_NUMBER = re.compile(
+    r"\b(?:how (?:much|many|long|far|high|large|big|old|fast|often|wide|deep|heavy)|(?:percentage|percent|number|proportion|"
+    r"amount|year|rate|total|price|cost|ratio|date|payment) |when (?:did|was|were|is|will|does)|which year)\b|%",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d[\d.,]*")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ed|es|s|ly|y|e)$")
 
 
@@ -128,7 +138,8 @@ def _by_words(question: str, found: Sequence[Candidate], passages: Sequence[Pass
     frequency = Counter(word for own in held for word in own)
     rarity = rarity_of(frequency, frequency, len(found))
     whole = math.fsum(rarity.values()) or 1.0
-    is_how = is_how_to(question)
+    is_how, asks_number = is_how_to(question), _ASKS_NUMBER.search(question) is not None
+    given = set(_NUMBER.findall(question))
 
     def share(own: Iterable[str]) -> float:
         return math.fsum(sorted(rarity[word] for word in own)) / whole
@@ -137,6 +148,7 @@ def _by_words(question: str, found: Sequence[Candidate], passages: Sequence[Pass
         WORDS * share(own)
         + RANKED / (1 + passages[candidate.passage].rank)
         + (STEPS * share(terms & stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
+        + (TYPED if asks_number and not given.issuperset(_NUMBER.findall(candidate.text)) else 0.0)
         - (ASKS if candidate.text.rstrip().endswith("?") else 0.0)
         for candidate, own in zip(found, held, strict=True)
     ]

@@ -117,19 +117,28 @@ class Unfolded:
         before = paragraph_before(blocks, candidate.block)
         if candidate.place == 0 and before is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
             self._show(before, [len(blocks[before].sentences) - 1])
+        for run in lists:
+            if candidate.block in (run.start - 1, run.stop) and len(run) > 1:
+                self._show_short_list(run)
         after = candidate.block + 1
         if block.text.rstrip().endswith(":") and after < len(blocks):
             following = next((run for run in lists if run.start == after), None)
             if following is not None:
-                self._show_list(following, candidate._replace(block=after, place=0))
+                self._show_list(following, candidate._replace(block=after, place=0), most_words=SCREEN)
             elif blocks[after].style == "table":
                 self._show(after, ())
 
-    def _show_list(self, run: range, candidate: Candidate) -> None:
+    def _show_short_list(self, run: range) -> None:
+        if sum(len(self.passage.blocks[place].text.split()) for place in run) <= PARAGRAPH:
+            for place in run:
+                self._show(place)
+
+    def _show_list(self, run: range, candidate: Candidate, most_words: int = PARAGRAPH) -> None:
+        """Show a list whole if it is numbered or has few words, or else the item that answers."""
         blocks = self.passage.blocks
         length = sum(len(blocks[place].text.split()) for place in run)
         has_code = any(blocks[place].style == "code" for place in run)
-        is_short = length <= (SCREEN if blocks[run.start].number is not None and not has_code else PARAGRAPH)
+        is_short = length <= (SCREEN if blocks[run.start].number is not None and not has_code else most_words)
         first, stop = run.start, run.stop
         if not is_short:
             first = next(place for place in range(candidate.block, run.start - 1, -1) if blocks[place].style == "item")

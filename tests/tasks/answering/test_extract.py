@@ -178,6 +178,21 @@ def test_lists_inside_steps_belong_to_the_procedure(lines: list[str], expected: 
     assert runs(passage.blocks) == expected
 
 
+def test_a_list_that_the_answering_sentence_introduces_stands_with_it() -> None:
+    passes = "\n\n".join(f"• lamp_pass_{number} does {LONG[:150]}" for number in range(5))
+    said = _unfolded(
+        _ask("Which passes does opt_lamp run?", [_hit("a", f"The opt_lamp command runs these passes:\n\n{passes}")])
+    )
+    assert said[0] == "The opt_lamp command runs these passes:"
+    assert len(said) == 6
+
+
+def test_a_question_for_a_number_is_answered_by_a_sentence_that_has_one() -> None:
+    decoys = [f"The winch lifts what {what} says. {LONG}" for what in ("its plate", "the list", "the maker", "the law")]
+    answer = _ask("How much does the winch lift?", [_hit("a", "\n\n".join([*decoys, "The winch lifts 300 kg."]))])
+    assert "The winch lifts 300 kg." in _marked(answer)
+
+
 def test_a_figure_far_down_the_ranking_is_left_out_unless_a_figure_is_asked_for() -> None:
     texts = [_hit(f"{place}", f"The flange bolt takes {place} Nm.", section=f"{place}") for place in range(3)]
     rows = [*texts, _hit("b", f"{TAGS[1]}\nA parrot", modality=Modality.FIGURE)]

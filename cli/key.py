@@ -16,9 +16,9 @@ def key(
     name: Annotated[str, typer.Argument(help="Whose key it is; the access log and limits go by it.")],
     corpora: Annotated[str, typer.Option(help="Corpora that it may see, separated by commas; '*' for all.")] = "",
     expires: Annotated[str, typer.Option(help="When it ends: 90d, 12w, 1y, a date such as 2027-01-31, or never.")] = "90d",
-    per_minute: Annotated[int | None, typer.Option(min=1, help="Requests a minute.")] = None,
-    concurrent: Annotated[int | None, typer.Option(min=1, help="Requests at once.")] = None,
-    max_k: Annotated[int | None, typer.Option(min=1, help="Most hits of a request.")] = None,
+    per_minute: Annotated[int | None, typer.Option(min=1, help="Requests a minute; 6,000 by default.")] = None,
+    concurrent: Annotated[int | None, typer.Option(min=1, help="Requests at once; 64 by default.")] = None,
+    max_k: Annotated[int | None, typer.Option(min=1, help="Most hits of a search.")] = None,
     metrics: Annotated[bool, typer.Option("--metrics", help="It may read /metrics.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -913,10 +913,6 @@ def serve(
     deadline: Annotated[
         float, typer.Option(min=1, help="Seconds that a search may take; an answer may take five times as long.")
     ] = 60.0,
-    max_price: Annotated[
-        float,
-        typer.Option(min=100, help="Estimated milliseconds of one core above which a request is refused as too expensive."),
-    ] = 10_000.0,
     keys: Annotated[
         Path | None,
         typer.Option(
@@ -979,7 +975,6 @@ def serve(
         corpora=corpora or [],
         host=host,
         allow_hosts=allow_host or [],
-        max_price=max_price,
         deadline_s=deadline,
         keys=keys,
         trusted_header=trusted_header,

@@ -51,6 +51,11 @@ CORS: dict[str, Any] = {
 }
 """What pages of other origins may send and read. Cookies aren't among it: the service has none."""
 
+PER_MINUTE = 6_000
+CONCURRENT = 64
+"""Default requests a minute, and at once, of a key, a user, or an address other than loopback: more than pages and clients of
+one person or program send, and less than what keeps others waiting."""
+
 _NAME_LIMIT = 100
 """Maximum characters of a name."""
 
@@ -85,9 +90,14 @@ class Key(BaseModel):
     corpora: tuple[str, ...] = Field((), description="Corpora that it may see; * for all.")
     expires: AwareDatetime | None = Field(None, description="From when it is refused; null: never.")
     metrics: bool = Field(False, strict=True, description="Whether it may read /metrics.")
-    per_minute: int | None = Field(None, strict=True, gt=0, description="Requests a minute.")
-    concurrent: int | None = Field(None, strict=True, gt=0, description="Requests at once.")
-    max_k: int | None = Field(None, strict=True, gt=0, description="Most hits of a request.")
+    per_minute: int | None = Field(None, strict=True, gt=0, description=f"Requests a minute; null: {PER_MINUTE}.")
+    concurrent: int | None = Field(None, strict=True, gt=0, description=f"Requests at once; null: {CONCURRENT}.")
+    max_k: int | None = Field(
+        None,
+        strict=True,
+        gt=0,
+        description="Most hits of a search, also of one of /searches. Lists have limits of their own.",
+    )
 
 
 @dataclass(frozen=True)
@@ -274,6 +284,11 @@ class Access:
                 pass
         return str(scope["client"][0]) if scope.get("client") else None
 
+    def remote_client(self, scope: Scope) -> str | None:
+        """Return the address that a request comes from; None for this machine."""
+        client = self.client(scope)
+        return None if client is None or _is_in({"client": (client, 0)}, LOOPBACK_NETWORKS) else client
+
     def _is_proxy(self, scope: Scope) -> bool:
         return _is_in(scope, self._proxies)
 
@@ -330,7 +345,7 @@ def _is_in(scope: Scope, networks: Sequence[Network]) -> bool:
 
 
 class AccessControl:
-    """ASGI middleware that refuses requests of the unknown, and those beyond the limits of a key.
+    """ASGI middleware that refuses requests of the unknown, and those beyond the limits of a key, user or address.
 
     Requests at once are counted in this process, requests a minute by ``Access.limits``.
     """
@@ -346,34 +361,40 @@ class AccessControl:
             return
         if not self._access.is_open:
             send = _private(send)
-        key = None
+        counted = None
         try:
             caller = self._access.caller(scope)
             scope.setdefault("state", {})[_CALLER] = caller
-            if caller is not NOBODY and scope["path"] != MCP:  # whose tools send requests that are counted
-                await self._admit(caller.key)
-                key = caller.key
+            counted = self._counted(scope, caller)
+            if counted is not None:
+                await self._admit(counted, caller.key)
         except HTTPException as error:
             response = error_response(error.status_code, error.detail, error.headers)
             await response(scope, receive, send)
             return
-        if key is None:
+        if counted is None:
             await self._app(scope, receive, send)
             return
-        self._working[key.name] += 1
+        self._working[counted] += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._working[key.name] -= 1
+            self._working[counted] -= 1
+            self._working += Counter()  # forgets callers without requests
 
-    async def _admit(self, key: Key | None) -> None:
-        """Count a request against the limits of its key, which all keys of one name share."""
-        if key is None:
-            return
-        if key.concurrent is not None and self._working[key.name] >= key.concurrent:
-            raise _too_many(f"this key may have {key.concurrent} requests at once", 1)
-        if key.per_minute is not None and (wait_s := await self._access.limits.wait_s(key.name, key.per_minute)):
-            raise _too_many(f"this key may send {key.per_minute} requests a minute", wait_s)
+    def _counted(self, scope: Scope, caller: Caller) -> str | None:
+        """Return the key, user or address whose limits a request counts against; all keys of one name share theirs."""
+        if caller is NOBODY or scope["path"] == MCP:  # whose tools send requests that are counted
+            return None
+        return caller.key.name if caller.key else caller.name or self._access.remote_client(scope)
+
+    async def _admit(self, counted: str, key: Key | None) -> None:
+        at_once = (key and key.concurrent) or CONCURRENT
+        per_minute = (key and key.per_minute) or PER_MINUTE
+        if self._working[counted] >= at_once:
+            raise _too_many(f"{counted} may have {at_once} requests at once", 1)
+        if wait_s := await self._access.limits.wait_s(counted, per_minute):
+            raise _too_many(f"{counted} may send {per_minute} requests a minute", wait_s)
 
 
 def _private(send: Send) -> Send:

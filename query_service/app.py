@@ -56,10 +56,10 @@ from query_service.access_log import LOGS, LogOptions, Observed, Routed, describ
 from query_service.admission import (
     ANSWER_DEADLINES,
     DEADLINE_S,
-    HIT,
-    MOST_PRICE,
-    RETRIEVER,
     Admission,
+    Cost,
+    cost_of_answer,
+    cost_of_search,
     late,
 )
 from query_service.conditional import file_response
@@ -223,12 +223,12 @@ def versions(request: Request, corpus: Corpus) -> Response:
 async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Response:
     """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox.
 
-    422: the request is too expensive. 503: too many requests are waiting, or this one took too long.
+    422: rerankers score too many rows. 503: too many requests are waiting, or this one took too long.
     """
     query, admission = await run_in_threadpool(within, request, corpus, body.as_query()), admission_of(request)
     describe(request, question=query.text, preset=query.preset, k=query.k)
-    asked, waits = await run_in_threadpool(admission.price_of_search, corpus, query)
-    found = await admission.reply(request, asked, lambda stopped: as_json(corpus.search(query, stopped)), waits=waits)
+    cost = await run_in_threadpool(cost_of_search, corpus, query)
+    found = await admission.reply(request, cost, lambda stopped: as_json(corpus.search(query, stopped)))
     headers = None if body.mode is None else DEPRECATED
     return Response(status_code=CLIENT_GONE) if found is None else Response(found, 200, headers, "application/json")
 
@@ -250,12 +250,12 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     query, admission = body.as_query(), admission_of(request)
     describe(request, question=body.question, preset=body.preset, answer=body.answer)
     check_k(request, query.steps.get("select", {}).get("k"))
-    asked, waits = await run_in_threadpool(admission.price_of_answer, corpus, query)
+    cost = await run_in_threadpool(cost_of_answer, corpus, query)
     deadline_s = admission.deadline_s * ANSWER_DEADLINES
     events = events_of(
         request,
         lambda stopped: corpus.answer_events(query, stopped),
-        lambda work: admission.run(request, asked, work, waits=waits),
+        lambda work: admission.run(request, cost, work),
         lambda: late(deadline_s),
         deadline_s,
     )
@@ -311,7 +311,7 @@ async def similar(
         with corpus.opened(version) as opened:
             return as_json(opened.similar(figure_id, k=k))
 
-    found = await admission_of(request).reply(request, RETRIEVER + HIT * k, nearest)
+    found = await admission_of(request).reply(request, Cost.CHEAP, nearest)
     return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
 
@@ -468,7 +468,6 @@ def create_app(
     corpora: Mapping[str, PublishedCorpus],
     *,
     hosts: Sequence[str] = (),
-    max_price: float = MOST_PRICE,
     deadline_s: float = DEADLINE_S,
     access: Access | None = None,
     logs: LogOptions = LOGS,
@@ -480,14 +479,13 @@ def create_app(
     Args:
         corpora: The corpora to serve, by name.
         hosts: Host names of the service besides those of loopback: ``example.org``, ``*.example.org``, or ``*`` for any.
-        max_price: Estimated milliseconds of one core above which a request is refused.
         deadline_s: Time for a search; an answer may take ``ANSWER_DEADLINES`` times as long.
         access: Who may ask; everyone where None.
         logs: What is logged of requests.
         origins: Origins whose pages may call the service, such as ``https://example.org``.
         close: Called when the service ends.
     """
-    check, admission, access = _Check(corpora), Admission(max_price, deadline_s), access or Access()
+    check, admission, access = _Check(corpora), Admission(deadline_s), access or Access()
 
     async def warm_up(app: FastAPI) -> None:
         """Load models and indexes before the first request, then what agents need."""

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from query_service.access import within
+from query_service.admission import Cost, cost_of_search
 from query_service.errors import Problem, problem_of
 from query_service.requests import QuestionRoute, SearchRequest
 from query_service.routes import CLIENT_GONE, QUESTION_ERRORS, Corpus, admission_of
@@ -50,18 +51,17 @@ class SearchesReply(BaseModel):
 
 @router.post("/searches", response_model=SearchesReply)
 async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> Response:
-    """Many searches at once, each with its own deadline, and result or problem; together they cost what one may cost."""
+    """Many searches at once, each with its own deadline, and result or problem."""
     results: list[SearchReply] = []
     version: str | None = None
-    spent = 0.0
+    admission = admission_of(request)
     for each in body.searches:
         asked = each.model_copy(update={"version": each.version or version})
         try:
             query = await run_in_threadpool(within, request, corpus, asked.as_query())
-            admission = admission_of(request)
-            price, waits = await run_in_threadpool(admission.price_of_search, corpus, query, spent)
-            spent += price
-            found = await admission.reply(request, price, partial(corpus.search, query), waits=waits)
+            cost = await run_in_threadpool(cost_of_search, corpus, query)
+            cost = Cost.EXPENSIVE if cost is Cost.CHEAP else cost
+            found = await admission.reply(request, cost, partial(corpus.search, query))
         except (InsetError, HTTPException) as error:
             results.append(SearchReply(problem=problem_of(error)))
             continue

@@ -31,7 +31,7 @@ from pydantic import BaseModel, StringConstraints
 
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import OpenVersion
-from query_service.admission import GLOB, RETRIEVER
+from query_service.admission import Cost
 from query_service.conditional import file_response
 from query_service.requests import (
     VERSION,
@@ -65,9 +65,6 @@ from tasks.tables.mark_up import as_html
 router = APIRouter(prefix="/v1/corpora/{corpus}", responses=ERRORS, tags=["contents"])
 
 MOST_ITEMS = 200
-ITEM = 0.5
-COMPARISON = 1_000.0
-"""Prices of an item, and of comparing two versions."""
 
 Cursor = Annotated[
     str | None,
@@ -97,8 +94,8 @@ class _Part:
     cursor: Cursor = None
     version: VersionParameter = None
 
-    async def reply(self, read: Callable[[OpenVersion, ListPart], Listing[Any]], asked: float = 0.0) -> Response:
-        """Reply the part, read by a function; ``asked`` is the price of what is more than reading."""
+    async def reply(self, read: Callable[[OpenVersion, ListPart], Listing[Any]], cost: Cost = Cost.CHEAP) -> Response:
+        """Reply the part, read by a function."""
         digest = _digest(self.request)
         held, offset = (self.version, 0) if self.cursor is None else _parse(self.cursor, digest)
         if self.version is not None and self.version != held:
@@ -111,7 +108,7 @@ class _Part:
             after = offset + len(found.items)
             return found.model_copy(update={"next": _cursor(found.version, after, digest) if after < found.total else None})
 
-        return await _reply(self.request, self.corpus, held, page, asked + ITEM * self.limit)
+        return await _reply(self.request, self.corpus, held, page, cost)
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ async def _reply(
     corpus: PublishedCorpus,
     version: str | None,
     read: Callable[[OpenVersion], BaseModel],
-    asked: float = 0.0,
+    cost: Cost = Cost.CHEAP,
 ) -> Response:
     """Reply with links, an ETag and the caching of artifacts."""
 
@@ -141,7 +138,7 @@ async def _reply(
             found = read(opened)
         return as_json(_with_links(found, corpus.name, opened.version, request.path_params.get("doc_id", ""))).encode()
 
-    body = await admission_of(request).reply(request, RETRIEVER + asked, lambda _: linked())
+    body = await admission_of(request).reply(request, cost, lambda _: linked())
     if body is None:
         return Response(status_code=CLIENT_GONE)
     return file_response(request, body, "application/json", {"cache-control": cache_control(version)})
@@ -246,8 +243,7 @@ async def documents(
     return await part.reply(
         lambda opened, at: opened.contents.documents(
             at, sources=source or (), languages=language or (), contains=contains, sort=sort
-        ),
-        GLOB * len(source or ()),
+        )
     )
 
 
@@ -303,10 +299,7 @@ async def document_figures(corpus: Corpus, doc_id: DocumentId, part: Part, page:
 @router.get("/rows", response_model=Listing[BrowsedRow])
 async def rows(corpus: Corpus, part: Part, modality: Kinds = None, source: Globs = None) -> Response:
     """The rows of all documents, by document id and in reading order."""
-    return await part.reply(
-        lambda opened, at: opened.contents.rows(at, modalities=modality or (), sources=source or ()),
-        GLOB * len(source or ()),
-    )
+    return await part.reply(lambda opened, at: opened.contents.rows(at, modalities=modality or (), sources=source or ()))
 
 
 @router.get("/rows/{evidence_id}", response_model=RowInfo)
@@ -320,7 +313,7 @@ async def row(
 @router.get("/tables", response_model=Listing[TableSummary])
 async def tables(corpus: Corpus, part: Part, source: Globs = None) -> Response:
     """The tables of all documents, without their cells."""
-    return await part.reply(lambda opened, at: opened.contents.tables(at, sources=source or ()), GLOB * len(source or ()))
+    return await part.reply(lambda opened, at: opened.contents.tables(at, sources=source or ()))
 
 
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
@@ -355,7 +348,7 @@ async def table(
         with corpus.opened(version) as opened:
             return opened.contents.table(evidence_id)
 
-    found = await admission_of(request).reply(request, RETRIEVER, read)
+    found = await admission_of(request).reply(request, Cost.CHEAP, read)
     if found is None:
         return Response(status_code=CLIENT_GONE)
     headers = {"cache-control": cache_control(version), "vary": "accept"}
@@ -382,9 +375,7 @@ def _csv(lines: Sequence[Sequence[str]]) -> str:
 @router.get("/figures", response_model=Listing[FigureSummary])
 async def figures(corpus: Corpus, part: Part, source: Globs = None, contains: Contains = "") -> Response:
     """The figures of all documents, each where it is placed; ``contains`` is part of a caption."""
-    return await part.reply(
-        lambda opened, at: opened.contents.figures(at, sources=source or (), contains=contains), GLOB * len(source or ())
-    )
+    return await part.reply(lambda opened, at: opened.contents.figures(at, sources=source or (), contains=contains))
 
 
 @router.get("/figures/{figure_id}/context", response_model=Listing[FigureContext])
@@ -395,9 +386,7 @@ async def figure_context(
     around: Annotated[int, Query(ge=1, le=5, description="Rows on each side.")] = 2,
 ) -> Response:
     """The placements of a figure, each with the rows before and after it in reading order."""
-    return await part.reply(
-        lambda opened, at: opened.contents.context(at, figure_id, around=around), RETRIEVER * part.limit
-    )
+    return await part.reply(lambda opened, at: opened.contents.context(at, figure_id, around=around))
 
 
 def _changes(corpus: PublishedCorpus, opened: OpenVersion, part: ListPart, since: str) -> Changes:
@@ -412,4 +401,4 @@ async def changes(corpus: Corpus, since: VersionRequired, part: Annotated[_PartO
     Delete what is gone before storing what is added: a row whose content changed is both. The first comparison of two versions
     reads all their rows; where that takes longer than the deadline, 503 says to ask again.
     """
-    return await part.reply(lambda opened, at: _changes(corpus, opened, at, since), COMPARISON)
+    return await part.reply(lambda opened, at: _changes(corpus, opened, at, since), Cost.EXPENSIVE)

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from pipeline.published.corpus import every_published, open_published
 from query_service.access import Access
 from query_service.access_log import LOGS, LogOptions
-from query_service.admission import DEADLINE_S, MOST_PRICE
+from query_service.admission import DEADLINE_S
 from query_service.app import create_app
 from schemas.errors import UserError
 from workers.child_processes import prepare
@@ -19,7 +19,6 @@ def open_app(
     names: Sequence[str] = (),
     hosts: Sequence[str] = (),
     *,
-    max_price: float = MOST_PRICE,
     deadline_s: float = DEADLINE_S,
     access: Access | None = None,
     logs: LogOptions = LOGS,
@@ -32,7 +31,6 @@ def open_app(
         names: Corpora by name or file; () for every one in the corpora folder, where those with a wrong file are left out and
             logged.
         hosts: Host names of the service besides those of loopback.
-        max_price: Estimated milliseconds of one core above which a request is refused.
         deadline_s: Time for a search, in seconds.
         access: Who may ask; everyone where None.
         logs: What is logged of requests.
@@ -51,7 +49,6 @@ def open_app(
     return create_app(
         corpora,
         hosts=hosts,
-        max_price=max_price,
         deadline_s=deadline_s,
         access=access,
         logs=logs,

@@ -1,4 +1,4 @@
-"""Count the requests a minute of each key: in this process, or in a Redis that all workers and hosts share."""
+"""Count the requests a minute of each key, user or address: in this process, or in a Redis that all workers and hosts share."""
 
 import logging
 import math
@@ -9,6 +9,9 @@ from schemas.errors import UserError
 
 ANSWER_S = 0.5
 """Longest wait for Redis."""
+
+BUCKETS = 10_000
+"""Callers in memory above which those of more than a minute ago are forgotten."""
 
 PAUSE_S = 5.0
 """Time for which a Redis that doesn't answer is left alone, and requests are counted here."""
@@ -39,6 +42,8 @@ class RateLimits:
     async def wait_s(self, name: str, per_minute: int) -> float:
         """Count a request and return 0; or return the seconds until the next is allowed, and count nothing."""
         now = self._clock()
+        if len(self._buckets) > BUCKETS:  # full ones are as good as new
+            self._buckets = {name: (left, since) for name, (left, since) in self._buckets.items() if now - since < 60}
         left, since = self._buckets.get(name, (float(per_minute), now))
         left = min(per_minute, left + (now - since) * per_minute / 60)
         self._buckets[name] = (left if left < 1 else left - 1), now

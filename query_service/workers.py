@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from query_service.access import access_of, origins_of
 from query_service.access_log import SLOW_S, LogOptions
-from query_service.admission import DEADLINE_S, MOST_PRICE
+from query_service.admission import DEADLINE_S
 from query_service.corpora import open_app
 from query_service.hosts import trusted
 from query_service.metrics import FOLDER
@@ -43,7 +43,6 @@ class ServiceOptions(BaseModel):
     corpora: list[str] = []
     host: str = HOST
     allow_hosts: list[str] = []
-    max_price: float = MOST_PRICE
     deadline_s: float = DEADLINE_S
     keys: Path | None = None
     trusted_header: str | None = None
@@ -73,7 +72,6 @@ class ServiceOptions(BaseModel):
         return open_app(
             self.corpora,
             trusted(self.host, self.allow_hosts),
-            max_price=self.max_price,
             deadline_s=self.deadline_s,
             access=access,
             logs=LogOptions(self.slow_s, self.log_questions),

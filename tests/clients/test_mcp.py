@@ -159,7 +159,7 @@ def test_keys_hold_for_agents(corpus: FakeCorpus, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="there is no corpus 'secret'; served here: pumps"):
             await call(client, "search", corpus="secret", query="valve")
         assert (await call(client, "list_corpora"))["name"] == "pumps"
-        with pytest.raises(ValueError, match="429 too_many_requests: this key may send 2 requests a minute"):
+        with pytest.raises(ValueError, match="429 too_many_requests: team may send 2 requests a minute"):
             await call(client, "list_corpora")
 
     with serving(app) as url:

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from query_service import access_log
+from query_service import access, access_log
 from query_service.access import KEY_PREFIX, Access, AccessControl, Key, KeyFile, access_of, digest, key_line, origins_of
 from query_service.access_log import LOGS, LogOptions
 from query_service.app import create_app
@@ -229,6 +229,16 @@ class TestLimits:
         now = 10_000
         assert [ask(KEY)[0] for _ in range(3)] == [200, 200, 429]
         assert passed == 6
+
+    def test_an_address_has_limits_by_default_and_this_machine_has_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(access, "PER_MINUTE", 2)
+        for client, last in ((REMOTE, 429), (LOCAL, 200)):
+            asking = service(Access(), client)
+            assert [asking.get("/v1/presets").status_code for _ in range(3)] == [200, 200, last]
+        proxied = service(Access(), LOCAL)
+        addresses = ["192.0.2.7"] * 3 + ["192.0.2.8"]
+        statuses = [proxied.get("/v1/presets", headers={"x-forwarded-for": each}).status_code for each in addresses]
+        assert statuses == [200, 200, 429, 200]
 
     def test_requests_at_once_are_bounded_until_they_end_or_fail(self, tmp_path: Path) -> None:
         who = Access(KeyFile(write(tmp_path / "keys", entry(KEY, concurrent=1))))

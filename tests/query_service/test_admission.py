@@ -1,4 +1,4 @@
-"""Prices, the queue, deadlines, and work that ends when nobody waits for it."""
+"""Kinds of requests, the queue, deadlines, and work that ends when nobody waits for it."""
 
 import asyncio
 import subprocess
@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from query_service import admission
+from query_service.admission import Cost, FairSemaphore, cost_of_answer, cost_of_search
 from query_service.app import create_app
 from schemas.evidence import Filters, SearchResult
-from schemas.retrieval import Query
+from schemas.retrieval import AnswerQuery, Query
 from tasks.answering.presets import changed, packaged
 from tasks.answering.trace import Stopped, Trace
 from tests.query_service.fake_corpus import DOC_ID, FakeCorpus, client_of
@@ -23,33 +24,57 @@ BASE = "/v1/corpora/pumps"
 LATE = {"by": "late", "pool": 1000}
 
 
-def test_a_price_grows_with_what_is_asked() -> None:
-    plan = packaged()["hybrid"]
-    cheap = admission.price(plan, hits=10)
-    assert cheap < 100
-    assert admission.price(plan, hits=100) > cheap
-    assert admission.price(plan, hits=100, sentences=True) > 5_000
-    assert admission.price(plan, filters=Filters(phrases=["oil"], sources=["*"])) > cheap
-    assert admission.price(changed(plan, {"rerank": [LATE] * 5})) > 50_000
-    seen, read = (admission.price(changed(plan, {"rerank": [{"by": kind}]})) for kind in ("vlm", "llm"))
-    assert seen == read, "both are one call"
-    assert all(admission.price(preset, hits=10) < admission.MOST_PRICE for preset in packaged().values())
+def _cost(text: str = "x", **asked: Any) -> Cost:
+    return cost_of_search(FakeCorpus("pumps"), Query(text, **asked))
+
+
+def test_requests_are_cheap_unless_they_compute_or_wait_for_a_model() -> None:
+    assert _cost() is _cost(k=100) is _cost(filters=Filters(sources=["*"])) is Cost.CHEAP
+    assert _cost(highlight=True) is _cost(filters=Filters(phrases=["oil"])) is Cost.EXPENSIVE
+    assert _cost("", picture=b"x", highlight=True) is Cost.CHEAP, "no words, no sentences"
+    assert _cost(steps={"rerank": [{"by": "late", "pool": 100}]}) is Cost.EXPENSIVE
+    assert _cost(steps={"rerank": [{"by": "llm"}]}) is _cost(steps={"rerank": [{"by": "vlm"}]}) is Cost.WAITING
+    answers = [cost_of_answer(FakeCorpus("pumps"), AnswerQuery("x", answer=name)) for name in (None, "generated")]
+    assert answers == [Cost.EXPENSIVE, Cost.WAITING]
 
 
 @pytest.mark.parametrize(("path", "body"), [("search", {"query": "x"}), ("answer", {"question": "x"})])
-def test_a_request_that_is_too_expensive_is_refused_before_it_is_searched(path: str, body: dict[str, Any]) -> None:
+def test_rerankers_of_a_request_score_so_many_rows_at_most(path: str, body: dict[str, Any]) -> None:
     corpus = FakeCorpus("pumps")
     client = client_of(create_app({"pumps": corpus}))
     response = client.post(f"{BASE}/{path}", json={**body, "steps": {"rerank": [LATE] * 5}})
     assert response.status_code == 422
-    assert response.json()["detail"].startswith("this request is too expensive: about 6")
+    assert response.json()["detail"].startswith("the rerankers of this request score 5000 rows, of 1000 at most")
     assert (corpus.queries, corpus.answer_queries) == ([], [])
 
 
-def test_what_the_operator_has_chosen_is_never_too_expensive() -> None:
-    client = client_of(create_app({"pumps": FakeCorpus("pumps")}, max_price=1.0))
+def test_what_the_operator_has_chosen_is_never_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    preset = changed(packaged()["hybrid"], {"rerank": [LATE] * 2})
+    monkeypatch.setattr(FakeCorpus, "plan", lambda _, query: changed(preset, query.steps))
+    client = client_of(create_app({"pumps": FakeCorpus("pumps")}))
     assert client.post(f"{BASE}/search", json={"query": "x"}).status_code == 200
-    assert client.post(f"{BASE}/search", json={"query": "x", "k": 100}).status_code == 422
+    assert client.post(f"{BASE}/search", json={"query": "x", "steps": {"rerank": [LATE] * 3}}).status_code == 422
+
+
+def test_places_go_round_the_callers() -> None:
+    async def run() -> list[str]:
+        semaphore, order = FairSemaphore(1, 1), list[str]()
+        await semaphore.acquire("greedy")
+
+        async def wait(caller: str) -> None:
+            await semaphore.acquire(caller)
+            order.append(caller)
+            semaphore.release(caller)
+
+        waiting = [asyncio.create_task(wait(caller)) for caller in ("greedy", "greedy", "gone", "greedy", "other")]
+        while semaphore.waiting < 5:
+            await asyncio.sleep(0)
+        waiting[2].cancel()
+        semaphore.release("greedy")
+        await asyncio.wait(waiting)
+        return order
+
+    assert asyncio.run(run()) == ["greedy", "other", "greedy", "greedy"]
 
 
 class Slow(FakeCorpus):
@@ -86,7 +111,7 @@ def _asking(corpus: FakeCorpus, ask: Callable[[httpx.AsyncClient], Any], **optio
 
 
 def test_work_at_once_is_bounded_and_so_is_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "CAPACITY", 100.0)
+    monkeypatch.setitem(admission.AT_ONCE, Cost.CHEAP, 2)
     monkeypatch.setattr(admission, "QUEUE", 6)  # half of it for one caller
     corpus = Slow()
 
@@ -107,7 +132,7 @@ def test_work_at_once_is_bounded_and_so_is_the_queue(monkeypatch: pytest.MonkeyP
 
 def test_a_client_with_many_connections_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "QUEUE", 20)
-    corpus = Slow()
+    corpus, share = Slow(), admission.SHARE[Cost.CHEAP]
     app = create_app({"pumps": corpus})
 
     async def run() -> tuple[int, list[int], int]:
@@ -116,20 +141,22 @@ def test_a_client_with_many_connections_leaves_room_for_others(monkeypatch: pyte
             return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30)
 
         async with client("192.0.2.1") as greedy, client("192.0.2.2") as other:
-            asked = [
-                asyncio.create_task(greedy.post(f"{BASE}/search", json={"query": "x"})) for _ in range(admission.SHARE + 12)
-            ]
-            while sum(each.done() for each in asked) < 2 or corpus.at_work < admission.SHARE:
+            asked = [asyncio.create_task(greedy.post(f"{BASE}/search", json={"query": "x"})) for _ in range(share + 12)]
+            while sum(each.done() for each in asked) < 2 or corpus.at_work < share:
                 await asyncio.sleep(0.01)
             mine = asyncio.create_task(other.post(f"{BASE}/search", json={"query": "x"}))
-            while corpus.at_work < admission.SHARE + 1:
+            while corpus.at_work < share + 1:
                 await asyncio.sleep(0.01)
             beside = corpus.most_at_work
             corpus.released.set()
             replies = await asyncio.gather(*asked)
             return beside, sorted(reply.status_code for reply in replies), (await mine).status_code
 
-    assert asyncio.run(run()) == (admission.SHARE + 1, [200] * (admission.SHARE + 10) + [503] * 2, 200)
+    assert asyncio.run(run()) == (
+        share + 1,
+        [200] * (share + 10) + [503] * 2,
+        200,
+    )
 
 
 RERANKED = {"query": "x", "steps": {"rerank": [{"by": "late", "pool": 100}]}}
@@ -138,8 +165,9 @@ JUDGED = {"query": "x", "steps": {"rerank": [{"by": "llm"}]}}
 
 def test_expensive_searches_compute_a_few_at_once_and_others_pass_them(monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = Slow()
-    most = admission.AT_ONCE[1_000.0]
-    monkeypatch.setattr(admission, "SHARE", 100)
+    most = admission.AT_ONCE[Cost.EXPENSIVE]
+    for cost in Cost:
+        monkeypatch.setitem(admission.SHARE, cost, 100)
 
     async def ask(client: httpx.AsyncClient) -> tuple[int, int]:
         def search(body: dict[str, Any]) -> "asyncio.Task[httpx.Response]":

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -1052,6 +1054,30 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
+class _Absent(MetaPathFinder, Loader):
+    """Makes the import of pandas fail."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name == "pandas" else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        raise ModuleNotFoundError(f"{spec.name} isn't needed here", name=spec.name)
+
+    def exec_module(self, _module: object) -> None:
+        pass
+
+
+def run() -> NoReturn:
+    """Run the command in a process of its own.
+
+    pyarrow imports pandas, where it is installed, at the first array made of a list: half of the start of a search, which has
+    no use for it.
+    """
+    if sys.argv[1:2] in (["search"], ["ask"]):
+        sys.meta_path.insert(0, _Absent())
+    main()
+
+
 def _fail(error: InsetError, code: int) -> NoReturn:
     for line in error.message.split("\n"):
         say(f"inset: {line}")
@@ -1059,4 +1085,4 @@ def _fail(error: InsetError, code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -460,9 +460,7 @@ def quarantine(
 def search(
     corpus: CorpusArgument,
     query: Annotated[str | None, typer.Argument(help="What to look for.")] = None,
-    preset: Annotated[
-        str | None, typer.Option("--preset", "--mode", help="A retrieval preset; 'inset presets CORPUS' lists them.")
-    ] = None,
+    preset: Annotated[str | None, typer.Option(help="A retrieval preset; 'inset presets CORPUS' lists them.")] = None,
     steps: Annotated[
         list[str] | None, typer.Option("--set", help="Override a step of the preset: select.diversity=0.5.")
     ] = None,

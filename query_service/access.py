@@ -47,7 +47,7 @@ MCP = "/mcp"
 CORS: dict[str, Any] = {
     "allow_methods": ["GET", "POST"],
     "allow_headers": ["authorization", "x-api-key", "content-type", "if-none-match", "range", "x-request-id"],
-    "expose_headers": ["accept-ranges", "content-range", "deprecation", "etag", "link", "retry-after", "x-request-id"],
+    "expose_headers": ["accept-ranges", "content-range", "etag", "retry-after", "x-request-id"],
 }
 """What pages of other origins may send and read. Cookies aren't among it: the service has none."""
 

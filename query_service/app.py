@@ -69,7 +69,6 @@ from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.metrics import Metrics, metrics_of
 from query_service.requests import (
     A_VERSION,
-    DEPRECATED,
     AnswerRequest,
     BoxText,
     DocumentId,
@@ -229,8 +228,7 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
     describe(request, question=query.text, preset=query.preset, k=query.k)
     cost = await run_in_threadpool(cost_of_search, corpus, query)
     found = await admission.reply(request, cost, lambda stopped: as_json(corpus.search(query, stopped)))
-    headers = None if body.mode is None else DEPRECATED
-    return Response(status_code=CLIENT_GONE) if found is None else Response(found, 200, headers, "application/json")
+    return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
 
 @_questions.post(

@@ -29,9 +29,6 @@ from schemas.answer_presets import AnswerSettings
 from schemas.evidence import Filters
 from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, Query
 
-DEPRECATED = {"deprecation": "@1764028800", "link": '</openapi.json>; rel="deprecation"; type="application/json"'}
-"""Headers of a reply to a request with ``mode``: the day since when it is deprecated (RFC 9745)."""
-
 QUERY_LIMIT = 2000
 """Maximum characters of a query or question."""
 
@@ -186,11 +183,6 @@ class SearchRequest(_Body):
     preset: PresetName | None = Field(
         None, description="A retrieval preset of /v1/corpora/{corpus}/presets; null for the corpus's default."
     )
-    mode: PresetName | None = Field(
-        None,
-        description="The earlier name of preset, which is used where both are.",
-        json_schema_extra={"deprecated": True},
-    )
     steps: Changes = ChangedSteps()
     k: int | None = Field(
         None, strict=True, ge=1, le=100, description="Maximum hits; null for the preset's number, or else 10."
@@ -221,7 +213,7 @@ class SearchRequest(_Body):
         return Query(
             text=self.query,
             picture=self.picture,
-            preset=self.preset or self.mode,
+            preset=self.preset,
             steps=self.steps.given,
             k=self.k,
             offset=self.offset,

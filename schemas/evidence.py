@@ -2,10 +2,10 @@
 
 import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from schemas.documents import BBOX, CellSpan
 from schemas.frozen import Frozen
 from schemas.trace import TraceStep
+from schemas.words import folded
 
 
 class Modality(StrEnum):
@@ -191,12 +192,29 @@ Phrase = Annotated[_Name, Field(max_length=500)]
 EvidenceId = Annotated[_Name, Field(max_length=64)]
 
 
+@dataclass(frozen=True)
+class Condition:
+    """How engines compare a filter with a column of the index.
+
+    Attributes:
+        column: Its name.
+        holds: ``any``: the column has one of the values; ``shares``: the list in the column has one of them; ``is``: it has the
+            value; ``from``, ``until``: it isn't null, and isn't before, or after, the value.
+        by: Turns each value into one that the column has.
+    """
+
+    column: str
+    holds: Literal["any", "shares", "is", "from", "until"]
+    by: Callable[[Any], Any] = lambda value: value
+
+
 class Filters(Frozen):
     """Filters of a search, combined by AND. Empty and null ones are ignored."""
 
+    # A filter that engines apply has its condition; tasks.answering.narrow resolves the others into those.
     model_config = _AS_SENT
 
-    documents: list[SourceName] = Field(
+    documents: Annotated[list[SourceName], Condition("filter_names", "shares")] = Field(
         [], max_length=MOST_NAMED, description="Document ids, sources, or file names of sources."
     )
     sources: list[Glob] = Field(
@@ -205,45 +223,47 @@ class Filters(Frozen):
         description="Globs of sources, such as phones/**: * is any characters, / among them, ? one, [ab] one of those; "
         "upper and lower case differ.",
     )
-    pages: list[PageNumber] = Field(
+    pages: Annotated[list[PageNumber], Condition("filter_pages", "shares")] = Field(
         [],
         max_length=MOST_NAMED,
         description="Pages of those documents, counted from 1, whatever is printed on them.",
     )
     page_ranges: list[PageRange] = Field([], max_length=MOST_WORDED, description="More pages of those documents.")
-    page_labels: list[PageLabel] = Field(
+    page_labels: Annotated[list[PageLabel], Condition("filter_labels", "shares")] = Field(
         [],
         max_length=MOST_WORDED,
         description="Pages by what is printed on them, such as iv or A-12, in any case; a page without a label by its number. "
         "Combined with pages by AND.",
     )
-    sections: list[SectionName] = Field(
+    sections: Annotated[list[SectionName], Condition("filter_sections", "shares", folded)] = Field(
         [],
         max_length=MOST_WORDED,
         description="Sections with all below them, by title (Maintenance) or by their path from the top (Service > Filters); "
         "case and a title's number don't matter.",
     )
-    modalities: list[Modality] = Field(
+    modalities: Annotated[list[Modality], Condition("modality", "any", str)] = Field(
         [],
         max_length=len(Modality),
         description="text, table, figure, page. Rows of pages repeat what others say: where none is named, modes that look "
         "at words leave them out.",
     )
-    has_figure: bool | None = Field(
+    has_figure: Annotated[bool | None, Condition("filter_figures", "is")] = Field(
         None,
         strict=True,
         description="true: rows that are a figure, or show or mention one; false: rows that don't.",
     )
-    since: Day | None = Field(
+    since: Annotated[Day | None, Condition("date", "from", str)] = Field(
         None,
         description="Documents of that day or later, by the date in the PDF: when it was changed last, or else made. Those "
         "without a date are left out.",
     )
-    until: Day | None = Field(None, description="Documents of that day or earlier, in the same way.")
-    languages: list[LanguageCode] = Field(
+    until: Annotated[Day | None, Condition("date", "until", str)] = Field(
+        None, description="Documents of that day or earlier, in the same way."
+    )
+    languages: Annotated[list[LanguageCode], Condition("language", "any")] = Field(
         [], max_length=MOST_WORDED, description="Documents in these languages, in ISO 639-1: en, de."
     )
-    doc_types: list[DocumentType] = Field(
+    doc_types: Annotated[list[DocumentType], Condition("doc_type", "any")] = Field(
         [],
         max_length=MOST_WORDED,
         description="Documents of these types, as doc_types of the corpus file names them: manual.",
@@ -253,7 +273,17 @@ class Filters(Frozen):
         max_length=MOST_GLOBS,
         description="Rows whose text has each of these phrases, word for word; case, punctuation and white space don't matter.",
     )
-    evidence_ids: list[EvidenceId] = Field([], max_length=MOST_NAMED, description="Rows, by id.")
+    evidence_ids: Annotated[list[EvidenceId], Condition("evidence_id", "any")] = Field(
+        [], max_length=MOST_NAMED, description="Rows, by id."
+    )
+
+    def conditions(self) -> Iterator[tuple[Condition, Any]]:
+        """Yield the conditions of the filters that narrow a search, each with its value, or its values."""
+        for name, field in type(self).model_fields.items():
+            given = getattr(self, name)
+            for condition in field.metadata:
+                if isinstance(condition, Condition) and given is not None and given != []:
+                    yield condition, [*map(condition.by, given)] if isinstance(given, list) else condition.by(given)
 
 
 NO_FILTERS = Filters()

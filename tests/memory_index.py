@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +12,6 @@ from numpy.typing import NDArray
 from backends.engines import index_rows
 from backends.engines.analyser import query_terms
 from backends.engines.index_rows import (
-    FIGURES,
-    LABELS,
-    NAMES,
-    PAGES,
-    SECTIONS,
     Ranked,
     added_columns,
     check_columns,
@@ -29,7 +25,6 @@ from backends.engines.index_rows import (
 from schemas.errors import ContractError, DamagedError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
-from schemas.words import folded
 
 K1 = 1.2
 B = 0.75
@@ -204,22 +199,19 @@ def _unit(vectors: Vector) -> NDArray[np.float64]:
 
 
 def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
-    compared = filtered(row)
-    date = str(row["date"] or "")
-    return (
-        _shares(filters.documents, compared[NAMES])
-        and _shares(filters.pages, compared[PAGES])
-        and _shares(filters.page_labels, compared[LABELS])
-        and _shares([folded(name) for name in filters.sections], compared[SECTIONS])
-        and _shares(filters.modalities, [row["modality"]])
-        and _shares(filters.languages, [row["language"]])
-        and _shares(filters.doc_types, [row["doc_type"]])
-        and _shares(filters.evidence_ids, [row["evidence_id"]])
-        and filters.has_figure in (None, compared[FIGURES])
-        and (filters.since is None or date >= str(filters.since))
-        and (filters.until is None or "" < date <= str(filters.until))
-    )
+    columns = {**row, **filtered(row)}
+    return all(_holds(condition.holds, wanted, columns[condition.column]) for condition, wanted in filters.conditions())
 
 
-def _shares(wanted: Collection[object], there: Iterable[object]) -> bool:
-    return not wanted or not set(wanted).isdisjoint(there)
+def _holds(how: str, wanted: Any, has: Any) -> bool:
+    match how:
+        case "shares":
+            return not set(wanted).isdisjoint(has)
+        case "any":
+            return has in wanted
+        case "is":
+            return bool(has == wanted)
+        case "from":
+            return bool(has and has >= wanted)
+        case _:
+            return bool(has and has <= wanted)

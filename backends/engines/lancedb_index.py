@@ -18,11 +18,6 @@ import pyarrow as pa
 
 from backends.engines.analyser import ANALYSIS_VERSION, query_terms
 from backends.engines.index_rows import (
-    FIGURES,
-    LABELS,
-    NAMES,
-    PAGES,
-    SECTIONS,
     Ranked,
     added_columns,
     check_columns,
@@ -39,9 +34,8 @@ from backends.engines.index_rows import (
 from backends.engines.lance_engine import LanceTable, listed
 from backends.stores.object_store import copy_folder
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
-from schemas.evidence import EVIDENCE, Filters
+from schemas.evidence import EVIDENCE, Condition, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
-from schemas.words import folded
 
 if TYPE_CHECKING:
     from lancedb.query import FullTextQuery
@@ -436,28 +430,20 @@ def _extend(batch: pa.RecordBatch, schema: pa.Schema, fields: Sequence[str]) -> 
 
 
 def _predicate(filters: Filters) -> str:
-    parts = []
-    if filters.documents:
-        parts.append(f"array_has_any({NAMES}, make_array({listed(filters.documents)}))")
-    if filters.pages:
-        numbers = ", ".join(f"CAST({int(page)} AS INT)" for page in filters.pages)
-        parts.append(f"array_has_any({PAGES}, make_array({numbers}))")
-    if filters.page_labels:
-        parts.append(f"array_has_any({LABELS}, make_array({listed(filters.page_labels)}))")
-    if filters.modalities:
-        parts.append(f"modality IN ({listed(filters.modalities)})")
-    if filters.languages:
-        parts.append(f"language IN ({listed(filters.languages)})")
-    if filters.doc_types:
-        parts.append(f"doc_type IN ({listed(filters.doc_types)})")
-    if filters.sections:
-        parts.append(f"array_has_any({SECTIONS}, make_array({listed([folded(name) for name in filters.sections])}))")
-    if filters.has_figure is not None:
-        parts.append(f"{FIGURES} = {str(filters.has_figure).lower()}")
-    if filters.since is not None:
-        parts.append(f"date >= '{filters.since}'")
-    if filters.until is not None:
-        parts.append(f"date <= '{filters.until}'")
-    if filters.evidence_ids:
-        parts.append(f"evidence_id IN ({listed(filters.evidence_ids)})")
-    return " AND ".join(parts)
+    return " AND ".join(_condition(condition, wanted) for condition, wanted in filters.conditions())
+
+
+def _condition(condition: Condition, wanted: Any) -> str:
+    match condition.holds:
+        case "shares":
+            are_numbers = isinstance(wanted[0], int)
+            values = ", ".join(f"CAST({number} AS INT)" for number in wanted) if are_numbers else listed(wanted)
+            return f"array_has_any({condition.column}, make_array({values}))"
+        case "any":
+            return f"{condition.column} IN ({listed(wanted)})"
+        case "is":
+            return f"{condition.column} = {str(wanted).lower()}"
+        case "from":
+            return f"{condition.column} >= {listed([wanted])}"
+        case "until":
+            return f"{condition.column} <= {listed([wanted])}"

@@ -37,9 +37,8 @@ from backends.engines.index_rows import (
 )
 from backends.engines.weaviate_server import WeaviateServer
 from schemas.errors import ContractError, DamagedError, TransientError
-from schemas.evidence import EVIDENCE, NO_FILTERS, Filters
+from schemas.evidence import EVIDENCE, NO_FILTERS, Condition, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
-from schemas.words import folded
 
 ROWS_A_REQUEST = 200
 REQUESTS_AT_ONCE = 2
@@ -432,25 +431,25 @@ def _empty(kind: pa.DataType) -> object:
 def _predicate(filters: Filters) -> Any:
     from weaviate.classes.query import Filter
 
-    wanted: list[tuple[str, Sequence[Any]]] = [
-        (NAMES, [encodable(name) for name in filters.documents]),
-        (PAGES, filters.pages),
-        (LABELS, [encodable(label) for label in filters.page_labels]),
-        ("modality", [modality.value for modality in filters.modalities]),
-        ("language", [encodable(language) for language in filters.languages]),
-        ("doc_type", [encodable(doc_type) for doc_type in filters.doc_types]),
-        (SECTIONS, [folded(encodable(name)) for name in filters.sections]),
-    ]
-    parts = [Filter.by_property(name).contains_any(values) for name, values in wanted if values]
-    if filters.has_figure is not None:
-        parts.append(Filter.by_property(FIGURES).equal(filters.has_figure))
-    if filters.since is not None:
-        parts.append(Filter.by_property("date").greater_or_equal(str(filters.since)))
-    if filters.until is not None:
-        parts.append(Filter.by_property("date").less_or_equal(str(filters.until)))
-    if filters.evidence_ids:
-        parts.append(Filter.by_id().contains_any([name for name in filters.evidence_ids if _is_uuid(name)] or [_NO_ROW]))
+    parts = [_condition(condition, wanted) for condition, wanted in filters.conditions()]
     return Filter.all_of(parts) if parts else None
+
+
+def _condition(condition: Condition, wanted: Any) -> Any:
+    from weaviate.classes.query import Filter
+
+    if condition.column == "evidence_id":
+        return Filter.by_id().contains_any([name for name in wanted if _is_uuid(name)] or [_NO_ROW])
+    column = Filter.by_property(condition.column)
+    match condition.holds:
+        case "shares" | "any":
+            return column.contains_any([encodable(one) if isinstance(one, str) else one for one in wanted])
+        case "is":
+            return column.equal(wanted)
+        case "from":
+            return column.greater_or_equal(wanted)
+        case "until":
+            return column.less_or_equal(wanted)
 
 
 def _of(doc_ids: Sequence[str]) -> Any:

@@ -22,7 +22,7 @@ from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.parse import TagOptions
-from schemas.errors import NotFoundError, RequestError, TransientError, UserError
+from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
 from schemas.ids import document_file, figure_file
 from schemas.models import Embeds
@@ -115,7 +115,7 @@ class OpenVersion:
             stopped: Returns true when nobody waits for the result any more; the next step then raises ``Stopped``.
 
         Raises:
-            RequestError: The version lacks what the plan or the filters need, or no source matches a glob.
+            RequestError: The version lacks what the plan or the filters need.
         """
         trace, models = Trace(time.perf_counter, stopped), self.models(stopped)
         question = question or self.question(query.text, query.picture, stopped)
@@ -241,14 +241,7 @@ class OpenVersion:
         ]
 
     def resolved(self, filters: Filters) -> Filters:
-        """Return equivalent filters that every engine understands: without globs, page ranges and phrases.
-
-        Raises:
-            RequestError: A glob matches no source, or no document has a type. Versions of earlier releases have no types.
-        """
-        if unknown := sorted({*filters.doc_types} - self.counts.documents_by_type.keys()):
-            known = ", ".join(self.counts.documents_by_type) or "none; set doc_types in the corpus file and refresh"
-            raise RequestError(f"no document of this version is of type {unknown[0]!r}; its types: {known}")
+        """Return equivalent filters that every engine understands: without globs, page ranges and phrases."""
         plain = resolve(filters, self.sources, self.longest)
         if not plain.phrases:
             return plain

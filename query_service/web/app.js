@@ -44,7 +44,7 @@ function readAddress() {
   const parameters = new URLSearchParams(location.search);
   state.corpus = parameters.get("corpus") ?? "";
   state.q = (parameters.get("q") ?? "").trim().slice(0, 2000);
-  state.preset = parameters.get("preset") ?? parameters.get("mode") ?? "";
+  state.preset = parameters.get("preset") ?? "";
   state.answer = parameters.get("answer") ?? "";
   state.modality = MODALITIES.some(([modality]) => modality === parameters.get("modality")) ? parameters.get("modality") : "";
   state.sentences = parameters.has("sentences");

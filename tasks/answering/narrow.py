@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import translate
 from typing import TypeVar
 
-from schemas.errors import RequestError
 from schemas.evidence import NO_FILTERS, Filters
 from schemas.retrieval import Retriever, Steps
 from schemas.words import folded
@@ -25,9 +24,6 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
     """Return equivalent filters without globs and page ranges; ``NOTHING`` if they match no row.
 
     ``sources`` are those of each document, by its id; ``longest`` is the number of pages of the longest one.
-
-    Raises:
-        RequestError: A glob matches no source.
     """
     # A phrase of no words stands everywhere.
     changes: dict[str, object] = {
@@ -103,10 +99,7 @@ def _fitting(globs: Sequence[str], sources: _Sources) -> set[str]:
     found: set[str] = set()
     for glob in globs:
         fits = re.compile(translate(glob)).match
-        fitting = {doc_id for doc_id, named in sources.items() if any(map(fits, named))}
-        if not fitting:
-            raise RequestError(f"no source of this version fits {glob!r}; see which there are, or use * for any characters")
-        found |= fitting
+        found |= {doc_id for doc_id, named in sources.items() if any(map(fits, named))}
     return found
 
 

@@ -162,7 +162,7 @@ def test_pages_that_are_damaged_alike_are_one_line_of_a_parse(folder: Path, inse
 
 
 def _search_and_ask(inset: Inset, version: str) -> None:
-    found = inset("search", "manuals", "repaired valve screws", "-k", "3", "--mode", "bm25", "--json").json
+    found = inset("search", "manuals", "repaired valve screws", "-k", "3", "--preset", "bm25", "--json").json
     assert (found["version"], found["preset"]) == (version, "bm25")
     wanted = "evidence_id score modality doc_id source page bbox section_path text tagged_text figure_refs".split()
     assert all(name in found["hits"][0] for name in wanted)
@@ -378,7 +378,7 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("parse", "page.pdf"), "no PDF"),
         (("parse", "pdfs/pump.pdf", "--view"), "--out"),
         (
-            ("search", "manuals", "x", "--mode", "magic"),
+            ("search", "manuals", "x", "--preset", "magic"),
             "there is no preset 'magic'; use one of pages, bm25, dense, diverse, hybrid",
         ),
         (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out FOLDER"),

@@ -179,7 +179,7 @@ def test_a_mirror_replaces_no_collection_of_another_store(corpus_file: Path, wea
 
 def test_the_command_line_answers(corpus_file: Path) -> None:
     for arguments in (["refresh"], ["search"]):
-        words = ["steel winch", "--mode", "bm25"] if arguments == ["search"] else []
+        words = ["steel winch", "--preset", "bm25"] if arguments == ["search"] else []
         command = [sys.executable, "-m", "cli.main", *arguments, str(corpus_file), *words, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

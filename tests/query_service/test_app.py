@@ -57,7 +57,7 @@ def serve(
 class TestQuestions:
     def test_a_search_reaches_the_corpus_as_it_was_asked(self, client: TestClient, corpus: FakeCorpus) -> None:
         filters = {"documents": ["pump.pdf"], "pages": [3], "modalities": ["table"]}
-        body = {"query": "  valve ", "mode": "bm25", "k": 100, "offset": 20, "filters": filters, "version": LIVE}
+        body = {"query": "  valve ", "preset": "bm25", "k": 100, "offset": 20, "filters": filters, "version": LIVE}
         body |= {"steps": {"select": {"diversity": 0.5}}}
         response = client.post(f"{BASE}/search", json=body)
         assert response.status_code == 200

@@ -236,27 +236,9 @@ class TestManySearches:
         assert found[0] == {"result": alone, "problem": None}
         assert [one["problem"]["status"] for one in found[1:]] == [400, 404]
 
-    def test_together_they_cost_what_one_may_cost(self, client: TestClient) -> None:
-        costly = {"query": "winch", "k": 100, "highlight": True}  # about 6 s of one core by the price list, of 10
-        found = client.post(f"{BASE}/searches", json={"searches": [costly, costly, {"query": "winch"}]}).json()["results"]
-        assert [one["problem"] and one["problem"]["status"] for one in found] == [None, 422, None]
-        assert found[1]["problem"]["detail"].startswith(
-            "the searches of this request are too expensive together: about 12 s"
-        )
-
     def test_they_are_bounded(self, client: TestClient) -> None:
         for searches in ([], [{"query": "winch"}] * 21, [{"query": ""}]):
             assert client.post(f"{BASE}/searches", json={"searches": searches}).status_code == 422
-
-
-def test_mode_is_deprecated(client: TestClient) -> None:
-    old = client.post(f"{BASE}/search", json={"query": "winch", "mode": "bm25"})
-    new = client.post(f"{BASE}/search", json={"query": "winch", "preset": "bm25"})
-    assert old.json() == new.json()
-    assert old.headers["deprecation"].startswith("@")
-    assert "deprecation" not in new.headers
-    schema = client.get("/openapi.json").json()["components"]["schemas"]["SearchRequest"]
-    assert schema["properties"]["mode"]["deprecated"] is True
 
 
 def test_every_operation_has_an_example_that_is_valid(client: TestClient) -> None:

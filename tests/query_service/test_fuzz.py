@@ -104,16 +104,13 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
 
     @schema.hook
     def map_body(_context: Any, body: Any) -> Any:
-        # A preset that isn't there, steps over vectors that this version lacks, globs that fit no source, and types that no
-        # document has are refused, and rightly; what is wrong about a body must stay in it.
+        # A preset that isn't there and steps over vectors that this version lacks are refused, and rightly; what is wrong about
+        # a body must stay in it.
         if isinstance(body, dict) and mode is GenerationMode.POSITIVE and isinstance(body.get("searches"), list):
             body["searches"] = [map_body(_context, each) for each in body["searches"]]
         elif isinstance(body, dict) and mode is GenerationMode.POSITIVE:
-            if isinstance(body.get("filters"), dict):
-                body["filters"].pop("doc_types", None)
-                if body["filters"].get("sources"):
-                    body["filters"]["sources"] = ["*.pdf"]
-            body.update({name: ALWAYS[0] for name in ("preset", "mode") if isinstance(body.get(name), str)})
+            if isinstance(body.get("preset"), str):
+                body["preset"] = ALWAYS[0]
             # No preset here looks at pictures.
             if body.pop("picture", None) is not None and not body.get("query") and "question" not in body:
                 body["query"] = "winch"

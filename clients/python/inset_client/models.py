@@ -1803,10 +1803,6 @@ class SearchRequest(TypedDict):
     """
     A retrieval preset of /v1/corpora/{corpus}/presets; null for the corpus's default.
     """
-    mode: NotRequired[str | None]
-    """
-    The earlier name of preset, which is used where both are.
-    """
     steps: NotRequired[ChangedSteps]
     """
     Steps of the preset to override: {"select": {"diversity": 0.5}}.

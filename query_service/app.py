@@ -218,6 +218,10 @@ def versions(request: Request, corpus: Corpus) -> Response:
     return file_response(request, as_json(corpus.versions()).encode(), "application/json", {})
 
 
+def _hits(corpus: PublishedCorpus, found: SearchResult | SimilarFigures) -> str:
+    return as_json(browse.with_links(found, corpus.name, found.version))
+
+
 @_questions.post("/{corpus}/search", tags=["questions"], response_model=SearchResult)
 async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Response:
     """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox.
@@ -227,7 +231,7 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
     query, admission = await run_in_threadpool(within, request, corpus, body.as_query()), admission_of(request)
     describe(request, question=query.text, preset=query.preset, k=query.k)
     cost = await run_in_threadpool(cost_of_search, corpus, query)
-    found = await admission.reply(request, cost, lambda stopped: as_json(corpus.search(query, stopped)))
+    found = await admission.reply(request, cost, lambda stopped: _hits(corpus, corpus.search(query, stopped)))
     return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")
 
 
@@ -307,7 +311,7 @@ async def similar(
 
     def nearest(_: Callable[[], bool]) -> str:
         with corpus.opened(version) as opened:
-            return as_json(opened.similar(figure_id, k=k))
+            return _hits(corpus, opened.similar(figure_id, k=k))
 
     found = await admission_of(request).reply(request, Cost.CHEAP, nearest)
     return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")

@@ -1,6 +1,7 @@
 """Many searches in one request."""
 
 from functools import partial
+from typing import cast
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -9,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from query_service.access import within
 from query_service.admission import Cost, cost_of_search
+from query_service.browse import with_links
 from query_service.errors import Problem, problem_of
 from query_service.requests import QuestionRoute, SearchRequest
 from query_service.routes import CLIENT_GONE, QUESTION_ERRORS, Corpus, admission_of
@@ -68,5 +70,5 @@ async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> R
         if found is None:
             return Response(status_code=CLIENT_GONE)
         version = version or (None if each.version else found.version)
-        results.append(SearchReply(result=found))
+        results.append(SearchReply(result=cast(SearchResult, with_links(found, corpus.name, found.version))))
     return Response(as_json(SearchesReply(results=results)), media_type="application/json")

@@ -58,7 +58,7 @@ from schemas.browse import (
     TableSummary,
 )
 from schemas.errors import RequestError
-from schemas.evidence import MAX_PAGE, MOST_GLOBS, Modality
+from schemas.evidence import MAX_PAGE, MOST_GLOBS, Hit, Modality, SearchResult, SimilarFigures
 from schemas.overview import DocumentInfo, DocumentSummary
 from tasks.tables.mark_up import as_html
 
@@ -136,7 +136,7 @@ async def _reply(
     def linked() -> bytes:
         with corpus.opened(version) as opened:
             found = read(opened)
-        return as_json(_with_links(found, corpus.name, opened.version, request.path_params.get("doc_id", ""))).encode()
+        return as_json(with_links(found, corpus.name, opened.version, request.path_params.get("doc_id", ""))).encode()
 
     body = await admission_of(request).reply(request, cost, lambda _: linked())
     if body is None:
@@ -168,12 +168,14 @@ def _parse(cursor: str, digest: str) -> tuple[str, int]:
     return version, place
 
 
-def _with_links(found: BaseModel, corpus: str, version: str, doc_id: str = "") -> BaseModel:
+def with_links(found: BaseModel, corpus: str, version: str, doc_id: str = "") -> BaseModel:
     """Return a reply whose parts have links."""
     if isinstance(found, Changes):
         links = {"gone": found.since, "added": found.version}
         items = [_linked(item, corpus, links[item.change]) for item in found.items]
         return found.model_copy(update={"items": items})
+    if isinstance(found, SearchResult | SimilarFigures):
+        return found.model_copy(update={"hits": [_linked(hit, corpus, version) for hit in found.hits]})
     if isinstance(found, Listing):
         return found.model_copy(update={"items": [_linked(item, corpus, version, doc_id) for item in found.items]})
     return cast(BaseModel, _linked(found, corpus, version, doc_id))
@@ -200,7 +202,7 @@ def _linked(item: Any, corpus: str, version: str, doc_id: str = "") -> Any:
                 links["rows"] = at(f"{document}/rows", page=item.page)
         case DocumentPage():
             links |= {name: at(f"{document}/{name}", page=item.page) for name in ("rows", "tables", "figures")}
-        case BrowsedRow():
+        case BrowsedRow() | Hit():
             links["self"] = at(f"{base}/rows/{item.evidence_id}")
             if item.modality is Modality.TABLE:
                 links["table"] = at(f"{base}/tables/{item.evidence_id}")

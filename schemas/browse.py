@@ -4,9 +4,8 @@ from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Modality
+from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Links, Modality
 from schemas.frozen import Frozen
-from schemas.overview import Links
 
 Item = TypeVar("Item")
 

@@ -288,6 +288,8 @@ class Filters(Frozen):
 
 NO_FILTERS = Filters()
 
+Links = Annotated[dict[str, str], Field(description="Paths of what belongs to it, by name.")]
+
 HasTaggedPdf = Annotated[bool, Field(description="Whether the version has a copy of the document with its figures' tags.")]
 
 
@@ -368,6 +370,7 @@ class Hit(Frozen):
         None, description="The sentence of text that is nearest in meaning, where the request has highlight; [start, end)."
     )
     more: int = Field(0, description="Where the request groups: further hits of the same page or document.")
+    links: Links = Field({})
 
     @property
     def pages(self) -> list[int]:

@@ -1,11 +1,10 @@
 """The overview of a corpus that the service returns."""
 
 from datetime import datetime
-from typing import Annotated
 
 from pydantic import Field
 
-from schemas.evidence import Modality
+from schemas.evidence import Links, Modality
 from schemas.frozen import Frozen
 from schemas.retrieval import ListedPreset
 
@@ -14,9 +13,6 @@ class SearchPreset(ListedPreset):
     """A preset that a corpus can be searched by."""
 
     takes_picture: bool = Field(False, description="Whether it accepts a query picture, alone or with words.")
-
-
-Links = Annotated[dict[str, str], Field(description="Paths of what belongs to it, by name.")]
 
 
 class DocumentSummary(Frozen):

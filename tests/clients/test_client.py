@@ -227,3 +227,12 @@ def test_closing_the_events_ends_the_answer(inset: Client, corpus: FakeCorpus) -
 def test_an_error_before_the_first_event_has_its_status(inset: Client) -> None:
     with pytest.raises(ApiError, match=r"^404 not_found: there is no version"):
         next(inset.answer_events("pumps", question="valve?", version="20200101T000000Z-00000000"))
+
+
+def test_the_items_of_a_list_are_read_page_after_page() -> None:
+    replies = [
+        httpx.Response(200, json={"items": items, "next": cursor}) for items, cursor in (([1, 2], "abc"), ([3], None))
+    ]
+    client, sent = scripted(*replies)
+    assert list(client.items(client.document_rows, "pumps", DOC_ID, limit=2)) == [1, 2, 3]
+    assert [request.url.query for request in sent] == [b"limit=2", b"limit=2&cursor=abc"]

@@ -61,7 +61,11 @@ class TestQuestions:
         body |= {"steps": {"select": {"diversity": 0.5}}}
         response = client.post(f"{BASE}/search", json=body)
         assert response.status_code == 200
-        assert SearchResult.model_validate(response.json()).hits == [HIT]
+        (hit,) = SearchResult.model_validate(response.json()).hits
+        assert hit.model_copy(update={"links": {}}) == HIT
+        document = f"{BASE}/documents/{HIT.doc_id}"
+        links = {"document": document, "page": f"{document}/pages/3.png", "self": f"{BASE}/rows/e1"}
+        assert hit.links == {name: f"{path}?version={LIVE}" for name, path in links.items()}
         expected = Filters(documents=["pump.pdf"], pages=[3], modalities=[Modality.TABLE])
         steps = {"select": {"diversity": 0.5}}
         assert corpus.queries == [
@@ -124,7 +128,9 @@ class TestQuestions:
 
     def test_figures_like_one_are_asked_for_by_its_id(self, client: TestClient, corpus: FakeCorpus) -> None:
         found = SimilarFigures.model_validate(client.get(f"{BASE}/figures/{FIGURE_ID}/similar").json())
-        assert (found.space, found.hits) == ("image", [LIKE])
+        assert found.space == "image"
+        assert [hit.model_copy(update={"links": {}}) for hit in found.hits] == [LIKE]
+        assert found.hits[0].links["image"] == f"{BASE}/figures/{LIKE.figure_id}?version={LIVE}"
         assert client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"k": 3, "version": LIVE}).status_code == 200
         assert corpus.calls == [
             {"like": FIGURE_ID, "k": 10, "version": None},

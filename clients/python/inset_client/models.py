@@ -1401,6 +1401,10 @@ class Hit(TypedDict):
     """
     Where the request groups: further hits of the same page or document.
     """
+    links: dict[str, str]
+    """
+    Paths of what belongs to it, by name.
+    """
 
 
 class ListingBrowsedRow(TypedDict):

@@ -3,7 +3,7 @@
 # The synchronous client is generated from the asynchronous one: tests/clients/test_generated.py.
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Self, Unpack, cast
 from urllib.parse import quote
 
@@ -228,6 +228,23 @@ class Client:
     def searches(self, corpus: str, **request: Unpack[models.SearchesRequest]) -> models.SearchesReply:
         """Return a result or a problem for each of many searches."""
         return cast(models.SearchesReply, self._json("POST", _path("corpora", corpus, "searches"), body=request))
+
+    def items(self, listed: Callable[..., Any], *names: str, **query: Any) -> Generator[Any, None]:
+        """Yield the items of a list, page after page, all of one version: ``items(client.rows, "handbooks")``.
+
+        Args:
+            listed: The method that returns a page.
+            names: Its corpus, and its document or figure where it takes one.
+            query: Its further parameters.
+        """
+        while True:
+            page = listed(*names, **query)
+            items = [*page["items"]]
+            while items:
+                yield items.pop(0)
+            if page["next"] is None:
+                return
+            query = {**query, "cursor": page["next"]}
 
     def _json(
         self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None

@@ -66,7 +66,7 @@ class _CheckedStore(ObjectStore):
     def _read_with_etag(self, name: str) -> tuple[bytes, str]:
         """Return an object's bytes as stored, and its ETag."""
 
-    _remembered: dict[str, bytes | None] | None = None
+    _remembered: dict[str, bytes] | None = None
 
     @contextlib.contextmanager
     def remembering(self) -> Iterator[None]:
@@ -83,14 +83,8 @@ class _CheckedStore(ObjectStore):
         if remembered is None or _REMEMBERED.fullmatch(name) is None:
             return self._verified(name, self._read(name))
         if name not in remembered:
-            try:
-                remembered[name] = self._verified(name, self._read(name))
-            except MissingError:
-                remembered[name] = None
-                raise
-        if (data := remembered[name]) is None:
-            raise damage(MissingError, self.root, name, "is missing")
-        return data
+            remembered[name] = self._verified(name, self._read(name))
+        return remembered[name]
 
     def _forget(self, name: str) -> None:
         if self._remembered is not None:

@@ -128,4 +128,4 @@ def test_a_public_name_stands_for_one_class() -> None:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     files[node.name].append(file)
     alike = {name: places for name, places in files.items() if len(places) > 1}
-    assert alike.keys() == NAMED_ALIKE, alike
+    assert alike.keys() <= NAMED_ALIKE, alike

@@ -27,10 +27,7 @@ Put = Callable[[str, bytes], None]
 """Writes an object, by name."""
 
 # AUDIT_ARCH_…, and the numbers of socket, ptrace, process_vm_readv and process_vm_writev
-_ARCHITECTURES = {
-    "x86_64": (0xC000003E, (41, 101, 310, 311)),
-    "aarch64": (0xC00000B7, (198, 117, 270, 271)),
-}
+_ARCHITECTURES = {"x86_64": (0xC000003E, (41, 101, 310, 311)), "aarch64": (0xC00000B7, (198, 117, 270, 271))}
 _ANYWHERE = (425, 438)
 """io_uring_setup, which can open sockets, and pidfd_getfd, which can take those of another process."""
 _X32 = 0x40000000

@@ -137,10 +137,7 @@ def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
         UserError: openai is not installed.
     """
     check_client(config_key)
-    return Model(
-        card=lambda: card(captioner),
-        load=lambda _batch: Endpoint(config_key, captioner),
-    )
+    return Model(card=lambda: card(captioner), load=lambda _batch: Endpoint(config_key, captioner))
 
 
 class _Calls(EndpointCalls):

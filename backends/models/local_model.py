@@ -283,10 +283,7 @@ def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
         return Model(card=lambda: card(split), load=lambda batch: vllm_model.VllmModel(config_key, split, batch))
     if any(importlib.util.find_spec(package) is None for package in ("torch", "torchvision", "transformers")):
         raise UserError(f"{config_key}: a local model needs the extra: pip install -e '.[torch]', or make setup")
-    return Model(
-        card=lambda: card(captioner),
-        load=lambda batch: LocalModel(config_key, captioner, batch),
-    )
+    return Model(card=lambda: card(captioner), load=lambda batch: LocalModel(config_key, captioner, batch))
 
 
 def _load(captioner: Asked, config_key: str, device: str) -> tuple[Any, Any]:

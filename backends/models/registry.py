@@ -116,10 +116,7 @@ TEXT_EMBEDDERS: ModelKind[TextModel] = ModelKind(
     noun="text embedder",
     section="embeddings",
     key="text",
-    modules={
-        MINILM: "backends.models.minilm",
-        MULTILINGUAL: "backends.models.multilingual",
-    },
+    modules={MINILM: "backends.models.minilm", MULTILINGUAL: "backends.models.multilingual"},
     others="backends.models.sentence_transformer",
     served="backends.models.endpoint_embedder",
 )
@@ -153,9 +150,7 @@ RECOGNISERS: "ModelKind[Model[Recogniser]]" = ModelKind(
     noun="recogniser of words",
     section="captions",
     key="ocr",
-    modules={
-        "rapidocr": "backends.models.rapidocr_recogniser",
-    },
+    modules={"rapidocr": "backends.models.rapidocr_recogniser"},
     optional=True,
 )
 
@@ -163,9 +158,7 @@ DETECTORS: "ModelKind[Model[LayoutDetector]]" = ModelKind(
     noun="layout detector",
     section="captions",
     key="layout",
-    modules={
-        "rapid-layout": "backends.models.rapid_layout_detector",
-    },
+    modules={"rapid-layout": "backends.models.rapid_layout_detector"},
     optional=True,
 )
 
@@ -179,10 +172,7 @@ LANGUAGE_MODELS: dict[str, str] = {
 }
 """The module of each kind of generative model."""
 
-SCORERS = {
-    "cross_encoder": "backends.models.cross_encoder",
-    "late": "backends.models.late_scorer",
-}
+SCORERS = {"cross_encoder": "backends.models.cross_encoder", "late": "backends.models.late_scorer"}
 """The module of each kind of passage scorer."""
 
 

@@ -165,11 +165,7 @@ class TablePiece(NamedTuple):
 
 
 def cut_table(
-    caption: str,
-    rows: Sequence[Sequence[str]],
-    count_tokens: CountTokens,
-    max_tokens: int,
-    spans: Sequence[CellSpan] = (),
+    caption: str, rows: Sequence[Sequence[str]], count_tokens: CountTokens, max_tokens: int, spans: Sequence[CellSpan] = ()
 ) -> list[TablePiece]:
     """Cut a table at its rows, each piece under caption and header.
 

@@ -64,10 +64,7 @@ def _printed(margins: Iterable[str]) -> str:
 
 
 def rows_of_pages(
-    pages: Iterable[Page],
-    words: Mapping[int, PageWords],
-    pictures: Mapping[int, str],
-    figures: Sequence[PlacedFigure],
+    pages: Iterable[Page], words: Mapping[int, PageWords], pictures: Mapping[int, str], figures: Sequence[PlacedFigure]
 ) -> list[Chunk]:
     """Return a row for each page with a picture; its words are in ``tagged_text`` until ``describe`` composes them.
 

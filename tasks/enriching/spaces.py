@@ -127,12 +127,7 @@ def _precision(options: ImageModelOptions | LateModelOptions) -> str | None:
     return None if options.precision == FLOAT32 else options.precision
 
 
-TEXT = Space(
-    name=DEFAULT_SPACE,
-    version=embed.EMBED_VERSION,
-    content=_words,
-    model=lambda options: options.text_model,
-)
+TEXT = Space(name=DEFAULT_SPACE, version=embed.EMBED_VERSION, content=_words, model=lambda options: options.text_model)
 """Text of every row."""
 
 TABLES = Space(

@@ -26,11 +26,7 @@ _OF_TEXT = frozenset({LayoutLabel.ITEM, LayoutLabel.HEADING, LayoutLabel.TITLE, 
 
 
 def anchor(
-    captions: Sequence[BBox],
-    parts: Sequence[BBox],
-    barriers: Sequence[BBox],
-    *,
-    showing: Sequence[bool] | None = None,
+    captions: Sequence[BBox], parts: Sequence[BBox], barriers: Sequence[BBox], *, showing: Sequence[bool] | None = None
 ) -> dict[int, tuple[int, ...]]:
     """Assign to each caption the parts above it or below it.
 

@@ -10,16 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from schemas.documents import (
-    FoundBy,
-    Kind,
-    LayoutRegion,
-    ParsedDocument,
-    Placement,
-    RegionKind,
-    Role,
-    Segment,
-)
+from schemas.documents import FoundBy, Kind, LayoutRegion, ParsedDocument, Placement, RegionKind, Role, Segment
 from schemas.geometry import BBox, unrotated
 from tasks.figures.anchor import running_text
 from tasks.figures.render import encode
@@ -216,9 +207,7 @@ def _ink_shares(parts: Sequence[LayoutRegion], region_box: BBox, pixels: NDArray
 
 
 def with_segments(
-    document: ParsedDocument,
-    segments: Mapping[str, Sequence[Segment]],
-    skews: Mapping[int, float] = MappingProxyType({}),
+    document: ParsedDocument, segments: Mapping[str, Sequence[Segment]], skews: Mapping[int, float] = MappingProxyType({})
 ) -> ParsedDocument:
     """Return a document with the figures cut out of its pages' pictures placed on its pages.
 

@@ -7,18 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from schemas.corpus.parse import Layout, ParseOptions
-from schemas.documents import (
-    TAGGED,
-    Figure,
-    Kind,
-    LayoutLabel,
-    Line,
-    Page,
-    PageFailure,
-    ParsedDocument,
-    Placement,
-    Role,
-)
+from schemas.documents import TAGGED, Figure, Kind, LayoutLabel, Line, Page, PageFailure, ParsedDocument, Placement, Role
 from schemas.drawings import MAX_SIDE_PT, Image, Ruling
 from schemas.errors import BadInputError, FailureCode, rejecting
 from schemas.ports import PdfDocument, PdfPage

@@ -45,24 +45,14 @@ class BBox(NamedTuple):
     def __and__(self, box: "BBox") -> "BBox":
         """Return the intersection; of area 0 if they don't meet."""
         x0, y0, x1, y1 = self
-        box_x0, box_y0, box_x1, box_y1 = box
-        return BBox(
-            box_x0 if box_x0 > x0 else x0,
-            box_y0 if box_y0 > y0 else y0,
-            box_x1 if box_x1 < x1 else x1,
-            box_y1 if box_y1 < y1 else y1,
-        )
+        u0, v0, u1, v1 = box
+        return BBox(u0 if u0 > x0 else x0, v0 if v0 > y0 else y0, u1 if u1 < x1 else x1, v1 if v1 < y1 else y1)
 
     def __or__(self, box: "BBox") -> "BBox":
         """Return the smallest rectangle around both."""
         x0, y0, x1, y1 = self
-        box_x0, box_y0, box_x1, box_y1 = box
-        return BBox(
-            box_x0 if box_x0 < x0 else x0,
-            box_y0 if box_y0 < y0 else y0,
-            box_x1 if box_x1 > x1 else x1,
-            box_y1 if box_y1 > y1 else y1,
-        )
+        u0, v0, u1, v1 = box
+        return BBox(u0 if u0 < x0 else x0, v0 if v0 < y0 else y0, u1 if u1 > x1 else x1, v1 if v1 > y1 else y1)
 
     def iou(self, box: "BBox") -> float:
         """Return the shared area over that of both together, 0 to 1."""
@@ -73,14 +63,14 @@ class BBox(NamedTuple):
     def has_middle_of(self, box: "BBox") -> bool:
         """Return whether the centre of another rectangle lies in this one or on its edge."""
         x0, y0, x1, y1 = self
-        box_x0, box_y0, box_x1, box_y1 = box
-        return x0 <= (box_x0 + box_x1) / 2 <= x1 and y0 <= (box_y0 + box_y1) / 2 <= y1
+        u0, v0, u1, v1 = box
+        return x0 <= (u0 + u1) / 2 <= x1 and y0 <= (v0 + v1) / 2 <= y1
 
     def contains(self, box: "BBox") -> bool:
         """Return whether another rectangle lies in this one, sides included."""
         x0, y0, x1, y1 = self
-        box_x0, box_y0, box_x1, box_y1 = box
-        return box_x0 >= x0 and box_y0 >= y0 and box_x1 <= x1 and box_y1 <= y1
+        u0, v0, u1, v1 = box
+        return u0 >= x0 and v0 >= y0 and u1 <= x1 and v1 <= y1
 
     def grown(self, by: float) -> "BBox":
         """Return the rectangle with each side moved outwards by ``by`` points."""
@@ -118,9 +108,9 @@ def gap(start: float, end: float, other_start: float, other_end: float) -> float
     return (other_start if other_start > start else start) - (other_end if other_end < end else end)
 
 
-def overlap(first: BBox, second: BBox) -> bool:
+def overlap(a: BBox, b: BBox) -> bool:
     """Return whether two boxes share more than a side; an empty one may lie in the other."""
-    return gap(first.x0, first.x1, second.x0, second.x1) < 0 and gap(first.y0, first.y1, second.y0, second.y1) < 0
+    return gap(a.x0, a.x1, b.x0, b.x1) < 0 and gap(a.y0, a.y1, b.y0, b.y1) < 0
 
 
 def is_level(first: BBox, second: BBox) -> bool:
@@ -132,9 +122,9 @@ def is_level(first: BBox, second: BBox) -> bool:
     return shared >= (LEVEL_SHARE * flatter if flatter > 0 else 0.0)
 
 
-def distance(first: BBox, second: BBox) -> float:
+def distance(a: BBox, b: BBox) -> float:
     """Return the Euclidean distance of two boxes; 0 if they meet."""
-    return max(0.0, gap(first.x0, first.x1, second.x0, second.x1)) + max(0.0, gap(first.y0, first.y1, second.y0, second.y1))
+    return max(0.0, gap(a.x0, a.x1, b.x0, b.x1)) + max(0.0, gap(a.y0, a.y1, b.y0, b.y1))
 
 
 def skewed(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
@@ -147,11 +137,8 @@ def skewed(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
 def straight(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
     """Return the box around which ``skewed`` made the given one; one of the same size if that is too flat for it."""
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    determinant = cos * cos - sin * sin
-    width, height = (
-        (box.width * cos - box.height * abs(sin)) / determinant,
-        (box.height * cos - box.width * abs(sin)) / determinant,
-    )
+    norm = cos * cos - sin * sin
+    width, height = ((box.width * cos - box.height * abs(sin)) / norm, (box.height * cos - box.width * abs(sin)) / norm)
     size = (width, height) if width > 0 and height > 0 else (box.width, box.height)
     return _turned_about(box, size, (cos, -sin), centre)
 

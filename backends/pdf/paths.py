@@ -103,15 +103,10 @@ def _whole(rules: dict[tuple[Any, ...], list[tuple[float, float]]]) -> Iterator[
 def _cut(box: Sequence[float], margin: float, area: BBox) -> tuple[float, float, float, float]:
     """Return a box with its line's width, cut to its clip."""
     x0, y0, x1, y1 = box
-    clip_x0, clip_y0, clip_x1, clip_y1 = area
+    u0, v0, u1, v1 = area
     if margin:
         x0, y0, x1, y1 = x0 - margin, y0 - margin, x1 + margin, y1 + margin
-    return (
-        clip_x0 if clip_x0 > x0 else x0,
-        clip_y0 if clip_y0 > y0 else y0,
-        clip_x1 if clip_x1 < x1 else x1,
-        clip_y1 if clip_y1 < y1 else y1,
-    )
+    return (u0 if u0 > x0 else x0, v0 if v0 > y0 else y0, u1 if u1 < x1 else x1, v1 if v1 < y1 else y1)
 
 
 def _join(parts: list[tuple[float, float]], start: float, end: float) -> None:

@@ -187,20 +187,17 @@ def is_foreign(text: str, around: Surroundings, languages: LanguageDetector | No
 
     ``of_words``: its own words determine the wanted one.
     """
-    recognised_words = around.words if of_words else ""
+    read_words = around.words if of_words else ""
     beside = "\n".join(
-        filter(None, (around.caption, around.section, around.before, around.after, recognised_words, around.title))
+        filter(None, (around.caption, around.section, around.before, around.after, read_words, around.title))
     )
-    wanted_language = around.language.replace("_", "-").partition("-")[0].casefold()
-    if not wanted_language and _is_of_another_script(text, beside):
+    wanted_code = around.language.replace("_", "-").partition("-")[0].casefold()
+    if not wanted_code and _is_of_another_script(text, beside):
         return True
-    compared_texts = [text] if wanted_language else [text, beside]
-    if languages is None or any(len(words_of(words)) < _FEWEST_WORDS for words in compared_texts):
+    texts = [text] if wanted_code else [text, beside]
+    if languages is None or any(len(words_of(words)) < _FEWEST_WORDS for words in texts):
         return False
-    got, expected = (
-        languages.probabilities(text),
-        {wanted_language: 1.0} if wanted_language else languages.probabilities(beside),
-    )
+    got, expected = languages.probabilities(text), {wanted_code: 1.0} if wanted_code else languages.probabilities(beside)
     likeliest, awaited = max(got, key=lambda code: got[code]), max(expected, key=lambda code: expected[code])
     return (
         min(got[likeliest], expected[awaited]) >= _LIKELY

@@ -98,7 +98,7 @@ class _Table:
 
 def _masks(bits: int) -> list[int]:
     return [
-        sum(1 << at for at in bit_numbers)
+        sum(1 << at for at in bits_set)
         for count in range(bits + 1)
-        for bit_numbers in combinations(range(_SEGMENT_BITS), count)
+        for bits_set in combinations(range(_SEGMENT_BITS), count)
     ]

@@ -60,9 +60,7 @@ def _key(names: Sequence[str], key_lines: Sequence[Line]) -> list[CalloutKey]:
     if len(names) < FEWEST_CALLOUTS:
         return []
     last = max(
-        number
-        for number, line in enumerate(key_lines)
-        if (list_item := _ITEM.match(line.text)) and list_item[1] == names[-1]
+        number for number, line in enumerate(key_lines) if (entry := _ITEM.match(line.text)) and entry[1] == names[-1]
     )
     block = key_lines[last].block
     end = next((number for number in range(last, len(key_lines)) if key_lines[number].block != block), len(key_lines))

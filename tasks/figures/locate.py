@@ -192,23 +192,15 @@ def join_images(images: Sequence[Image]) -> list[PictureRegion]:
 
 def _touching_rows(groups: Sequence[_Tiles]) -> tuple[_Tiles, _Tiles] | None:
     """Return two rows of tiles that touch, once each is complete."""
-    for first, second in combinations(groups, 2):
-        if (len(first.images) > 1 or len(second.images) > 1) and _share_side(first.bbox, second.bbox):
-            return first, second
+    for a, b in combinations(groups, 2):
+        if (len(a.images) > 1 or len(b.images) > 1) and _share_side(a.bbox, b.bbox):
+            return a, b
     return None
 
 
-def _share_side(first: BBox, second: BBox) -> bool:
-    stacked = (
-        near(first.x0, second.x0)
-        and near(first.x1, second.x1)
-        and abs(gap(first.y0, first.y1, second.y0, second.y1)) <= TOUCH_PT
-    )
-    beside = (
-        near(first.y0, second.y0)
-        and near(first.y1, second.y1)
-        and abs(gap(first.x0, first.x1, second.x0, second.x1)) <= TOUCH_PT
-    )
+def _share_side(a: BBox, b: BBox) -> bool:
+    stacked = near(a.x0, b.x0) and near(a.x1, b.x1) and abs(gap(a.y0, a.y1, b.y0, b.y1)) <= TOUCH_PT
+    beside = near(a.y0, b.y0) and near(a.y1, b.y1) and abs(gap(a.x0, a.x1, b.x0, b.x1)) <= TOUCH_PT
     return stacked or beside
 
 
@@ -386,12 +378,8 @@ def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[li
 def _is_behind_text(part: Part, lines: Sequence[Line]) -> bool:
     """Return whether rules and boxes without a curve are behind what a layout model calls text or a table."""
     inner = [line for line in lines if part.bbox.has_middle_of(line.bbox)]
-    labelled_characters = sum(len(line.text) for line in inner if line.label in _OF_LAYOUT)
-    return (
-        not part.strokes
-        and not part.images
-        and 0 < labelled_characters >= LABELLED_SHARE * sum(len(line.text) for line in inner)
-    )
+    labelled = sum(len(line.text) for line in inner if line.label in _OF_LAYOUT)
+    return not part.strokes and not part.images and 0 < labelled >= LABELLED_SHARE * sum(len(line.text) for line in inner)
 
 
 def _captioned_picture(parts: Sequence[Part], text: PageText) -> PictureRegion:

@@ -55,12 +55,9 @@ class Straightened(NamedTuple):
 
     def as_given(self, box: BBox) -> BBox:
         """Return the box in the given picture around a box in the straightened one."""
-        (corner_x, corner_y), (middle_x, middle_y), scale = self.corner, self.middle, self.scale
+        (dx, dy), (x, y), scale = self.corner, self.middle, self.scale
         level = BBox(
-            middle_x + scale * (box.x0 + corner_x),
-            middle_y + scale * (box.y0 + corner_y),
-            middle_x + scale * (box.x1 + corner_x),
-            middle_y + scale * (box.y1 + corner_y),
+            x + scale * (box.x0 + dx), y + scale * (box.y0 + dy), x + scale * (box.x1 + dx), y + scale * (box.y1 + dy)
         )
         return skewed(level, self.degrees, self.middle)
 
@@ -140,8 +137,8 @@ def _sharpness(along: _Points, beside: _Points, degrees: Sequence[float] | NDArr
     """Return for each angle how much the counts of edges differ from row to row, and from column to column."""
     return np.array(
         [
-            _contrast(along, math.tan(math.radians(angle))) + _contrast(beside, -math.tan(math.radians(angle)))
-            for angle in degrees
+            _contrast(along, math.tan(math.radians(turn))) + _contrast(beside, -math.tan(math.radians(turn)))
+            for turn in degrees
         ]
     )
 

@@ -166,13 +166,9 @@ def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:
     return begin, end
 
 
-def _are_columns(first_block: LayoutBlock, second_block: LayoutBlock) -> bool:
+def _are_columns(a: LayoutBlock, b: LayoutBlock) -> bool:
     """Return whether two blocks are running text of one size, side by side."""
-    return (
-        first_block.prose > 0 < second_block.prose
-        and is_same_size(first_block.prose, second_block.prose)
-        and is_level(first_block.box, second_block.box)
-    )
+    return a.prose > 0 < b.prose and is_same_size(a.prose, b.prose) and is_level(a.box, b.box)
 
 
 def in_page_order(
@@ -222,15 +218,11 @@ def _with_rows(
     boxes = [block.bbox for block in blocks]
     if not pictures:
         return boxes
-    picture_places = place_pictures(
-        [picture_place.bbox for picture_place in pictures],
-        [text_block(block, page) for block in blocks],
-        right_to_left=right_to_left,
+    positions = place_pictures(
+        [picture.bbox for picture in pictures], [text_block(block, page) for block in blocks], right_to_left=right_to_left
     )
-    for picture, picture_place in zip(pictures, picture_places, strict=True):
-        beside = (
-            {number for number, _ in picture_place.step} if picture_place is not None and picture_place.is_level else set()
-        )
+    for picture, position in zip(pictures, positions, strict=True):
+        beside = {number for number, _ in position.step} if position is not None and position.is_level else set()
         if len(beside) == 1:
             boxes[min(beside)] |= picture.bbox
     return boxes

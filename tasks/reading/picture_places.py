@@ -235,29 +235,25 @@ class _PageText:
     def _above(self, box: BBox, other_pictures: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right above a picture, one a column, with none of the other pictures in between."""
         over = sorted((spot for spot in self._text if spot.box.y1 <= box.y0 + TOUCH_PT), key=lambda spot: -spot.box.y1)
-        pictures = [
-            other_picture
-            for other_picture in other_pictures or ()
-            if other_picture.y1 <= box.y0 + TOUCH_PT and shares_column(other_picture, box)
+        above_box = [
+            picture for picture in other_pictures or () if picture.y1 <= box.y0 + TOUCH_PT and shares_column(picture, box)
         ]
         return [
             spot
             for spot in self._front(over, box, is_lone=other_pictures is None)
-            if all(other_picture.y1 <= spot.box.y1 + TOUCH_PT for other_picture in pictures)
+            if all(picture.y1 <= spot.box.y1 + TOUCH_PT for picture in above_box)
         ]
 
     def _below(self, box: BBox, other_pictures: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right below a picture, one a column, with none of the other pictures in between."""
         under = sorted((spot for spot in self._text if spot.box.y0 >= box.y1 - TOUCH_PT), key=lambda spot: spot.box.y0)
-        pictures = [
-            other_picture
-            for other_picture in other_pictures or ()
-            if other_picture.y0 >= box.y1 - TOUCH_PT and shares_column(other_picture, box)
+        below_box = [
+            picture for picture in other_pictures or () if picture.y0 >= box.y1 - TOUCH_PT and shares_column(picture, box)
         ]
         return [
             spot
             for spot in self._front(under, box, is_lone=other_pictures is None)
-            if all(other_picture.y0 >= spot.box.y0 - TOUCH_PT for other_picture in pictures)
+            if all(picture.y0 >= spot.box.y0 - TOUCH_PT for picture in below_box)
         ]
 
     def _front(self, spots: Sequence[_Spot], box: BBox, *, is_lone: bool) -> list[_Spot]:

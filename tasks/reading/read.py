@@ -98,15 +98,11 @@ def _composed_letter(letter: str, accent: str) -> str:
 
 def _beside_letters() -> Iterator[str]:
     """Yield patterns for the neighbours of an accent that may be drawn over a letter."""
-    letter, other_accents = r"[^\W\d_]", "".join(_MARKS.keys() - set(_WRITTEN))
-    yield f"(?<=[{other_accents}])(?={letter})|(?<={letter}[{other_accents}])"
+    letter, accents = r"[^\W\d_]", "".join(_MARKS.keys() - set(_WRITTEN))
+    yield f"(?<=[{accents}])(?={letter})|(?<={letter}[{accents}])"
     for accent in _WRITTEN:
-        accented_bases = "".join(
-            base_letter
-            for base_letter in _LETTERS
-            if base_letter.isalpha() and len(_composed_letter(base_letter, accent)) == 1
-        )
-        yield f"(?<={re.escape(accent)})(?=[{accented_bases}])"
+        bases = "".join(base for base in _LETTERS if base.isalpha() and len(_composed_letter(base, accent)) == 1)
+        yield f"(?<={re.escape(accent)})(?=[{bases}])"
 
 
 _MAY_STAND_OVER = re.compile(f"[{re.escape(''.join(_MARKS))}](?:{'|'.join(_beside_letters())})")
@@ -301,9 +297,7 @@ def _is_doubtful(page: PdfPage) -> bool:
     """Return whether a page is more than one column of lines: it has drawings or pictures, or lines side by side."""
     lines = [line for line, is_visible in page.lines if is_visible]
     return bool(page.images or page.marks) or any(
-        is_level(first_line.bbox, second_line.bbox)
-        and gap(first_line.bbox.x0, first_line.bbox.x1, second_line.bbox.x0, second_line.bbox.x1) > first_line.size
-        for first_line, second_line in pairwise(lines)
+        is_level(a.bbox, b.bbox) and gap(a.bbox.x0, a.bbox.x1, b.bbox.x0, b.bbox.x1) > a.size for a, b in pairwise(lines)
     )
 
 
@@ -328,11 +322,7 @@ def _drawn_once(lines: Sequence[PageLine]) -> Iterator[PageLine]:
         text = line.text.strip()
         shift = SHIFT_EM * line.size
         if any(
-            max(
-                abs(coordinate - earlier_coordinate)
-                for coordinate, earlier_coordinate in zip(line.bbox, before.bbox, strict=True)
-            )
-            <= shift
+            max(abs(side - earlier) for side, earlier in zip(line.bbox, before.bbox, strict=True)) <= shift
             for before in drawn[text]
         ):
             continue

@@ -163,27 +163,22 @@ def _turn(lines: Sequence[RecognisedLine]) -> int:
 
 
 def _lines(
-    placement: Placement, figure: Figure, recognised_lines: Sequence[RecognisedLine], page: Page, page_lines: Sequence[Line]
+    placement: Placement, figure: Figure, read_lines: Sequence[RecognisedLine], page: Page, page_lines: Sequence[Line]
 ) -> Iterator[Line]:
     """Yield the recognised lines of one page in blocks, boxes converted from pixels to points."""
     block = max((line.block for line in page_lines), default=0)
     previous: BBox | None = None
-    turn = page.rotation - _turn(recognised_lines)
+    turn = page.rotation - _turn(read_lines)
     sheet = upright(BBox(0, 0, page.width_pt, page.height_pt), turn)
     size = figure.width, figure.height
-    levels = [
-        upright(unrotated(line.bbox, size, placement.bbox, page.rotation, line.skew), turn) for line in recognised_lines
-    ]
+    levels = [upright(unrotated(line.bbox, size, placement.bbox, page.rotation, line.skew), turn) for line in read_lines]
     if is_scanned_spread(levels, sheet):
         # Lines of one page are blocks only if those of the other aren't read between them.
         second = [box.x0 + box.x1 > sheet.x0 + sheet.x1 for box in levels]
-        recognised_lines = [
-            line
-            for half in (False, True)
-            for line, is_second in zip(recognised_lines, second, strict=True)
-            if is_second is half
+        read_lines = [
+            line for half in (False, True) for line, is_second in zip(read_lines, second, strict=True) if is_second is half
         ]
-    for line in recognised_lines:
+    for line in read_lines:
         box = unrotated(line.bbox, (figure.width, figure.height), placement.bbox, page.rotation, line.skew).rounded()
         if any(holds(page_line.bbox, box) for page_line in page_lines):
             continue

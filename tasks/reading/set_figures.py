@@ -146,8 +146,8 @@ def with_figures(
     ]
     boxes = [upright(placement.bbox, page.rotation) for placement in lone]
     texts = [text_block(part, page) for _, part in parts] if lone else []
-    picture_places = place_pictures(boxes, texts, right_to_left=right_to_left)
-    before, last = _by_position(sorted(zip(lone, picture_places, strict=True), key=_rank_in_gap), parts, inner)
+    positions = place_pictures(boxes, texts, right_to_left=right_to_left)
+    before, last = _by_position(sorted(zip(lone, positions, strict=True), key=_rank_in_gap), parts, inner)
     ordered: list[DraftBlock] = []
     for number, block in enumerate(blocks):
         lines = len(block.lines) if is_divisible(block) else 1
@@ -161,38 +161,30 @@ def with_figures(
 
 
 def _by_position(
-    placed_pictures: Sequence[tuple[Placement, PicturePlace | None]],
+    placed: Sequence[tuple[Placement, PicturePlace | None]],
     parts: Sequence[tuple[int, DraftBlock]],
     inner: Mapping[int, Sequence[Line]],
 ) -> tuple[dict[tuple[int, int], list[DraftBlock]], list[DraftBlock]]:
     """Return figures by the block and the line that they are inserted before, and those at the end."""
     before: dict[tuple[int, int], list[DraftBlock]] = defaultdict(list)
     last: list[DraftBlock] = []
-    for placement, picture_place in placed_pictures:
-        step = (
-            tuple(
-                line
-                for block_number, line_number in picture_place.step
-                for line in _lines_at(parts[block_number][1], line_number)
-            )
-            if picture_place
-            else ()
-        )
+    for placement, position in placed:
+        step = tuple(line for at, line_at in position.step for line in _lines_at(parts[at][1], line_at)) if position else ()
         figure = _figure(placement, inner, step)
-        number = picture_place.at[0] if picture_place else len(parts)
+        number = position.at[0] if position else len(parts)
         if number and number < len(parts) and parts[number][0] == parts[number - 1][0]:
             number += 1  # never between a figure and its caption
         if number == len(parts):
             last.extend(figure)
         else:
-            before[parts[number][0], picture_place.at[1] if picture_place else 0].extend(figure)
+            before[parts[number][0], position.at[1] if position else 0].extend(figure)
     return before, last
 
 
 def _rank_in_gap(pair: tuple[Placement, PicturePlace | None]) -> int:
     """Order pictures between the same words: 0 read with the words before, 2 with the words after."""
-    picture_place = pair[1]
-    return 1 if picture_place is None or not picture_place.is_level else 0 if picture_place.is_behind else 2
+    position = pair[1]
+    return 1 if position is None or not position.is_level else 0 if position.is_behind else 2
 
 
 def _lines_at(block: DraftBlock, number: int) -> Sequence[Line]:

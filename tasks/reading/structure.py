@@ -67,17 +67,9 @@ def build_document(
     blocks = _document_blocks(drafts, headings)
     keys = _keys(drafts, inner, recognised)
     placed = _placed_figures(drafts, blocks, keys, words, hyphenated)
-    for placement, containing_block, step in _inline_figures(parsed.placements, placed, blocks):
+    for placement, block, step in _inline_figures(parsed.placements, placed, blocks):
         placed.append(
-            PlacedFigure(
-                placement,
-                "",
-                containing_block.section_path,
-                words[placement.order],
-                containing_block.order,
-                step,
-                (containing_block.order,),
-            )
+            PlacedFigure(placement, "", block.section_path, words[placement.order], block.order, step, (block.order,))
         )
     return StructuredDocument(
         doc_id=parsed.doc_id,

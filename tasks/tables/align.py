@@ -100,8 +100,7 @@ def _row(cells: Sequence[Line]) -> _Row:
         return _Row((cells[0],), cells[0].bbox, cells[0].size, is_split=False)
     size = max([cell.size for cell in cells])
     is_split = any(
-        following_cell.bbox.x0 - previous_cell.bbox.x1 >= CELL_GAP_EM * size
-        for previous_cell, following_cell in pairwise(cells)
+        cell_after.bbox.x0 - cell_before.bbox.x1 >= CELL_GAP_EM * size for cell_before, cell_after in pairwise(cells)
     )
     return _Row(tuple(cells), union([cell.bbox for cell in cells]), size, is_split)
 

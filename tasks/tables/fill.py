@@ -19,10 +19,10 @@ def lines_of_tables(tables: Sequence[Ruling], lines: Sequence[Line], placed: Seq
 
     Too many words to be labels are the cell's text, on a background that was taken for a picture.
     """
-    label_characters: Counter[int | None] = Counter()
+    lengths: Counter[int | None] = Counter()
     for line in lines:
-        label_characters[line.inside] += len(line.text)
-    labelled = [placement for placement in placed if label_characters[placement.order] <= _LABEL_CHARACTERS]
+        lengths[line.inside] += len(line.text)
+    labelled = [placement for placement in placed if lengths[placement.order] <= _LABEL_CHARACTERS]
     lines_by_table: list[list[Line]] = []
     for table in tables:
         inner = {

@@ -50,11 +50,11 @@ def rotation_of(lines: Sequence[Line], rotation: int) -> int:
     if 2 * sum(line.bbox.height > line.bbox.width for line in long) <= len(long):
         return rotation if rotation % 180 == 0 else 0
     rows = [
-        (previous_line.bbox, following_line.bbox)
-        for previous_line, following_line in pairwise(lines)
-        if abs(previous_line.bbox.x1 - following_line.bbox.x1) < previous_line.size / 2
+        (line_before.bbox, following_line.bbox)
+        for line_before, following_line in pairwise(lines)
+        if abs(line_before.bbox.x1 - following_line.bbox.x1) < line_before.size / 2
     ]
-    up = sum(1 if following_line.y0 < previous_line.y0 else -1 for previous_line, following_line in rows)
+    up = sum(1 if following_line.y0 < line_before.y0 else -1 for line_before, following_line in rows)
     return 90 if up > 0 else 270 if up < 0 else rotation
 
 

@@ -14,6 +14,7 @@ from pipeline.published.answering import AnswerPlan, answer_events
 from pipeline.published.version import OpenVersion
 from schemas.answer_presets import AnswerPreset, Content
 from schemas.answers import AnswerFinished, AnswerStarted
+from schemas.corpus import Corpus
 from schemas.corpus.captions import CaptionOptions
 from schemas.errors import BadInputError, RequestError, TransientError, UserError
 from schemas.evidence import NO_FILTERS, Filters
@@ -59,6 +60,8 @@ def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prep
     lacks = [f"{what} (set {setting})" for what, setting in lacking_for_answer(preset, corpus).items()]
     if defined is not None and defined.captioner is not None and defined.captioner != _captioner(corpus.captions):
         lacks.append(f"descriptions of figures by a captioner of kind {defined.captioner} (set captions.captioner)")
+    if defined is not None and defined.own_descriptions and not _described_by(preset.model, corpus):
+        lacks.append(f"descriptions of figures by the model that answers, {preset.model} (set captions.captioner)")
     _require([*(opened.lacks(plan) if preset.context == "retrieved" else []), *lacks])
     return Prepared(system, plan, preset, _prompt(opened, preset.prompt) if preset.model else None)
 
@@ -67,6 +70,14 @@ def _captioner(options: CaptionOptions) -> str | None:
     """Return what kind describes figures: ``ocr_llm``, or ``vlm`` for any that sees the picture; None without a model."""
     model = options.models.get(options.captioner)
     return None if model is None else "vlm" if model.kind.sees else "ocr_llm"
+
+
+def _described_by(name: str | None, corpus: Corpus) -> bool:
+    """Return whether the captioner of figures is the model of this name; true where there is no such model to compare."""
+    answers, describes = corpus.retrieval.models.get(name or ""), corpus.captions.models.get(corpus.captions.captioner)
+    if answers is None or describes is None:
+        return answers is None
+    return (answers.model, answers.revision) == (describes.model, describes.revision)
 
 
 def _prompt(opened: OpenVersion, name: str) -> AnswerPrompt:

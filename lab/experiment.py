@@ -137,9 +137,14 @@ class Experiment(Section):
 
 
 class PaperAnswer(AnswerPreset):
-    """An answer preset of an experiment; ``captioner`` is the kind of captioner that the corpus must have for it."""
+    """An answer preset of an experiment.
+
+    ``captioner`` is the kind of captioner that the corpus must have for it; with ``own_descriptions`` its model has to be the one
+    that answers.
+    """
 
     captioner: Literal["ocr_llm", "vlm"] | None = None
+    own_descriptions: bool = False
 
 
 class System(Frozen):

@@ -22,6 +22,7 @@ from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from schemas.corpus.budget import Spend
+from schemas.errors import UserError
 from schemas.evidence import Hit, Modality
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.presets import packaged, steps_of
@@ -236,6 +237,19 @@ def test_a_baseline_of_captions_runs_on_a_corpus_with_its_captioner_alone(opened
     with pytest.raises(Exception, match=r"needs descriptions of figures by a captioner of kind ocr_llm \(set captions"):
         prepare(opened, papers, systems["answer ilt-ocr-llm"])
     assert [one.space for one in PAPERS.retrieval["ilt-captions"].retrieve if one.by == "dense"] == ["text", "descriptions"]
+
+
+def test_the_summariser_of_beyond_text_is_its_generator(opened: OpenVersion) -> None:
+    papers, corpus = packaged_experiments()["beyond-text"], opened.settings()
+    models = corpus.retrieval.models | {"vlm": corpus.retrieval.models["vlm"].model_copy(update={"revision": "2"})}
+    changed = corpus.model_copy(update={"retrieval": corpus.retrieval.model_copy(update={"models": models})})
+    other = replace(opened, settings=lambda: changed)
+    systems = [system for system in papers.systems if "summaries" in system.preset]
+    assert systems
+    for system in systems:
+        assert prepare(opened, papers, system).answer is not None
+        with pytest.raises(UserError, match="needs descriptions of figures by the model that answers, vlm"):
+            prepare(other, papers, system)
 
 
 def test_a_gold_page_without_a_figure_is_not_called_a_question_without_gold_pages(opened: OpenVersion) -> None:

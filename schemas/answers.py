@@ -97,6 +97,9 @@ class AnswerCounts(Frozen):
     repeated_tags: int = Field(0, description="Tags of figures that were shown before.")
     unknown_citations: int = Field(0, description="Citations of no passage that was sent; each was dropped.")
     uncited_sentences: int = Field(0, description="Sentences that cite no passage.")
+    unsupported: int = Field(
+        0, description="Texts with a number, name or negation that no passage they cite has; their citations were dropped."
+    )
 
 
 class Round(Frozen):
@@ -115,8 +118,8 @@ class AnswerResult(Frozen):
     """An answer as an ordered list of parts.
 
     ``abstained``: nothing in the version answers, and ``parts`` is empty. ``unsure``: the parts are of the nearest
-    passages, which may not answer. Both are decided by ``confidence``, 0 to 1; null if a model wrote the answer or no
-    threshold applies.
+    passages, which may not answer. Both are decided by ``confidence``, 0 to 1, null if nothing was searched. An answer that a
+    model wrote is ``unsure`` if confidence is low or no passage supports any of it.
     """
 
     version: str

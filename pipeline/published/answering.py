@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from pipeline.published.extractive import extractive_answer
+from pipeline.published.extractive import evidence_for, extractive_answer
 from pipeline.published.version import OpenVersion
 from schemas.answer_presets import AnswerPreset, Content
 from schemas.answers import (
@@ -28,11 +28,14 @@ from schemas.versions import Spent
 from tasks.answering.ask_model import reply
 from tasks.answering.cite import citation
 from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose, rows_to_send
+from tasks.answering.confidence import confidence, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.generate import WrittenAnswer, write
 from tasks.answering.presets import packaged
+from tasks.answering.read_reply import with_uncited
 from tasks.answering.retrieve import takes_pictures
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
+from tasks.answering.support import with_support
 from tasks.answering.trace import Trace
 from tasks.enriching.spending import Budget, maximum_text_cost
 
@@ -164,11 +167,18 @@ class _Generated:
             )
             result = result.model_copy(update=shared | {"note": f"answered without a model: {written.failure}"})
         else:
-            parts = [] if written.says_no_answer else [*written.parts, *self._figures_after(sent)]
+            texts = [self._opened.template.without(hit.tagged_text) for hit in sent.passages]
+            supported, unsupported = with_support(written.parts, texts, self._plan.question.words)
+            parts = [] if written.says_no_answer else [*supported, *self._figures_after(sent)]
+            shared["counts"] = with_uncited(written.counts, supported).model_copy(update={"unsupported": unsupported})
+            sure = self._confidence()
+            sure_above = thresholds(self._corpus.answer, self._opened.calibration)[1]
             cited = {n for part in parts for n in part.citations}
             result = AnswerResult(
                 version=self._opened.version,
                 abstained=written.says_no_answer,
+                unsure=bool(parts) and ((sure is not None and sure < sure_above) or (bool(texts) and not cited)),
+                confidence=sure,
                 model=self._options.model,
                 note=written.note,
                 parts=parts,
@@ -176,6 +186,22 @@ class _Generated:
                 **shared,
             )
         return AnswerFinished(result=result.model_copy(update={"trace": self._trace.steps if self._traced else None}))
+
+    def _confidence(self) -> float | None:
+        """Return the confidence that the version answers, as for an extractive answer; None where nothing is searched."""
+        if self._preset.context != "retrieved" or not self._plan.question.words:
+            return None
+        question = self._plan.question
+        if question.picture is not None:
+            question = self._opened.question(question.words, stopped=self._stopped)
+        _, evidence = evidence_for(
+            self._opened,
+            question,
+            self._plan.fallback,
+            filters=self._plan.filters,
+            trace=Trace(time.perf_counter, self._stopped),
+        )
+        return confidence(evidence, self._opened.calibration)
 
     def _citations(self, sent: ModelInput) -> list[Citation]:
         name, version = self._corpus.name, self._opened.version

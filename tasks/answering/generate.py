@@ -1,5 +1,6 @@
 """Have a language model write an answer, and read it part by part while it is written."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -10,8 +11,12 @@ from schemas.generation import Request
 from schemas.ports import StreamingModel
 from tasks.answering.compose import ModelInput
 from tasks.answering.read_reply import ReplyReader
+from tasks.answering.support import with_support
 
+FROM_THOUGHT = "the model wrote no answer behind its reasoning; these are the sentences of it that the passages support"
 CUT_OFF = "the model stopped at its limit of tokens, so the answer may end early"
+
+_THINKING = re.compile(r"</?think>", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -32,15 +37,34 @@ def write(model: StreamingModel, sent: ModelInput) -> Iterator[TextDelta | PartF
         UserError: The model can't be used as configured.
     """
     reader, failure, note = ReplyReader(sent), "", ""
+    said: list[str] = []
     with closing(model.stream(Request("answer", sent.messages))) as reply:
         for item in reply:
             if isinstance(item, str):
+                said.append(item)
                 yield from reader.feed(item)
             elif isinstance(item, BadInputError | TransientError):
                 failure = item.message
             elif not item.complete:
                 note = CUT_OFF
     yield from reader.close()
+    thought = _THINKING.sub("", "".join(said)).strip()
+    if not (failure or reader.parts or reader.says_no_answer) and thought:
+        supported = _supported_thoughts(thought, sent)
+        if supported:
+            yield WrittenAnswer(supported, note=FROM_THOUGHT)
+            return
     if not (failure or reader.parts or reader.says_no_answer):
         failure = "the model wrote no answer"
     yield WrittenAnswer(reader.parts, reader.counts, reader.says_no_answer, failure, note)
+
+
+def _supported_thoughts(thought: str, sent: ModelInput) -> list[Part]:
+    """Return the sentences of a model's reasoning that a passage supports, with the figures behind them."""
+    reader = ReplyReader(sent)
+    reader.feed(thought)
+    reader.close()
+    parts, _ = with_support(reader.parts, [hit.text for hit in sent.passages], "")
+    return (
+        [part for part in parts if part.citations] if any(part.type == "text" and part.citations for part in parts) else []
+    )

@@ -100,8 +100,7 @@ class ReplyReader:
     @property
     def counts(self) -> AnswerCounts:
         """What was dropped, repaired or left without a citation."""
-        uncited = sum(_uncited(part) for part in self.parts)
-        return self._writer.counts.model_copy(update={"uncited_sentences": uncited})
+        return with_uncited(self._writer.counts, self.parts)
 
     def feed(self, text: str) -> list[Event]:
         """Parse more of the reply, cut anywhere, and return its events."""
@@ -480,3 +479,8 @@ def _uncited(part: Part) -> int:
 def _partition(text: str, closing: str) -> tuple[str, bool, str]:
     place = text.lower().find(closing)
     return (text, False, "") if place < 0 else (text[:place], True, text[place + len(closing) :])
+
+
+def with_uncited(counts: AnswerCounts, parts: Sequence[Part]) -> AnswerCounts:
+    """Return the counts with the number of sentences of some parts that cite no passage."""
+    return counts.model_copy(update={"uncited_sentences": sum(map(_uncited, parts))})

@@ -31,6 +31,10 @@ class AnswerCounts(TypedDict):
     """
     Sentences that cite no passage.
     """
+    unsupported: int
+    """
+    Texts with a number, name or negation that no passage they cite has; their citations were dropped.
+    """
 
 
 class CellSpan(TypedDict):
@@ -1701,8 +1705,8 @@ class AnswerResult(TypedDict):
     An answer as an ordered list of parts.
 
     ``abstained``: nothing in the version answers, and ``parts`` is empty. ``unsure``: the parts are of the nearest
-    passages, which may not answer. Both are decided by ``confidence``, 0 to 1; null if a model wrote the answer or no
-    threshold applies.
+    passages, which may not answer. Both are decided by ``confidence``, 0 to 1, null if nothing was searched. An answer that a
+    model wrote is ``unsure`` if confidence is low or no passage supports any of it.
     """
 
     version: str

@@ -196,6 +196,31 @@ def test_a_model_that_fails_leaves_the_extractive_answer_and_says_why(
     assert why in found.note
 
 
+def test_an_answer_inside_the_thought_is_read_from_there_and_only_what_passages_support(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    sentence = corpus.answer(AnswerQuery(QUESTION)).parts
+    takes = next(part.text for part in sentence if part.type == "text" and "bar" in part.text)
+    model.replies = lambda _call: f"<think>Hm, let me see. {takes} Or is it 98765 bar?"
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert found.model == "tiny"
+    assert "reasoning" in found.note
+    assert words(found), "the supported sentence is kept"
+    assert not [text for text in words(found) if "98765" in text or "Hm" in text]
+    assert found.citations
+
+
+def test_a_number_that_no_passage_has_loses_its_citation_and_the_answer_is_not_sure(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    model.replies = lambda _call: "It takes 98765 bar [P1]."
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert found.counts.unsupported == 1
+    assert [part.citations for part in found.parts] == [[]]
+    assert found.unsure
+    assert found.confidence is not None
+
+
 def test_a_model_that_is_not_here_leaves_the_extractive_answer(folder: Path) -> None:
     file = folder / "corpora" / "manuals.yaml"
     absent = {"llm": {"kind": "local", "model": str(folder / "nowhere"), "revision": "1"}}

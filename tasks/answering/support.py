@@ -1,0 +1,79 @@
+"""Compare what a model wrote with the passages that it was sent: citations come from the passages, not from the model's word."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from schemas.answers import Part, TextPart
+from tasks.answering.candidates import stems
+from tasks.answering.highlight import content_words, sentences
+
+ALIKE = 0.7
+"""Minimum share of a text's words in a passage's sentence that supports it."""
+
+_MARKER = re.compile(r"\s*(?:[-*•]|\(?\w{1,2}[.)])\s+")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NAME = re.compile(r"(?<=[\w,;:] )[A-Z]\w{2,}|\w*[a-z0-9]_\w+|\b[A-Z]{2,}\d*\b")
+_WORD = re.compile(r"\w+")
+_NEGATION = re.compile(r"\b(?:not|never|no|none|without|cannot)\b|n['’]t\b", re.IGNORECASE)
+
+
+def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) -> tuple[list[Part], int]:
+    """Return an answer's parts with the citations that the passages support, and how many texts no passage supports.
+
+    A text with a number or name that neither its passages nor the question have, or that negates what a passage says, loses its
+    citations. One without citations gets that of a passage with a sentence like it.
+
+    Args:
+        parts: What a model wrote.
+        passages: Texts of the passages sent; citation 1 is the first.
+        question: Its words.
+    """
+    said = [[text[start:end] for start, end in sentences(text)] for text in passages]
+    checked: list[Part] = []
+    unsupported = 0
+    for part in (sentence for written in parts for sentence in _sentences(written)):
+        if not isinstance(part, TextPart) or part.style not in ("prose", "item"):
+            checked.append(part)
+            continue
+        claim = _MARKER.sub("", part.text, count=1)
+        details = _details(claim) - {*_NUMBER.findall(question), *_WORD.findall(question.casefold())}
+        fitting = [
+            n
+            for n, text in enumerate(passages, 1)
+            if details <= {*_NUMBER.findall(text), *_WORD.findall(text.casefold())} and not _contradicts(claim, said[n - 1])
+        ]
+        kept = [n for n in part.citations if n in fitting]
+        if not kept:
+            kept = [n for n in fitting if (details or not part.citations) and _likeness(claim, said[n - 1])[0] >= ALIKE][:1]
+        unsupported += bool(part.citations or details) and not kept
+        checked.append(part.model_copy(update={"citations": kept}))
+    return checked, unsupported
+
+
+def _sentences(part: Part) -> Iterator[Part]:
+    """Yield the sentences of a text that cites nothing, each as a part; any other part as it is."""
+    spans = sentences(part.text) if isinstance(part, TextPart) and not part.citations and part.style == "prose" else []
+    if len(spans) < 2 or not isinstance(part, TextPart):
+        yield part
+        return
+    for place, (start, end) in enumerate(spans):
+        between = part.text[spans[place - 1][1] : start] if place else ""
+        continues = "\n\n" not in between if place else part.continues
+        yield part.model_copy(update={"text": part.text[start:end], "continues": continues})
+
+
+def _details(text: str) -> set[str]:
+    """Return the numbers and names of a text."""
+    return {word.casefold() for word in (*_NUMBER.findall(text), *_NAME.findall(text))}
+
+
+def _likeness(claim: str, said: Sequence[str]) -> tuple[float, str]:
+    """Return the largest share of a claim's words that one sentence has, and that sentence."""
+    words = stems(content_words(claim))
+    return max(((len(words & stems(sentence)) / max(1, len(words)), sentence) for sentence in said), default=(0.0, ""))
+
+
+def _contradicts(claim: str, said: Sequence[str]) -> bool:
+    """Return whether the sentence most like a claim says the opposite: one of the two is negated."""
+    likeness, sentence = _likeness(claim, said)
+    return likeness >= ALIKE and (_NEGATION.search(claim) is None) != (_NEGATION.search(sentence) is None)

@@ -53,7 +53,7 @@ class Signals(NamedTuple):
 
 WEIGHTS = Signals(cosine=3.1, caption=3.1, page_fit=4.5, size=2.3, label=3.1, rank=0.7, asked=1.4)
 BIAS = -4.6
-"""Logistic regression over 189 questions put about figures of 38 documents, checked by five folds of documents (``docs/decisions/0014``)."""
+"""Logistic regression over questions about figures of 38 documents, checked by folds of documents (decision 14)."""
 
 
 def speaks_of_pictures(question: str) -> bool:

@@ -114,7 +114,7 @@ def test_the_tab_of_a_run_between_two_tasks_says_that_it_goes_on(airflow: Airflo
     browser.open(f"{airflow.address}/dags/refresh_pumps/runs/begun/plugin/inset_run")
     assert version_name(4) in browser.until(f"{FRAME}.querySelector('h1').textContent")
     told = f"{FRAME}.querySelector('[data-reason]').textContent"
-    assert browser.until(f"{told}.includes('under way')")
+    assert browser.until(f"{told}.includes('it is queued, and its DAG is paused')")
 
 
 def test_the_tab_of_a_dry_run_shows_its_plan(airflow: Airflow, browser: Browser) -> None:

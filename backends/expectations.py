@@ -125,8 +125,8 @@ def expect_evidence(
     # Summaries list only some of the rows that break a rule.
     broken: dict[str, list[Violation]] = {rule.description: [] for rule in refused}
     for batch in batches() if refused else ():
-        found = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
-        for result in found.results:
+        validation = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
+        for result in validation.results:
             broken[result.expectation_config.meta["rule"]] += _violations(batch, result)
     return [_verdict(rule, joined.results[rule.description], broken.get(rule.description, []), names) for rule in rules]
 
@@ -143,8 +143,8 @@ def _great_expectations() -> Any:
 
 
 def _violations(batch: RowBatch, result: Any) -> list[Violation]:
-    places = pa.array(result.result.get("unexpected_index_list") or [], pa.int64())
-    rows = batch.evidence.select(["doc_id", "page"]).take(places)
+    row_indices = pa.array(result.result.get("unexpected_index_list") or [], pa.int64())
+    rows = batch.evidence.select(["doc_id", "page"]).take(row_indices)
     return [Violation(row["doc_id"], row["page"], "a row breaks it") for row in rows.to_pylist()]
 
 
@@ -155,9 +155,9 @@ class _Joined:
         self.results: dict[str, Any] = {}
         self._whole: Any = None
 
-    def add(self, found: Any) -> None:
-        self._whole = self._whole or found
-        for result in found.results:
+    def add(self, validation: Any) -> None:
+        self._whole = self._whole or validation
+        for result in validation.results:
             rule = result.expectation_config.meta["rule"]
             first = self.results.setdefault(rule, result)
             if first is not result:
@@ -176,36 +176,36 @@ class _Joined:
 
     def whole(self) -> Any:
         results = list(self.results.values())
-        held = sum(bool(result.success) for result in results)
-        whole = copy.copy(self._whole)
-        whole.results, whole.success = results, held == len(results)
-        whole.statistics = {
+        passed = sum(bool(result.success) for result in results)
+        joined = copy.copy(self._whole)
+        joined.results, joined.success = results, passed == len(results)
+        joined.statistics = {
             "evaluated_expectations": len(results),
-            "successful_expectations": held,
-            "unsuccessful_expectations": len(results) - held,
-            "success_percent": 100 * held / max(len(results), 1),
+            "successful_expectations": passed,
+            "unsuccessful_expectations": len(results) - passed,
+            "success_percent": 100 * passed / max(len(results), 1),
         }
-        return whole
+        return joined
 
 
 _SHOWN = 20
 """Maximum number of unexpected values on the site."""
 
 
-def _both(one: Any, other: Any) -> Any:
-    if "element_count" not in one.result or "element_count" not in other.result:
-        return other if one.success else one
-    joined = copy.copy(one)
-    found = {name: one.result[name] + other.result[name] for name in _COUNTS if name in one.result}
-    found |= {name: [*one.result.get(name, []), *other.result.get(name, [])][:_SHOWN] for name in _LISTS}
-    rows, broken, missing = found["element_count"], found["unexpected_count"], found.get("missing_count", 0)
+def _both(first: Any, second: Any) -> Any:
+    if "element_count" not in first.result or "element_count" not in second.result:
+        return second if first.success else first
+    joined = copy.copy(first)
+    counts = {name: first.result[name] + second.result[name] for name in _COUNTS if name in first.result}
+    counts |= {name: [*first.result.get(name, []), *second.result.get(name, [])][:_SHOWN] for name in _LISTS}
+    rows, broken, missing = counts["element_count"], counts["unexpected_count"], counts.get("missing_count", 0)
     share, total = broken / max(rows - missing, 1), broken / max(rows, 1)
-    found |= {"unexpected_percent": 100 * share}
-    if "missing_count" in found:
-        found |= {"missing_percent": 100 * missing / max(rows, 1), "unexpected_percent_total": 100 * total}
-        found |= {"unexpected_percent_nonmissing": 100 * share}
-    joined.result = {**one.result, **found}
-    joined.success = 1 - share >= one.expectation_config.kwargs.get("mostly", 1.0)
+    counts |= {"unexpected_percent": 100 * share}
+    if "missing_count" in counts:
+        counts |= {"missing_percent": 100 * missing / max(rows, 1), "unexpected_percent_total": 100 * total}
+        counts |= {"unexpected_percent_nonmissing": 100 * share}
+    joined.result = {**first.result, **counts}
+    joined.success = 1 - share >= first.expectation_config.kwargs.get("mostly", 1.0)
     return joined
 
 
@@ -213,14 +213,14 @@ _COUNTS = ("element_count", "unexpected_count", "missing_count")
 _LISTS = ("partial_unexpected_list", "partial_unexpected_counts", "partial_unexpected_index_list")
 
 
-def _write_docs(context: Any, found: Mapping[str, _Joined], docs: Path) -> None:
+def _write_docs(context: Any, joined_by_suite: Mapping[str, _Joined], docs: Path) -> None:
     from great_expectations.core.run_identifier import RunIdentifier
     from great_expectations.data_context.types.resource_identifiers import (
         ExpectationSuiteIdentifier,
         ValidationResultIdentifier,
     )
 
-    for name, joined in found.items():
+    for name, joined in joined_by_suite.items():
         suite = ExpectationSuiteIdentifier(name=name)
         key = ValidationResultIdentifier(suite, RunIdentifier(run_name="check"), batch_identifier="rows")
         context.validation_results_store.set(key, joined.whole())
@@ -239,7 +239,7 @@ def _frame(batch: RowBatch) -> tuple[Any, bool]:
 
 def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
     """Return a row an uncaptioned picture, its source if it breaks the rule; of a few pictures all may."""
-    away = ["" if answer else source for source, found in by_text for answer in found.values()]
+    away = ["" if answer else source for source, answers in by_text for answer in answers.values()]
     least = gates.of(PICTURES_BY_TEXT) if len(away) >= FEWEST_PICTURES else 0.0
     return _listed("read_away_from_its_text", "a picture without a caption is read with text next to it", away, least)
 
@@ -336,11 +336,11 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
 
 
 def _verdict(rule: _Rule, result: Any, violations: Sequence[Violation], names: Mapping[str, str]) -> GateVerdict:
-    found = result.result
-    broken, rows = found.get("unexpected_count"), found.get("element_count")
+    counts = result.result
+    broken, rows = counts.get("unexpected_count"), counts.get("element_count")
     message = rule.description
     if rows is None and not result.success:
-        reason = found.get("details") or _reason(result.exception_info)
+        reason = counts.get("details") or _reason(result.exception_info)
         message = f"it isn't so ({reason}); {OUR_FAULT}"
     elif broken:
         allowed = f" ({rule.share:.0%} may: {rule.gate.option})" if rule.gate else ""

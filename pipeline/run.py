@@ -295,7 +295,7 @@ class RefreshRun:
             if refused or (pointer is not None and pointer.held):
                 return False
             expected = pointer.version if pointer is not None else None
-            move_pointer(store, version, expected=expected, held=False, lease=held, since=datetime.now(UTC))
+            move_pointer(store, version, expected=expected, is_held=False, lease=held, since=datetime.now(UTC))
         update_alias(self.workspace)
         return True
 

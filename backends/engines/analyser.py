@@ -101,8 +101,8 @@ def terms(text: str, language: str | None) -> str:
 
     Words are not stemmed where the language is None.
     """
-    known = _terms_of(language)
-    return " ".join([known[run] for run in text.split()])
+    terms_by_run = _terms_of(language)
+    return " ".join([terms_by_run[run] for run in text.split()])
 
 
 def query_terms(query: str, languages: Iterable[str]) -> list[str]:
@@ -125,32 +125,32 @@ def _query_terms(token: str, languages: frozenset[str]) -> tuple[str, ...]:
     return tuple(term for term in forms if 0 < len(term) <= LONGEST_TERM)
 
 
-def spans(text: str, language: str | None, wanted: Collection[str]) -> list[tuple[int, int]]:
+def spans(text: str, language: str | None, searched_terms: Collection[str]) -> list[tuple[int, int]]:
     """Return where a text has words with one of some terms: sorted ``[start, stop)``, not overlapping.
 
     Args:
         text: The displayed text.
         language: Its document's.
-        wanted: Terms of the query, from ``query_terms``.
+        searched_terms: Terms of the query, from ``searched_terms``.
 
     Returns:
         The spans. A compound matches if it contains a term; its parts aren't looked up in a dictionary.
     """
-    found = list[tuple[int, int]]()
-    within = [term for term in wanted if len(term) >= SHORTEST_PART] if language in LINKS else []
+    matches = list[tuple[int, int]]()
+    parts = [term for term in searched_terms if len(term) >= SHORTEST_PART] if language in LINKS else []
     for token in _TOKEN.finditer(text):
         start, stop = token.span()
         if _IS_SPACELESS(token[0]):
-            for first, last in _spaceless_spans(token[0], wanted):
-                if found and found[-1][1] >= start + first:
-                    found[-1] = found[-1][0], start + last
+            for first, last in _spaceless_spans(token[0], searched_terms):
+                if matches and matches[-1][1] >= start + first:
+                    matches[-1] = matches[-1][0], start + last
                 else:
-                    found.append((start + first, start + last))
+                    matches.append((start + first, start + last))
             continue
         forms = _marked_forms(token[0], language)
-        if not forms.isdisjoint(wanted) or any(term in _folded(_words(token[0])[0]) for term in within):
-            found.append((start, stop))
-    return found
+        if not forms.isdisjoint(searched_terms) or any(term in _folded(_words(token[0])[0]) for term in parts):
+            matches.append((start, stop))
+    return matches
 
 
 @functools.lru_cache(_RUNS_KEPT)
@@ -167,14 +167,14 @@ class _Terms(dict[str, str]):
         self._split = _splitter(language)
 
     def __missing__(self, run: str) -> str:
-        made = " ".join(
+        joined_terms = " ".join(
             term for token in _TOKEN.findall(run) for term in self._token_terms(token) if 0 < len(term) <= LONGEST_TERM
         )
         if len(run) <= _RUN_KEPT:
             if len(self) >= _RUNS_KEPT:
                 self.clear()
-            self[run] = made
-        return made
+            self[run] = joined_terms
+        return joined_terms
 
     def _token_terms(self, token: str) -> Iterable[str]:
         if _IS_SPACELESS(token):
@@ -194,28 +194,28 @@ def _words(token: str) -> list[str]:
     """Return a token in lower case, then its parts if it has some."""
     if token.isascii() and token.isalpha():
         return [token.lower()]
-    whole = unicodedata.normalize("NFKC", token).casefold().translate(_SIGNS)
-    parts = [part for run in _PART.findall(whole) for part in _BY.split(run)]
-    if whole.endswith(("++", "#")):
+    normalized = unicodedata.normalize("NFKC", token).casefold().translate(_SIGNS)
+    parts = [part for run in _PART.findall(normalized) for part in _BY.split(run)]
+    if normalized.endswith(("++", "#")):
         parts.append(parts[-1].rstrip("+#"))
     # Words joined by hyphens are found by their parts as well.
-    plain = parts == [whole] or all(part.isalpha() for part in whole.split("-"))
+    plain = parts == [normalized] or all(part.isalpha() for part in normalized.split("-"))
     if plain:
         return parts
-    joined = whole.replace("-", "")
-    is_code = joined != whole and joined.isalnum() and not joined.isdecimal()
-    return [whole, *parts, joined] if is_code else [whole, *parts]
+    joined = normalized.replace("-", "")
+    is_code = joined != normalized and joined.isalnum() and not joined.isdecimal()
+    return [normalized, *parts, joined] if is_code else [normalized, *parts]
 
 
 def _pairs(run: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    spans = [one.span() for one in _CLUSTER.finditer(run)]
+    spans = [cluster.span() for cluster in _CLUSTER.finditer(run)]
     for (start, _), (_, stop) in pairwise(spans):
         yield _folded(run[start:stop]), (start, stop)
 
 
-def _spaceless_spans(run: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
-    pairs = [span for pair, span in _pairs(run) if pair in wanted]
-    yield from pairs or (one.span() for one in _CLUSTER.finditer(run) if _folded(one[0]) in wanted)
+def _spaceless_spans(run: str, searched_terms: Collection[str]) -> Iterator[tuple[int, int]]:
+    pairs = [span for pair, span in _pairs(run) if pair in searched_terms]
+    yield from pairs or (cluster.span() for cluster in _CLUSTER.finditer(run) if _folded(cluster[0]) in searched_terms)
 
 
 def _folded(word: str) -> str:
@@ -232,11 +232,11 @@ def _stemmer(language: str | None) -> Stem:
     """Return the stemmer of a language; Latin words in other scripts are stemmed as English."""
     if language is None:
         return lambda word: word
-    own = _snowball(STEMMERS.get(language))
+    stem = _snowball(STEMMERS.get(language))
     if language in _NOT_LATIN:
         english = _snowball("english")
-        return lambda word: english(word) if _LATIN(word) else own(word)
-    return own
+        return lambda word: english(word) if _LATIN(word) else stem(word)
+    return stem
 
 
 _NOT_LATIN = frozenset[str]().union(
@@ -280,14 +280,14 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
         """Return the fewest parts of a word; () where it has fewer than two."""
         best: dict[int, tuple[str, ...]] = {len(word): ()}
         for start in range(len(word) - SHORTEST_PART, -1, -1):
-            found = [
+            splits = [
                 (word[start:stop], *best[stop])
                 for stop in range(start + SHORTEST_PART, len(word) + 1)
                 if stop in best and stop - start < len(word)
                 if (is_word if stop == len(word) else is_modifier)(word[start:stop])
             ]
-            if found:
-                best[start] = min(found, key=len)
+            if splits:
+                best[start] = min(splits, key=len)
         return best.get(0, ())
 
     def parts(word: str) -> Iterator[str]:

@@ -148,9 +148,9 @@ def first(search: Callable[[int], Ranked], k: int) -> Ranked:
     return in_order(with_ties(search, k))[:k]
 
 
-def in_order(found: Ranked) -> Ranked:
+def in_order(ranked: Ranked) -> Ranked:
     """Return rows best first, ties by id."""
-    return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+    return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))
 
 
 def with_ties(search: Callable[[int], list[tuple[Name, float]]], k: int, least: int = 0) -> list[tuple[Name, float]]:
@@ -170,9 +170,9 @@ def with_ties(search: Callable[[int], list[tuple[Name, float]]], k: int, least: 
     while least and limit < MARGIN * k:
         limit *= 2
     while True:
-        found = search(limit)
-        scores = sorted((score for _, score in found), reverse=True)
-        if len(found) < limit or scores[k - 1] > scores[-1]:
+        hits = search(limit)
+        scores = sorted((score for _, score in hits), reverse=True)
+        if len(hits) < limit or scores[k - 1] > scores[-1]:
             lowest = scores[k - 1] if k <= len(scores) else -math.inf
-            return [pair for pair in found if pair[1] >= lowest]
+            return [pair for pair in hits if pair[1] >= lowest]
         limit *= 2

@@ -43,15 +43,15 @@ class LanceTable:
         self._table, self.schema = _run(opened())
         self._ids = _Ids()
 
-    def count(self, where: str | None = None) -> int:
+    def count(self, condition: str | None = None) -> int:
         """Return the number of rows, or of those that a filter selects."""
-        return int(_run(self._table.count_rows(where)))
+        return int(_run(self._table.count_rows(condition)))
 
-    def matching(self, query: "FullTextQuery", limit: int, where: str) -> Scored:
-        """Return the best rows with their BM25 scores; ``where`` filters them before ranking ("" for none)."""
-        return _scored(lambda: self._table.query().nearest_to_text(query), "_score", limit, where)
+    def matching(self, query: "FullTextQuery", limit: int, condition: str) -> Scored:
+        """Return the best rows with their BM25 scores; ``condition`` filters them before ranking ("" for none)."""
+        return _scored(lambda: self._table.query().nearest_to_text(query), "_score", limit, condition)
 
-    def nearest(self, column: str, query: Vector, refine: int, limit: int, where: str) -> Scored:
+    def nearest(self, column: str, query: Vector, refine: int, limit: int, condition: str) -> Scored:
         """Return the nearest rows with their cosine distances.
 
         Args:
@@ -59,22 +59,22 @@ class LanceTable:
             query: One vector, or one for each row of an array.
             refine: ``refine * limit`` candidates of an approximate index are compared by their full vectors.
             limit: Most rows.
-            where: Filters rows before ranking ("" for none).
+            condition: Filters rows before ranking ("" for none).
         """
 
         def search() -> Any:
             vectors = [*query.astype(np.float32).reshape(-1, query.shape[-1])]
-            found = self._table.query().nearest_to(vectors if len(vectors) > 1 else vectors[0])
-            return found.column(column).distance_type("cosine").refine_factor(refine)
+            vector_query = self._table.query().nearest_to(vectors if len(vectors) > 1 else vectors[0])
+            return vector_query.column(column).distance_type("cosine").refine_factor(refine)
 
-        return _scored(search, "_distance", limit, where)
+        return _scored(search, "_distance", limit, condition)
 
-    def named(self, found: Scored) -> list[tuple[str, float]]:
+    def named(self, hits: Scored) -> list[tuple[str, float]]:
         """Return ``(evidence_id, score)`` of rows. Ids are cached: reading 128 takes as long as the search itself."""
         ids = self._cached_ids()
-        if absent := [row for row, _ in found if row not in ids.names]:
+        if absent := [row for row, _ in hits if row not in ids.names]:
             ids.add(_collected(lambda: self._table.take_row_ids(absent).select(["evidence_id"]).with_row_id()))
-        return [(ids.names[row], score) for row, score in found]
+        return [(ids.names[row], score) for row, score in hits]
 
     def rows(self, columns: Sequence[str], evidence_ids: Sequence[str]) -> list[dict[str, Any]]:
         """Return columns of rows, unordered; unknown ids are left out.
@@ -83,16 +83,18 @@ class LanceTable:
         """
         ids = self._cached_ids()
         if absent := [name for name in evidence_ids if name not in ids.rows]:
-            where = f"evidence_id IN ({listed(absent)})"
+            condition = f"evidence_id IN ({listed(absent)})"
             ids.add(
                 _collected(
-                    lambda: self._table.query().select(["evidence_id"]).with_row_id().where(where).limit(len(absent))
+                    lambda: self._table.query().select(["evidence_id"]).with_row_id().where(condition).limit(len(absent))
                 )
             )
-        found = [row for name in evidence_ids if (row := ids.rows.get(name)) is not None]
-        if not found:
+        row_numbers = [row for name in evidence_ids if (row := ids.rows.get(name)) is not None]
+        if not row_numbers:
             return []
-        rows: list[dict[str, Any]] = _collected(lambda: self._table.take_row_ids(found).select(list(columns))).to_pylist()
+        rows: list[dict[str, Any]] = _collected(
+            lambda: self._table.take_row_ids(row_numbers).select(list(columns))
+        ).to_pylist()
         return rows
 
     def _cached_ids(self) -> "_Ids":
@@ -119,13 +121,13 @@ def listed(values: Iterable[str]) -> str:
     return ", ".join("'" + encodable(value).replace("'", "''") + "'" for value in values)
 
 
-def _scored(search: Callable[[], Any], score: str, limit: int, where: str) -> Scored:
+def _scored(search: Callable[[], Any], score: str, limit: int, condition: str) -> Scored:
     def narrowed() -> Any:
         query = search().select([score]).with_row_id().limit(limit)
-        return query.where(where) if where else query
+        return query.where(condition) if condition else query
 
-    found = _collected(narrowed)
-    return list(zip(found.column("_rowid").to_pylist(), found.column(score).to_pylist(), strict=True))
+    table = _collected(narrowed)
+    return list(zip(table.column("_rowid").to_pylist(), table.column(score).to_pylist(), strict=True))
 
 
 def _collected(query: Callable[[], Any]) -> Any:
@@ -135,13 +137,13 @@ def _collected(query: Callable[[], Any]) -> Any:
     return _run(run())
 
 
-def _run(work: Coroutine[Any, Any, Result]) -> Result:
+def _run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine in this process's event loop, which all threads share."""
-    running = asyncio.run_coroutine_threadsafe(work, _loop())
+    future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
     try:
-        return running.result()
+        return future.result()
     except BaseException:
-        running.cancel()
+        future.cancel()
         raise
 
 

@@ -105,10 +105,10 @@ class LanceIndex:
         """
         check_columns(schema, dimensions, fields)
         self.drop()
-        made = _table_schema(schema, fields)
+        table_schema = _table_schema(schema, fields)
         with self._writing():
             self._opened = self._connect().create_table(
-                self._name, schema=made, storage_options={**self._options, **_STABLE_ROW_IDS}
+                self._name, schema=table_schema, storage_options={**self._options, **_STABLE_ROW_IDS}
             )
 
     def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
@@ -119,11 +119,11 @@ class LanceIndex:
             return False
         self.drop()
         with self._writing():
-            old, new = (f"{index._uri}/{index._name}.lance" for index in (earlier, self))
+            source_folder, target_folder = (f"{index._uri}/{index._name}.lance" for index in (earlier, self))
             if self._is_remote:
-                copy_folder(old, new)
+                copy_folder(source_folder, target_folder)
             else:
-                shutil.copytree(old, new, copy_function=_link)
+                shutil.copytree(source_folder, target_folder, copy_function=_link)
             table = self._table()
             for start in range(0, len(without), _IDS_A_QUERY):
                 table.delete(f"doc_id IN ({listed(without[start : start + _IDS_A_QUERY])})")
@@ -134,14 +134,14 @@ class LanceIndex:
         """Write rows in one commit and return their number; errors of ``batches`` are raised unchanged."""
         table = self._table()
         schema, fields = table.schema, self._fields()
-        written = 0
+        row_count = 0
         raised: Exception | None = None
 
         def extended() -> Iterator[pa.RecordBatch]:
-            nonlocal written, raised
+            nonlocal row_count, raised
             try:
                 for batch in batches:
-                    written += batch.num_rows
+                    row_count += batch.num_rows
                     yield _extend(batch, schema, fields)
             except Exception as error:
                 raised = error
@@ -155,8 +155,8 @@ class LanceIndex:
                 if raised is not None:
                     raise raised from None
                 raise
-        self._counts_deleted &= not written
-        return written
+        self._counts_deleted &= not row_count
+        return row_count
 
     def finish(self) -> None:
         """Build the full-text indexes and, for many rows, the vector indexes; ``late`` spaces are always scanned."""
@@ -164,12 +164,14 @@ class LanceIndex:
 
         table = self._table()
         with self._writing():
-            there = {column for index in table.list_indices() for column in index.columns}
-            if there:
+            indexed_columns = {column for index in table.list_indices() for column in index.columns}
+            if indexed_columns:
                 self._bring_up_to_date(table)
-            for column in (column for field in self._fields() if (column := terms_column(field)) not in there):
+            for column in (column for field in self._fields() if (column := terms_column(field)) not in indexed_columns):
                 table.create_index(column, config=_as_written(FTS))
-            for column in (name for name in table.schema.names if name.startswith("vector_") and name not in there):
+            for column in (
+                name for name in table.schema.names if name.startswith("vector_") and name not in indexed_columns
+            ):
                 late = is_late(table.schema, column.removeprefix("vector_"))
                 if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:
                     table.create_index(
@@ -178,10 +180,10 @@ class LanceIndex:
 
     def _bring_up_to_date(self, table: Any) -> None:
         """Update indexes for added and deleted rows, and remove old files."""
-        if self._counts_deleted and (kept := table.search().limit(1).to_arrow()).num_rows:
+        if self._counts_deleted and (first_row := table.search().limit(1).to_arrow()).num_rows:
             # Without an insert, the engine goes on counting the words of deleted rows.
-            table.delete(f"evidence_id = {listed(kept.column('evidence_id').to_pylist())}")
-            table.add(kept.cast(table.schema))
+            table.delete(f"evidence_id = {listed(first_row.column('evidence_id').to_pylist())}")
+            table.add(first_row.cast(table.schema))
         self._counts_deleted = False
         table.optimize()
         with warnings.catch_warnings():
@@ -214,7 +216,7 @@ class LanceIndex:
         Raises:
             ContractError: The table lacks one of the fields.
         """
-        table, where = self._narrowed(filters)
+        table, condition = self._narrowed(filters)
         if absent := set(weights) - set(self._fields()):
             raise ContractError(
                 f"{self._name} has no lexical index of {', '.join(sorted(absent))}; build the version again"
@@ -225,8 +227,8 @@ class LanceIndex:
         columns = {terms_column(field): weight for field, weight in weights.items()}
         full_text = _full_text_query(words, columns, every=every)
         with self._reading():
-            found = with_ties(lambda limit: table.matching(full_text, limit, where), k)
-            return in_order(table.named(found))[:k]
+            hits = with_ties(lambda limit: table.matching(full_text, limit, condition), k)
+            return in_order(table.named(hits))[:k]
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, cosine similarity)``; exact below ``exact_below`` rows.
@@ -250,8 +252,8 @@ class LanceIndex:
         """Return the rows of some ids, in that order; unknown ids are left out."""
         absent = {} if not evidence_ids else lacked(self._reader().schema.names)
         columns = [name for name in EVIDENCE.names if name not in absent]
-        found = {row["evidence_id"]: row | absent for row in self._read(evidence_ids, columns)}
-        return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
+        rows_by_id = {row["evidence_id"]: row | absent for row in self._read(evidence_ids, columns)}
+        return [rows_by_id[evidence_id] for evidence_id in evidence_ids if evidence_id in rows_by_id]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id; unknown rows and rows without one are left out."""
@@ -261,15 +263,15 @@ class LanceIndex:
 
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, distance)``, nearest first: 1 minus the best cosine, summed over the query's vectors."""
-        table, where = self._narrowed(filters)
+        table, condition = self._narrowed(filters)
         if dimension_of(table.schema, space) != query.shape[-1] or is_late(table.schema, space) != (query.ndim > 1):
             raise ContractError(
                 f"{self._name} has no vectors '{space}' of length {query.shape[-1]}; refresh after changing models"
             )
 
         def search(limit: int) -> list[tuple[int, float]]:
-            found = table.nearest(f"vector_{space}", query, REFINE_FACTOR, limit, where)
-            return [(row, -distance) for row, distance in found]
+            hits = table.nearest(f"vector_{space}", query, REFINE_FACTOR, limit, condition)
+            return [(row, -distance) for row, distance in hits]
 
         with self._reading():
             ranked = in_order(table.named(with_ties(search, k, APPROXIMATED)))[:k]
@@ -277,10 +279,10 @@ class LanceIndex:
 
     def _read(self, evidence_ids: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         for start in range(0, len(evidence_ids), _IDS_A_QUERY):
-            wanted = evidence_ids[start : start + _IDS_A_QUERY]
+            batch = evidence_ids[start : start + _IDS_A_QUERY]
             with self._reading():
-                found = self._reader().rows(columns, wanted)
-            yield from found
+                rows = self._reader().rows(columns, batch)
+            yield from rows
 
     def _narrowed(self, filters: Filters) -> tuple[LanceTable, str]:
         """Return the table, and the filters as SQL ("" for none)."""
@@ -350,8 +352,10 @@ class LanceIndex:
         finally:
             self._read_from = None
 
-    def _damaged(self, what: str) -> DamagedError:
-        return DamagedError(f"the index at {self._uri} {what}; to build it again: inset refresh {self._corpus}", self._name)
+    def _damaged(self, fault: str) -> DamagedError:
+        return DamagedError(
+            f"the index at {self._uri} {fault}; to build it again: inset refresh {self._corpus}", self._name
+        )
 
     @property
     def _is_remote(self) -> bool:
@@ -430,20 +434,20 @@ def _extend(batch: pa.RecordBatch, schema: pa.Schema, fields: Sequence[str]) -> 
 
 
 def _predicate(filters: Filters) -> str:
-    return " AND ".join(_condition(condition, wanted) for condition, wanted in filters.conditions())
+    return " AND ".join(_condition(condition, operand) for condition, operand in filters.conditions())
 
 
-def _condition(condition: Condition, wanted: Any) -> str:
+def _condition(condition: Condition, operand: Any) -> str:
     match condition.holds:
         case "shares":
-            are_numbers = isinstance(wanted[0], int)
-            values = ", ".join(f"CAST({number} AS INT)" for number in wanted) if are_numbers else listed(wanted)
+            are_numbers = isinstance(operand[0], int)
+            values = ", ".join(f"CAST({number} AS INT)" for number in operand) if are_numbers else listed(operand)
             return f"array_has_any({condition.column}, make_array({values}))"
         case "any":
-            return f"{condition.column} IN ({listed(wanted)})"
+            return f"{condition.column} IN ({listed(operand)})"
         case "is":
-            return f"{condition.column} = {str(wanted).lower()}"
+            return f"{condition.column} = {str(operand).lower()}"
         case "from":
-            return f"{condition.column} >= {listed([wanted])}"
+            return f"{condition.column} >= {listed([operand])}"
         case "until":
-            return f"{condition.column} <= {listed([wanted])}"
+            return f"{condition.column} <= {listed([operand])}"

@@ -100,7 +100,7 @@ class WeaviateIndex:
         check_columns(schema, dimensions, fields)
         self.drop()
         columns = [column for column in kept_columns(schema, fields) if not column.name.startswith("vector_")]
-        made = {
+        configuration = {
             "class": self.collection,
             "properties": [_property(column) for column in columns],
             "vectorConfig": {space: self._vector_index(late=is_late(schema, space)) for space in dimensions},
@@ -108,7 +108,7 @@ class WeaviateIndex:
             "replicationConfig": {"factor": self._replicas},
         }
         with self._server.translated_errors():
-            self._server.client().collections.create_from_dict(made)
+            self._server.client().collections.create_from_dict(configuration)
 
     def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
         """Delete rows of the same collection; return False where the earlier one is another, or has another schema."""
@@ -120,9 +120,9 @@ class WeaviateIndex:
         if self._columns() != columns or self._spaces() != spaces:
             return False
         for start in range(0, len(without), _IDS_A_QUERY):
-            gone = _of(without[start : start + _IDS_A_QUERY])
+            condition = _of(without[start : start + _IDS_A_QUERY])
             with self._server.translated_errors():
-                while self._collection().data.delete_many(where=gone).matches:
+                while self._collection().data.delete_many(where=condition).matches:
                     pass  # the server deletes some thousand rows a call
         return True
 
@@ -132,12 +132,12 @@ class WeaviateIndex:
         Raises:
             ContractError: The server refuses a row repeatedly.
         """
-        written, known = 0, self._columns()
+        row_count, columns = 0, self._columns()
         with ThreadPoolExecutor(REQUESTS_AT_ONCE) as senders:
             for batch in batches:
                 parts = (batch.slice(start, ROWS_A_REQUEST) for start in range(0, batch.num_rows, ROWS_A_REQUEST))
-                written += sum(senders.map(lambda part: self._send(part, known), parts))
-        return written
+                row_count += sum(senders.map(lambda part: self._send(part, columns), parts))
+        return row_count
 
     def finish(self) -> None:
         """Return when every vector is indexed: the queue stays empty and all shards ready.
@@ -145,15 +145,15 @@ class WeaviateIndex:
         Raises:
             TransientError: The queue stopped shrinking.
         """
-        ready, left, patience = 0, -1, time.monotonic() + _STALLED_S
+        ready, last_waiting, patience = 0, -1, time.monotonic() + _STALLED_S
         while ready < _READY_IN_A_ROW:
             with self._server.translated_errors():
                 shards = self._collection().config.get_shards()
             waiting = sum(shard.vector_queue_size for shard in shards)
             # A shard can say READY before its queue was counted.
             ready = ready + 1 if not waiting and all(shard.status == "READY" for shard in shards) else 0
-            if waiting != left:
-                left, patience = waiting, time.monotonic() + _STALLED_S
+            if waiting != last_waiting:
+                last_waiting, patience = waiting, time.monotonic() + _STALLED_S
             if time.monotonic() > patience:
                 raise TransientError(
                     f"Weaviate stopped indexing {self.collection}, {waiting} vectors are left; see its log"
@@ -171,9 +171,9 @@ class WeaviateIndex:
         names = sorted(doc_ids)
         return sum(self._count(_of(names[at : at + _IDS_A_QUERY])) for at in range(0, len(names), _IDS_A_QUERY))
 
-    def _count(self, where: Any) -> int:
+    def _count(self, condition: Any) -> int:
         with self._querying():
-            return int(self._collection().aggregate.over_all(total_count=True, filters=where).total_count)
+            return int(self._collection().aggregate.over_all(total_count=True, filters=condition).total_count)
 
     def drop(self) -> None:
         """Remove the collection, if it exists."""
@@ -191,20 +191,20 @@ class WeaviateIndex:
         """
         from weaviate.classes.query import BM25Operator
 
-        where, operator = self._narrowed(filters), BM25Operator.and_() if every else None
+        condition, operator = self._narrowed(filters), BM25Operator.and_() if every else None
         words = " ".join(query_terms(encodable(query), () if every else self._languages))
         fields = [f"{terms_column(field)}^{weight}" for field, weight in weights.items()]
 
         def search(limit: int) -> Ranked:
-            found = self._collection().query.bm25(
+            response = self._collection().query.bm25(
                 words,
                 query_properties=fields,
                 limit=min(limit, MOST),
-                filters=where,
+                filters=condition,
                 operator=operator,
                 **_metadata_only("score"),
             )
-            return [(str(row.uuid), float(row.metadata.score)) for row in found.objects]
+            return [(str(row.uuid), float(row.metadata.score)) for row in response.objects]
 
         with self._querying():
             return first(search, k) if words else []
@@ -228,13 +228,13 @@ class WeaviateIndex:
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids, in that order; unknown ids are left out."""
         returned = _returned(frozenset(lacked(self._columns()))) if evidence_ids else []
-        found = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=returned)}
-        return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
+        rows_by_id = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=returned)}
+        return [rows_by_id[evidence_id] for evidence_id in evidence_ids if evidence_id in rows_by_id]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id; unknown rows and rows without one are left out."""
-        found = self._read(evidence_ids, include_vector=[space], return_properties=False)
-        return {str(row.uuid): np.asarray(row.vector[space], np.float32) for row in found if row.vector.get(space)}
+        objects = self._read(evidence_ids, include_vector=[space], return_properties=False)
+        return {str(row.uuid): np.asarray(row.vector[space], np.float32) for row in objects if row.vector.get(space)}
 
     @contextlib.contextmanager
     def _querying(self) -> Iterator[None]:
@@ -247,8 +247,8 @@ class WeaviateIndex:
             self._answered = time.monotonic()
         except ContractError as error:
             with self._server.translated_errors():
-                there = self._server.client().collections.exists(self.collection)
-            if there:
+                exists = self._server.client().collections.exists(self.collection)
+            if exists:
                 raise
             corpus = self.collection.rsplit("_", 2)[0].lower()
             raise DamagedError(
@@ -266,7 +266,7 @@ class WeaviateIndex:
     def _columns(self) -> frozenset[str]:
         if self._known is None:
             with self._querying():
-                self._known = frozenset(one.name for one in self._collection().config.get().properties)
+                self._known = frozenset(column.name for column in self._collection().config.get().properties)
         return self._known
 
     def _spaces(self) -> set[str]:
@@ -285,10 +285,10 @@ class WeaviateIndex:
             options["ef"] = SEARCHED
         return {"vectorizer": {"none": {}}, "vectorIndexType": kind, "vectorIndexConfig": options}
 
-    def _send(self, batch: pa.RecordBatch, known: Collection[str]) -> int:
+    def _send(self, batch: pa.RecordBatch, columns: Collection[str]) -> int:
         from weaviate.exceptions import WeaviateInsertManyAllFailedError
 
-        waiting = list(_objects(batch, known))
+        waiting = list(_objects(batch, columns))
         reason = ""
         for again in range(TRIES):
             time.sleep(again and 0.2 * 2**again)
@@ -309,13 +309,13 @@ class WeaviateIndex:
         )
 
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
-        where = self._narrowed(filters)
+        condition = self._narrowed(filters)
 
         def search(limit: int) -> Ranked:
-            found = self._collection().query.near_vector(
-                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=where, **_metadata_only("distance")
+            response = self._collection().query.near_vector(
+                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=condition, **_metadata_only("distance")
             )
-            pairs = ((str(row.uuid), -float(row.metadata.distance)) for row in found.objects)
+            pairs = ((str(row.uuid), -float(row.metadata.distance)) for row in response.objects)
             return [pair for pair in pairs if math.isfinite(pair[1])]  # a filter lets rows without a vector through
 
         try:
@@ -328,12 +328,12 @@ class WeaviateIndex:
             ) from error
 
     def _read(self, evidence_ids: Sequence[str], **returned: Any) -> Iterator[Any]:
-        known = [name for name in dict.fromkeys(evidence_ids) if _is_uuid(name)]
-        for start in range(0, len(known), _IDS_A_QUERY):
-            wanted = known[start : start + _IDS_A_QUERY]
+        valid_ids = [name for name in dict.fromkeys(evidence_ids) if _is_uuid(name)]
+        for start in range(0, len(valid_ids), _IDS_A_QUERY):
+            batch = valid_ids[start : start + _IDS_A_QUERY]
             with self._querying():
-                found = self._collection().query.fetch_objects_by_ids(wanted, limit=len(wanted), **returned).objects
-            yield from found
+                objects = self._collection().query.fetch_objects_by_ids(batch, limit=len(batch), **returned).objects
+            yield from objects
 
 
 @functools.lru_cache(maxsize=16)
@@ -346,13 +346,16 @@ def _property(column: "pa.Field[Any]") -> dict[str, Any]:
     """Return the server's property for a column: terms for BM25, whole values for filters."""
     kind = _stored_type(column.type)
     inner = kind.value_type if isinstance(kind, pa.ListType | pa.FixedSizeListType) else kind
-    made: dict[str, Any] = {"name": column.name, "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")]}
+    configuration: dict[str, Any] = {
+        "name": column.name,
+        "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")],
+    }
     if isinstance(inner, pa.StructType):
-        made["nestedProperties"] = [_property(inner.field(index)) for index in range(inner.num_fields)]
+        configuration["nestedProperties"] = [_property(inner.field(index)) for index in range(inner.num_fields)]
     if inner == pa.string():
         searched = is_terms(column.name)
-        made |= {"tokenization": "whitespace" if searched else "field", "indexSearchable": searched}
-    return made | {"indexFilterable": column.name in _FILTERABLE}
+        configuration |= {"tokenization": "whitespace" if searched else "field", "indexSearchable": searched}
+    return configuration | {"indexFilterable": column.name in _FILTERABLE}
 
 
 _CELLS = "cells"
@@ -376,19 +379,19 @@ def _data_type(kind: pa.DataType) -> str:
     return "text" if kind == pa.string() else "int" if pa.types.is_integer(kind) else "number"
 
 
-def _objects(batch: pa.RecordBatch, known: Collection[str]) -> Iterator[Any]:
+def _objects(batch: pa.RecordBatch, columns: Collection[str]) -> Iterator[Any]:
     from weaviate.classes.data import DataObject
 
     spaces = [name.removeprefix("vector_") for name in batch.schema.names if name.startswith("vector_")]
     vectors = {space: batch.column(f"vector_{space}").to_pylist() for space in spaces}
-    rows = batch.select([name for name in batch.schema.names if name in known]).to_pylist()
-    added = added_columns(batch, [field for field in batch.schema.names if terms_column(field) in known])
-    tables = [field.name for field in batch.schema if field.name in known and _is_table(field.type)]
+    rows = batch.select([name for name in batch.schema.names if name in columns]).to_pylist()
+    added = added_columns(batch, [field for field in batch.schema.names if terms_column(field) in columns])
+    tables = [field.name for field in batch.schema if field.name in columns and _is_table(field.type)]
     for index, row in enumerate(rows):
-        own = {name: values[index] for name, values in added.items()}
-        own |= {name: [{_CELLS: cells} for cells in row[name]] for name in tables if row[name] is not None}
+        added_values = {name: values[index] for name, values in added.items()}
+        added_values |= {name: [{_CELLS: cells} for cells in row[name]] for name in tables if row[name] is not None}
         yield DataObject(
-            properties={name: value for name, value in (row | own).items() if value is not None},
+            properties={name: value for name, value in (row | added_values).items() if value is not None},
             uuid=row["evidence_id"],
             vector={space: column[index] for space, column in vectors.items() if column[index] is not None},
         )
@@ -431,25 +434,25 @@ def _empty(kind: pa.DataType) -> object:
 def _predicate(filters: Filters) -> Any:
     from weaviate.classes.query import Filter
 
-    parts = [_condition(condition, wanted) for condition, wanted in filters.conditions()]
+    parts = [_condition(condition, operand) for condition, operand in filters.conditions()]
     return Filter.all_of(parts) if parts else None
 
 
-def _condition(condition: Condition, wanted: Any) -> Any:
+def _condition(condition: Condition, operand: Any) -> Any:
     from weaviate.classes.query import Filter
 
     if condition.column == "evidence_id":
-        return Filter.by_id().contains_any([name for name in wanted if _is_uuid(name)] or [_NO_ROW])
+        return Filter.by_id().contains_any([name for name in operand if _is_uuid(name)] or [_NO_ROW])
     column = Filter.by_property(condition.column)
     match condition.holds:
         case "shares" | "any":
-            return column.contains_any([encodable(one) if isinstance(one, str) else one for one in wanted])
+            return column.contains_any([encodable(text) if isinstance(text, str) else text for text in operand])
         case "is":
-            return column.equal(wanted)
+            return column.equal(operand)
         case "from":
-            return column.greater_or_equal(wanted)
+            return column.greater_or_equal(operand)
         case "until":
-            return column.less_or_equal(wanted)
+            return column.less_or_equal(operand)
 
 
 def _of(doc_ids: Sequence[str]) -> Any:

@@ -44,10 +44,10 @@ class WeaviateServer:
             UserError: It is too old, or the API key is missing.
         """
         with _lock:
-            known = (self, os.getpid())  # a forked child must not use its parent's channel
-            if known not in _clients:
-                _clients[known] = self._connect()
-            return _clients[known]
+            client_key = (self, os.getpid())  # a forked child must not use its parent's channel
+            if client_key not in _clients:
+                _clients[client_key] = self._connect()
+            return _clients[client_key]
 
     def release(self) -> str:
         """Return the server's release, such as ``1.38.11``."""
@@ -75,8 +75,8 @@ class WeaviateServer:
     def alias(self, name: str) -> str | None:
         """Return the collection of an alias; None where it doesn't exist."""
         with self.translated_errors():
-            found = self.client().alias.get(alias_name=name)
-        return None if found is None else str(found.collection)
+            response = self.client().alias.get(alias_name=name)
+        return None if response is None else str(response.collection)
 
     def point(self, name: str, collection: str) -> None:
         """Point an alias to a collection; the server may go on naming the old one for a moment."""

@@ -48,12 +48,12 @@ def unsealed(name: str, data: bytes) -> bytes:
     """
     if not data and is_checked(name):
         raise ValueError("is empty")
-    if found := _DOCUMENT.fullmatch(name):
-        _expect(sha256(data) == found[1], "isn't what was written: its name is another digest than its bytes'")
-    elif found := _FIGURE.fullmatch(name):
-        _check_pixels(data, found[1])
-    elif found := _ROWS.fullmatch(name):
-        _expect(sha256(data) == found[1], "isn't what was written: its name is another digest than its bytes'")
+    if match := _DOCUMENT.fullmatch(name):
+        _expect(sha256(data) == match[1], "isn't what was written: its name is another digest than its bytes'")
+    elif match := _FIGURE.fullmatch(name):
+        _check_pixels(data, match[1])
+    elif match := _ROWS.fullmatch(name):
+        _expect(sha256(data) == match[1], "isn't what was written: its name is another digest than its bytes'")
     elif name.endswith(".parquet"):
         check_parquet(data)
     elif _TAGGED.fullmatch(name):
@@ -65,8 +65,8 @@ def unsealed(name: str, data: bytes) -> bytes:
 
 def is_checked(name: str) -> bool:
     """Return whether objects of that name have a checksum."""
-    known = (_DOCUMENT, _FIGURE, _TAGGED)
-    return name.endswith(".parquet") or _is_json(name) or any(kind.fullmatch(name) for kind in known)
+    patterns = (_DOCUMENT, _FIGURE, _TAGGED)
+    return name.endswith(".parquet") or _is_json(name) or any(pattern.fullmatch(name) for pattern in patterns)
 
 
 Fault = TypeVar("Fault", bound=DamagedError)
@@ -116,7 +116,7 @@ def _check_pixels(data: bytes, name: str) -> None:
             with Image.open(io.BytesIO(data)) as image:
                 image.verify()  # checks the chunks' checksums, which decoding ignores
             with Image.open(io.BytesIO(data)) as image:
-                found = figure_id(image.width, image.height, image.convert("RGB").tobytes())
+                actual_id = figure_id(image.width, image.height, image.convert("RGB").tobytes())
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
         raise ValueError("can't be decoded") from error
-    _expect(found == name, "isn't what was written: its name is another digest than its pixels'")
+    _expect(actual_id == name, "isn't what was written: its name is another digest than its pixels'")

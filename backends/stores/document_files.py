@@ -163,7 +163,7 @@ class StructuredDocumentFile(_DocumentFile):
         kinds: dict[int, set[str]] = {}
         for block in self.blocks:
             kinds.setdefault(block.page, set()).add(block.kind)
-        return frozenset(page for page, found in kinds.items() if found == {BlockKind.MARGIN})
+        return frozenset(page for page, kinds_of_page in kinds.items() if kinds_of_page == {BlockKind.MARGIN})
 
 
 def is_finished(store: ObjectStore, file: str) -> bool:

@@ -327,13 +327,15 @@ def _make_folder(folder: Path) -> None:
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent
-    for made in reversed(missing):
+    for missing_folder in reversed(missing):
         try:
-            with _folder_errors(made):
-                made.mkdir(exist_ok=True)
+            with _folder_errors(missing_folder):
+                missing_folder.mkdir(exist_ok=True)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise UserError(f"{made}: this folder does not exist and cannot be created; choose another store") from error
-        _sync(made.parent)
+            raise UserError(
+                f"{missing_folder}: this folder does not exist and cannot be created; choose another store"
+            ) from error
+        _sync(missing_folder.parent)
 
 
 def _sync(folder: Path) -> None:
@@ -532,8 +534,8 @@ retry_broken_bodies = tenacity.retry(
 @retry_broken_bodies
 def read_object(client: "S3Client", bucket: str, key: str) -> tuple[bytes, str]:
     """Return an object's bytes and ETag."""
-    found = client.get_object(Bucket=bucket, Key=key)
-    return found["Body"].read(), found["ETag"]
+    response = client.get_object(Bucket=bucket, Key=key)
+    return response["Body"].read(), response["ETag"]
 
 
 @contextlib.contextmanager

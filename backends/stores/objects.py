@@ -25,14 +25,14 @@ def is_remote(store: ObjectStore) -> bool:
 def existing(store: ObjectStore, folder: str, names: Collection[str]) -> set[str]:
     """Return which objects of a folder exist, by looking up each, or in S3 by a listing where that takes fewer requests."""
     if is_remote(store) and names:
-        wanted, found = set(names), set()
+        requested, existing_names = set(names), set()
         for number, (name, _) in enumerate(store.listing(folder)):
-            if number >= LISTED_AT_ONCE * len(wanted):
+            if number >= LISTED_AT_ONCE * len(requested):
                 break
-            if name in wanted:
-                found.add(name)
+            if name in requested:
+                existing_names.add(name)
         else:
-            return found
+            return existing_names
     return {name for name in names if store.exists(name)}
 
 
@@ -90,5 +90,5 @@ def reading(store: ObjectStore, name: str) -> Iterator[Any]:
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError, pa.ArrowException) as error:
-        what = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise damage(DamagedError, store.root, name, f"isn't what was written ({what})") from error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise damage(DamagedError, store.root, name, f"isn't what was written ({reason})") from error

@@ -38,11 +38,12 @@ def open_source(address: str) -> DocumentSource:
 def overlaps(source: str, store: str) -> bool:
     """Return whether a source lies in a store, or would list stored files; hidden folders aren't listed."""
     if source.startswith("s3://") or store.startswith("s3://"):
-        one, other = (f"{address.rstrip('/')}/" for address in (source, store))
-        return one.startswith(other) or other.startswith(one)
-    files, kept = open_source(source), _real(Path(store.removeprefix("file://")))
+        source_prefix, store_prefix = (f"{address.rstrip('/')}/" for address in (source, store))
+        return source_prefix.startswith(store_prefix) or store_prefix.startswith(source_prefix)
+    files, store_folder = open_source(source), _real(Path(store.removeprefix("file://")))
     return isinstance(files, _FileSource) and (
-        _real(files.base).is_relative_to(kept) or files.lists(kept / "corpus" / "documents" / "document.pdf")
+        _real(files.base).is_relative_to(store_folder)
+        or files.lists(store_folder / "corpus" / "documents" / "document.pdf")
     )
 
 
@@ -122,9 +123,9 @@ class _FileSource:
                         waiting.append((f"{name}/", inner))
                 elif self._is_wanted(states, entry.name):
                     with self._listing_errors(below):
-                        found = _source_file(entry, is_link, _as_text(name))
-                    if found is not None:
-                        yield found
+                        source_file = _source_file(entry, is_link, _as_text(name))
+                    if source_file is not None:
+                        yield source_file
 
     def _entries(self, below: str) -> list[os.DirEntry[str]]:
         with self._listing_errors(below), os.scandir(self._base / below) as entries:
@@ -154,13 +155,13 @@ class _FileSource:
         """Return the remaining pattern states in a folder; ``is_folder`` is False for a link, which ``**`` skips."""
         if name.startswith(".") and not self._hidden:
             return set()
-        inner = {rest[1:] for rest in _reached(states) if len(rest) > 1 and fnmatch.fnmatchcase(name, rest[0])}
-        return inner | ({rest for rest in states if rest[0] == "**"} if is_folder else set())
+        inner = {pattern[1:] for pattern in _reached(states) if len(pattern) > 1 and fnmatch.fnmatchcase(name, pattern[0])}
+        return inner | ({pattern for pattern in states if pattern[0] == "**"} if is_folder else set())
 
     def _is_wanted(self, states: set[tuple[str, ...]], name: str) -> bool:
         if name.startswith(".") and not self._hidden:
             return False
-        return any(len(rest) == 1 and fnmatch.fnmatchcase(name, rest[0]) for rest in _reached(states))
+        return any(len(pattern) == 1 and fnmatch.fnmatchcase(name, pattern[0]) for pattern in _reached(states))
 
     @contextlib.contextmanager
     def _opened(self, source: str) -> Iterator[io.BufferedReader]:
@@ -199,11 +200,11 @@ class GlobSource(_FileSource):
 
 def _reached(states: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
     """Return the patterns to match names with: a ``**`` may match no folder."""
-    found: set[tuple[str, ...]] = set()
-    for rest in states:
-        start = next((index for index, part in enumerate(rest) if part != "**"), len(rest))
-        found.add(rest[start:])
-    return found - {()}
+    patterns: set[tuple[str, ...]] = set()
+    for pattern in states:
+        start = next((index for index, part in enumerate(pattern) if part != "**"), len(pattern))
+        patterns.add(pattern[start:])
+    return patterns - {()}
 
 
 def _links_to_folder(link: os.DirEntry[str]) -> bool:
@@ -272,20 +273,22 @@ class S3Source:
             UserError: S3 refuses the listing.
             TransientError: S3 doesn't answer, or breaks off.
         """
-        found: list[SourceFile] = []
+        source_files: list[SourceFile] = []
         with s3_errors(self._address, ""):
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(
                 Bucket=self._bucket, Prefix=self._prefix, PaginationConfig={"PageSize": LISTED_AT_ONCE}
             ):
-                found += [
-                    SourceFile(source=item["Key"][len(self._prefix) :], size=item["Size"], stamp=item["ETag"])
-                    for item in page.get("Contents", [])
-                    if item["Key"].lower().endswith(".pdf")
+                source_files += [
+                    SourceFile(
+                        source=s3_object["Key"][len(self._prefix) :], size=s3_object["Size"], stamp=s3_object["ETag"]
+                    )
+                    for s3_object in page.get("Contents", [])
+                    if s3_object["Key"].lower().endswith(".pdf")
                 ]
                 if page.get("IsTruncated") and not page.get("NextContinuationToken"):
                     raise TransientError(f"{self._address}: S3 ended its listing early without a next page; refresh again")
-        return sorted(found, key=lambda file: file.source)
+        return sorted(source_files, key=lambda file: file.source)
 
     def digest(self, source: str) -> str:
         """Return the SHA-256 of a PDF."""

@@ -27,7 +27,7 @@ def update_alias(workspace: Workspace) -> bool:
         TransientError: The server doesn't answer, or doesn't follow; the live version stays live.
     """
     name, patience = alias_name(workspace.corpus.name), time.monotonic() + FOLLOWED_WITHIN_S
-    asked: tuple[str | None, str] | None = None
+    requested_move: tuple[str | None, str] | None = None
     while (live := read_pointer(workspace.store)) is not None:
         options = workspace.index_options(live.version)
         if options.engine != "weaviate":
@@ -40,8 +40,8 @@ def update_alias(workspace: Workspace) -> bool:
                 break
             if time.monotonic() > patience:
                 raise TransientError(f"Weaviate at {server.url} goes on naming {current}; see its log")
-            if (current, collection) != asked:
-                asked = current, collection
+            if (current, collection) != requested_move:
+                requested_move = current, collection
                 server.point(name, collection)
             else:
                 time.sleep(_POLL_S)
@@ -49,7 +49,7 @@ def update_alias(workspace: Workspace) -> bool:
             raise TransientError(
                 f"{live.version} is live, but alias {name} may lag behind; repair it with: inset doctor ({error.message})"
             ) from error
-    return asked is not None
+    return requested_move is not None
 
 
 def alias_points_to(workspace: Workspace, version: str) -> bool:

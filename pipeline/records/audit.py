@@ -23,15 +23,15 @@ def write_event(store: ObjectStore, event: AuditEvent) -> None:
 
 def read_events(store: ObjectStore, limit: int) -> list[AuditEvent]:
     """Return the latest events, newest first, without damaged ones."""
-    found: list[AuditEvent] = []
+    events: list[AuditEvent] = []
     for name in reversed(store.names(_FOLDER)):
-        if len(found) == limit:
+        if len(events) == limit:
             break
         try:
-            found.append(read_model(store, name, AuditEvent))
+            events.append(read_model(store, name, AuditEvent))
         except DamagedError:
             continue
-    return found
+    return events
 
 
 def this_person() -> str:

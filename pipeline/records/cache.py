@@ -93,11 +93,11 @@ class RecordCache:
 
     def read(self, ids: Sequence[str]) -> pa.Table:
         """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
-        found = [self.schema.empty_table()]
+        tables = [self.schema.empty_table()]
         for shard, rows in self._locate(set(ids), self._is_decoded).items():
             with pa.memory_map(str(self._decoded[shard])) as file:
-                found.append(pa.ipc.open_file(file).read_all().take(pa.array(rows.values())))
-        return pa.concat_tables(found)
+                tables.append(pa.ipc.open_file(file).read_all().take(pa.array(rows.values())))
+        return pa.concat_tables(tables)
 
     def shards(self) -> Iterator[pa.Table]:
         """Yield all records, a shard at a time; one may come twice."""
@@ -137,24 +137,27 @@ class RecordCache:
 
     def _rewrite(self, shards: Sequence[str], removed: "pa.Array[Any]") -> None:
         """Rewrite shards, joined, without the records of some ids."""
-        kept: list[pa.Table] = []
-        old: list[str] = []
+        remaining_tables: list[pa.Table] = []
+        old_shards: list[str] = []
 
         def write() -> None:
-            if old:
-                self.append(pa.concat_tables(kept))
-                for shard in old:
+            if old_shards:
+                self.append(pa.concat_tables(remaining_tables))
+                for shard in old_shards:
                     self._store.delete(shard)
                     self._drop(shard)
-                kept.clear()
-                old.clear()
+                remaining_tables.clear()
+                old_shards.clear()
 
         for shard in shards:
             if (table := self._unless_damaged(self._read, shard)) is None:
                 continue
-            kept.append(table.filter(pc.invert(pc.is_in(table.column("id"), removed))))
-            old.append(shard)
-            if sum(one.num_rows for one in kept) >= _RECORDS_A_SHARD or sum(one.nbytes for one in kept) >= _BYTES_A_SHARD:
+            remaining_tables.append(table.filter(pc.invert(pc.is_in(table.column("id"), removed))))
+            old_shards.append(shard)
+            if (
+                sum(remaining.num_rows for remaining in remaining_tables) >= _RECORDS_A_SHARD
+                or sum(remaining.nbytes for remaining in remaining_tables) >= _BYTES_A_SHARD
+            ):
                 write()
         write()
 
@@ -164,20 +167,20 @@ class RecordCache:
 
     def _locate(self, ids: set[str], usable: Callable[[str], bool]) -> dict[str, dict[str, int]]:
         """Return the row of each record by shard and id, in the newest usable shard."""
-        found = self._find(ids)
-        while not all(usable(shard) for shard in found):
-            found = self._find(ids)  # without the damaged shard
-        return found
+        rows_by_shard = self._find(ids)
+        while not all(usable(shard) for shard in rows_by_shard):
+            rows_by_shard = self._find(ids)  # without the damaged shard
+        return rows_by_shard
 
     def _find(self, ids: set[str]) -> dict[str, dict[str, int]]:
-        index, found = self._opened_index(), dict[str, dict[str, int]]()
+        index, rows_by_shard = self._opened_index(), dict[str, dict[str, int]]()
         for batch in batched(ids, _IDS_A_QUERY):
-            marks = ",".join("?" * len(batch))
+            placeholders = ",".join("?" * len(batch))
             # SQLite takes the other columns from the row with the maximum.
-            query = f"SELECT id, max(shard), row FROM locations WHERE id IN ({marks}) GROUP BY id"
+            query = f"SELECT id, max(shard), row FROM locations WHERE id IN ({placeholders}) GROUP BY id"
             for name, shard, row in index.execute(query, batch):
-                found.setdefault(shard, {})[name] = row
-        return found
+                rows_by_shard.setdefault(shard, {})[name] = row
+        return rows_by_shard
 
     def _opened_index(self) -> sqlite3.Connection:
         if self._index is None:

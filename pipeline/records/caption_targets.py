@@ -67,13 +67,13 @@ class StructuredFiles(StructuredDocumentFile):
         """Its drawn pages, in order; () where pages have no rows."""
         if self._drawn is None:
             return ()
-        found = rows_of(DrawnPage, self._drawn.read([drawn_page_id(self._doc_id, page.page) for page in self.pages]))
-        return tuple(sorted(found, key=lambda one: one.page))
+        drawn_pages = rows_of(DrawnPage, self._drawn.read([drawn_page_id(self._doc_id, page.page) for page in self.pages]))
+        return tuple(sorted(drawn_pages, key=lambda drawn_page: drawn_page.page))
 
     @property
     def pictures(self) -> dict[int, str]:
         """The pictures of its pages, by page; blank pages have none."""
-        return {one.page: one.figure_id for one in self.drawn if one.figure_id is not None}
+        return {drawn_page.page: drawn_page.figure_id for drawn_page in self.drawn if drawn_page.figure_id is not None}
 
     def rows(self) -> list[Chunk]:
         """Return all its rows, those of pages before what stands on them."""
@@ -107,25 +107,25 @@ def caption_targets(subject: Subject, files: StructuredFiles, *, language: str =
 
     ``language`` is that of the descriptions, "" for the document's.
     """
-    found: dict[str, CaptionTarget] = {}
+    targets: dict[str, CaptionTarget] = {}
     match subject:  # surroundings are read on demand, since few targets need them
         case "figure":
             for name, figure in _figures_to_describe(files.figures).items():
-                around = functools.partial(_around_figure, files, figure, language)
-                found[name] = CaptionTarget(name, figure.placement.page, name, figure.inner_text, around)
+                surroundings = functools.partial(_around_figure, files, figure, language)
+                targets[name] = CaptionTarget(name, figure.placement.page, name, figure.inner_text, surroundings)
         case "page":
             for page, picture in files.pictures.items():
                 words = files.words[page]
-                around = functools.partial(_around_page, files, words, language)
-                found.setdefault(picture, CaptionTarget(picture, page, picture, words.text, around))
+                surroundings = functools.partial(_around_page, files, words, language)
+                targets.setdefault(picture, CaptionTarget(picture, page, picture, words.text, surroundings))
         case "text":
             for piece in files.chunks:
                 kind, name = description_subject(piece)
                 if kind == subject and piece.text.strip():
-                    around = functools.partial(_around_text, files, piece, language)
+                    surroundings = functools.partial(_around_text, files, piece, language)
                     page = piece.regions[0].page if piece.regions else 0
-                    found.setdefault(name, CaptionTarget(name, page, None, piece.text, around))
-    return found
+                    targets.setdefault(name, CaptionTarget(name, page, None, piece.text, surroundings))
+    return targets
 
 
 def _around_figure(files: StructuredFiles, figure: PlacedFigure, language: str) -> Surroundings:
@@ -151,13 +151,15 @@ def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:
 
 def _figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigure]:
     """Return the figures that have a row of their own, each at its first place; decorations and icons have none."""
-    found: dict[str, PlacedFigure] = {}
+    figures_by_id: dict[str, PlacedFigure] = {}
     for figure in figures:
         if figure.placement.role is Role.CONTENT and figure.placement.figure_id is not None:
-            found.setdefault(figure.placement.figure_id, figure)
-    return found
+            figures_by_id.setdefault(figure.placement.figure_id, figure)
+    return figures_by_id
 
 
-def describable_by(kind: CaptionerKind, found: Mapping[str, CaptionTarget]) -> dict[str, CaptionTarget]:
+def describable_by(kind: CaptionerKind, targets: Mapping[str, CaptionTarget]) -> dict[str, CaptionTarget]:
     """Return those that a kind of captioner can describe: one that sees no pictures needs words."""
-    return {name: one for name, one in found.items() if missing_input(kind, Surroundings(words=one.words)) is None}
+    return {
+        name: target for name, target in targets.items() if missing_input(kind, Surroundings(words=target.words)) is None
+    }

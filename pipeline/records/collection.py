@@ -87,11 +87,11 @@ def derive(
     if not index.derive(earlier, schema, tuple(fields), removed):
         return None
     slices = (rows for part in changed for rows in _slices(part, spaces))
-    written = index.add(batch for rows in slices for batch in _embedded(rows, spaces, schema))
+    row_count = index.add(batch for rows in slices for batch in _embedded(rows, spaces, schema))
     for vectors in spaces:
         vectors.cache.close()
     index.finish()
-    return written
+    return row_count
 
 
 def is_forwarded(index: SearchIndex, difference: Difference, spaces: Sequence[SpaceVectors], rows: int) -> bool:
@@ -140,30 +140,30 @@ def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces:
     Of vectors only their presence is compared.
     """
     counted = index.count()
-    wanted = {row["evidence_id"]: row for part in sample for row in part.to_pylist()}
-    names = list(wanted)
-    found = {row["evidence_id"]: row for row in index.fetch(names)}
-    unlike = {name for name, row in wanted.items() if found.get(name) != row}
+    expected_rows = {row["evidence_id"]: row for part in sample for row in part.to_pylist()}
+    names = list(expected_rows)
+    stored_rows = {row["evidence_id"]: row for row in index.fetch(names)}
+    differing = {name for name, row in expected_rows.items() if stored_rows.get(name) != row}
     for space in spaces:
-        embedded = {name for name, row in wanted.items() if space.content(passage_of(row)) is not None}
-        unlike |= embedded ^ index.vectors(names, space.name).keys()
-    other = [row for name, row in wanted.items() if name in unlike]
-    alike = len(wanted) - len(other)
+        embedded = {name for name, row in expected_rows.items() if space.content(passage_of(row)) is not None}
+        differing |= embedded ^ index.vectors(names, space.name).keys()
+    differing_rows = [row for name, row in expected_rows.items() if name in differing]
+    equal_count = len(expected_rows) - len(differing_rows)
     count, sampled = ENGINE_GATES
-    compared = f"the engine returns {alike} of {len(wanted)} sampled rows as they were written"
-    if other:
-        pages = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in other)
-        compared += f", but not those of {', '.join([*pages][:EXAMPLES])}"
+    summary = f"the engine returns {equal_count} of {len(expected_rows)} sampled rows as they were written"
+    if differing_rows:
+        pages = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in differing_rows)
+        summary += f", but not those of {', '.join([*pages][:EXAMPLES])}"
     return [
         _of_the_engine(count, counted, rows, f"the engine holds {counted} rows of {rows}"),
-        _of_the_engine(sampled, alike, len(wanted), compared),
+        _of_the_engine(sampled, equal_count, len(expected_rows), summary),
     ]
 
 
-def _of_the_engine(gate: str, value: int, bound: int, found: str) -> GateResult:
+def _of_the_engine(gate: str, value: int, bound: int, summary: str) -> GateResult:
     passed = value == bound
     remedy = "" if passed else "; the next refresh builds it again; report it if this persists"
-    return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{found}{remedy}")
+    return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{summary}{remedy}")
 
 
 def _batches(

@@ -56,28 +56,33 @@ class Descriptions:
 
         The document's first source selects the captioners.
         """
-        found: dict[tuple[Subject, str], DescriptionResult] = {}
+        results: dict[tuple[Subject, str], DescriptionResult] = {}
         for subject in get_args(Subject):
             label = self._workspace.captioner_of(subject, source)
             if label is not None:
-                found |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
-            if people := self._people:
-                corrected = caption_targets(subject, files).keys() & people.keys()
-                found |= {(subject, name): DescriptionResult(PERSON, people[name]) for name in corrected}
-        return found
+                results |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
+            if corrections := self._people:
+                corrected = caption_targets(subject, files).keys() & corrections.keys()
+                results |= {(subject, name): DescriptionResult(PERSON, corrections[name]) for name in corrected}
+        return results
 
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, DescriptionResult]:
         used = self._workspace.captioners[label]
         targets = caption_targets(used.subject, files, language=used.options.language or "")
         stand_ins = self._duplicates[label].of(targets.keys())
-        known = {made.id: made for made in rows_of(Description, self._caches[label].read([*stand_ins.values()]))}
-        found = {}
-        for name, one in targets.items():
-            made = known.get(stand_ins[name])
-            wording = description_result(used.name, used.options.kind, used.prompt, one.around(), made, self._languages)
-            is_shared = made is not None and made.id != name
-            found[name] = replace(wording, flags=(*wording.flags, Flag.SHARED)) if is_shared else wording
-        return found
+        stored_by_id = {
+            description.id: description
+            for description in rows_of(Description, self._caches[label].read([*stand_ins.values()]))
+        }
+        results = {}
+        for name, target in targets.items():
+            description = stored_by_id.get(stand_ins[name])
+            result = description_result(
+                used.name, used.options.kind, used.prompt, target.around(), description, self._languages
+            )
+            is_shared = description is not None and description.id != name
+            results[name] = replace(result, flags=(*result.flags, Flag.SHARED)) if is_shared else result
+        return results
 
 
 def match(workspace: Workspace, all_targets: Iterable[tuple[str, int | None]]) -> Corrected:
@@ -95,24 +100,24 @@ def match(workspace: Workspace, all_targets: Iterable[tuple[str, int | None]]) -
 
 def read_spent(store: ObjectStore) -> Spent:
     """Return the total spending of a corpus on generative models; if the count was damaged, the cost of all stored replies."""
-    found = _read_spent(store)
-    return found[0] if found else _cost_of_stored(store)
+    spent_and_etag = _read_spent(store)
+    return spent_and_etag[0] if spent_and_etag else _cost_of_stored(store)
 
 
 def add_spent(store: ObjectStore, spent: Spent) -> None:
     """Add to the total spending; only the holder of the lease may call this."""
-    found = _read_spent(store)
-    total = found[0] + spent if found else _cost_of_stored(store)
-    if not store.swap(SPENT, total.model_dump_json().encode(), found[1] if found else None):
+    spent_and_etag = _read_spent(store)
+    total = spent_and_etag[0] + spent if spent_and_etag else _cost_of_stored(store)
+    if not store.swap(SPENT, total.model_dump_json().encode(), spent_and_etag[1] if spent_and_etag else None):
         raise TransientError(f"another run is writing {store.root}/{SPENT}; refresh again when it is done")
 
 
 def _read_spent(store: ObjectStore) -> tuple[Spent, str] | None:
-    found = store.read_mutable(SPENT)
-    if found is None:
+    stored = store.read_mutable(SPENT)
+    if stored is None:
         return None
     with reading(store, SPENT):
-        return Spent.model_validate_json(found[0]), found[1]
+        return Spent.model_validate_json(stored[0]), stored[1]
 
 
 def _cost_of_stored(store: ObjectStore) -> Spent:

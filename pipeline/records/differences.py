@@ -36,50 +36,56 @@ def compare_versions(workspace: Workspace, base: str, version: str) -> VersionDi
         UserError: There is no such version.
     """
     store, corpus = workspace.store, workspace.corpus.name
-    one, other = (named_manifest(store, corpus, resolve_version(store, corpus, name)) for name in (base, version))
-    return _compared(store, one, other)
+    base_manifest, manifest = (
+        named_manifest(store, corpus, resolve_version(store, corpus, name)) for name in (base, version)
+    )
+    return _compared(store, base_manifest, manifest)
 
 
 def write_diff(store: ObjectStore, manifest: Manifest) -> None:
     """Write what changed since a version's parent: ``diff.json``, and ``release_note.md`` for people."""
     base = readable_manifest(store, manifest.parent)
     try:
-        found = _compared(store, base, manifest)
+        version_diff = _compared(store, base, manifest)
     except DamagedError:
         if base is None:
             raise
-        found = _compared(store, None, manifest)  # files of the parent are damaged
-    store.replace(version_file(manifest.version, "diff.json"), found.model_dump_json(indent=1).encode())
-    store.replace(version_file(manifest.version, "release_note.md"), release_note(found).encode())
+        version_diff = _compared(store, None, manifest)  # files of the parent are damaged
+    store.replace(version_file(manifest.version, "diff.json"), version_diff.model_dump_json(indent=1).encode())
+    store.replace(version_file(manifest.version, "release_note.md"), release_note(version_diff).encode())
 
 
 def _compared(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:
     with TemporaryTables() as tables:
-        had, has = (KeyedTable(tables, name, TAGGED_FIGURE, "figure_id") for name in ("had", "has"))
+        figures_before, figures_now = (KeyedTable(tables, name, TAGGED_FIGURE, "figure_id") for name in ("had", "has"))
         # Figures of documents that both have are in both.
         changes = difference(store, manifest.version, base.version) if base else None
-        before = _facts(store, base, had, changes.removed if changes else None, manifest.version) if base else None
-        now = _facts(store, manifest, has, changes.changed if changes else None, changes.earlier if changes else None)
-        return diff(before, now, zip(had.tables(), has.tables(), strict=True))
+        before = (
+            _facts(store, base, figures_before, changes.removed if changes else None, manifest.version) if base else None
+        )
+        now = _facts(
+            store, manifest, figures_now, changes.changed if changes else None, changes.earlier if changes else None
+        )
+        return diff(before, now, zip(figures_before.tables(), figures_now.tables(), strict=True))
 
 
 def _facts(
-    store: ObjectStore, manifest: Manifest, figures: KeyedTable, doc_ids: Sequence[str] | None, other: str | None
+    store: ObjectStore, manifest: Manifest, figures: KeyedTable, doc_ids: Sequence[str] | None, other_version: str | None
 ) -> VersionFacts:
     """Return the facts of a version; its tagged figures go to ``figures``.
 
-    Where ``doc_ids`` is given, only those of these documents go there which the ``other`` version has in no document.
+    Where ``doc_ids`` is given, only those of these documents go there which ``other_version`` has in no document.
     """
     report: ModeReport | None = None
     with contextlib.suppress(FileNotFoundError):
         report = read_model(store, version_file(manifest.version, f"evaluation/{JUDGED}.json"), ModeReport)
     fates = read_fates(store, manifest.version)
     for table in _figures(store, manifest.version, fates, doc_ids):
-        if doc_ids is None or other is None:
+        if doc_ids is None or other_version is None:
             figures.add(table)
             continue
         names = table.column("figure_id")
-        elsewhere = pa.array(sorted(tagged_figures(store, other, set(map(str, names.to_pylist())))), pa.string())
+        elsewhere = pa.array(sorted(tagged_figures(store, other_version, set(map(str, names.to_pylist())))), pa.string())
         figures.add(table.filter(pc.invert(pc.is_in(names, elsewhere))))
     return VersionFacts(
         manifest=manifest,
@@ -91,18 +97,26 @@ def _facts(
 
 def _figures(store: ObjectStore, version: str, fates: pa.Table, doc_ids: Sequence[str] | None) -> Iterator[pa.Table]:
     """Yield the tagged figures of a version, or of some documents, as ``TAGGED_FIGURE`` rows, in reading order."""
-    named = fates.select(["doc_id", "source"]).sort_by([("doc_id", "ascending"), ("source", "ascending")]).combine_chunks()
+    sources_by_document = (
+        fates.select(["doc_id", "source"]).sort_by([("doc_id", "ascending"), ("source", "ascending")]).combine_chunks()
+    )
     parts = placement_parts(store, version)
     if doc_ids is not None:
-        some = [rows.placements for _, rows in rows_of_documents(store, version, set(doc_ids))]
-        parts = iter([pa.concat_tables(some)] if some else [])
+        placements = [rows.placements for _, rows in rows_of_documents(store, version, set(doc_ids))]
+        parts = iter([pa.concat_tables(placements)] if placements else [])
     for part in parts:
         if not part.num_rows:
             continue
         rows = part.filter(pc.is_valid(part.column("tag")))
         of_rows = rows.column("doc_id")
         # Both are sorted by document, so each part needs one slice of the sources.
-        first, last = (rows_before(named, str(part.column("doc_id")[row].as_py())) for row in (0, -1))
-        here = named.slice(first, last - first + 1)
-        found = here.column("source").take(pc.index_in(of_rows, here.column("doc_id").combine_chunks()))
-        yield rows.append_column("source", pc.coalesce(found, of_rows)).select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)
+        first, last = (rows_before(sources_by_document, str(part.column("doc_id")[row].as_py())) for row in (0, -1))
+        part_sources = sources_by_document.slice(first, last - first + 1)
+        first_sources = part_sources.column("source").take(
+            pc.index_in(of_rows, part_sources.column("doc_id").combine_chunks())
+        )
+        yield (
+            rows.append_column("source", pc.coalesce(first_sources, of_rows))
+            .select(TAGGED_FIGURE.names)
+            .cast(TAGGED_FIGURE)
+        )

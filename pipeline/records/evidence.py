@@ -77,21 +77,21 @@ def placement_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
 
 def version_rows(store: ObjectStore, version: str) -> Iterator[VersionRows]:
     """Yield a version's rows, some whole documents at a time; raises as ``evidence_parts`` does."""
-    if (known := read_parts(store, version)) is not None:
-        yield from (read_part_rows(store, part) for part in known.parts)
+    if (stored_parts := read_parts(store, version)) is not None:
+        yield from (read_part_rows(store, part) for part in stored_parts.parts)
         return
     placements = _ByDocument(placement_parts(store, version))
-    held = EVIDENCE.empty_table()
+    pending_rows = EVIDENCE.empty_table()
     for part in evidence_parts(store, version):
-        held = pa.concat_tables([held, part])
-        if held.num_rows:
+        pending_rows = pa.concat_tables([pending_rows, part])
+        if pending_rows.num_rows:
             # The last document may continue in the next part.
-            last = str(held.column("doc_id")[-1].as_py())
-            cut = rows_before(held, last)
+            last = str(pending_rows.column("doc_id")[-1].as_py())
+            cut = rows_before(pending_rows, last)
             if cut:
-                yield VersionRows(held.slice(0, cut), placements.before(last))
-                held = held.slice(cut)
-    yield VersionRows(held, placements.before(None))
+                yield VersionRows(pending_rows.slice(0, cut), placements.before(last))
+                pending_rows = pending_rows.slice(cut)
+    yield VersionRows(pending_rows, placements.before(None))
 
 
 class _ByDocument:
@@ -103,10 +103,10 @@ class _ByDocument:
 
     def before(self, doc_id: str | None) -> pa.Table:
         """Take the placements of the remaining documents before one, or of all where None."""
-        taken = [self._held.slice(0, 0)]
+        tables = [self._held.slice(0, 0)]
         while True:
             cut = self._held.num_rows if doc_id is None else rows_before(self._held, doc_id)
-            taken.append(self._held.slice(0, cut))
+            tables.append(self._held.slice(0, cut))
             self._held = self._held.slice(cut)
             if self._held.num_rows:
                 break
@@ -114,7 +114,7 @@ class _ByDocument:
             if part is None:
                 break
             self._held = part
-        return pa.concat_tables(taken)
+        return pa.concat_tables(tables)
 
 
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
@@ -145,8 +145,8 @@ class DocumentRows:
     def of(self, doc_id: str) -> pa.Table:
         """Return a document's rows in reading order; empty where the version lacks it."""
         parts = (read_table(self._store, name, EVIDENCE) for name in self.files(doc_id))
-        found = [part.filter(pc.equal(part.column("doc_id"), pa.scalar(doc_id))) for part in parts]
-        return pa.concat_tables([EVIDENCE.empty_table(), *found])
+        tables = [part.filter(pc.equal(part.column("doc_id"), pa.scalar(doc_id))) for part in parts]
+        return pa.concat_tables([EVIDENCE.empty_table(), *tables])
 
     def _read_first_document(self, name: str) -> str:
         documents = read_part(self._store, name, "doc_id")
@@ -174,8 +174,8 @@ def pictured_rows(store: ObjectStore, version: str, modality: Modality) -> pa.Ta
     for name in row_files(store, version, "evidence"):
         with reading(store, name):
             part = read_table(store, name, columns=columns)
-            wanted = pc.equal(part.column("modality"), pa.scalar(str(modality)))
-            parts.append(part.filter(wanted).select(_PICTURED.names).cast(_PICTURED))
+            has_modality = pc.equal(part.column("modality"), pa.scalar(str(modality)))
+            parts.append(part.filter(has_modality).select(_PICTURED.names).cast(_PICTURED))
     return pa.concat_tables(parts)
 
 
@@ -192,7 +192,9 @@ def _files(store: ObjectStore, version: str, kind: Literal["evidence", "placemen
         return [part.evidence if kind == "evidence" else part.placements for part in parts.parts]
     folder = version_file(version, kind)  # of release 0.2.0
     names = store.names(folder)
-    found = _OF.search(names[-1]) if names else None
-    if found is None or len(names) != int(found[1]):
-        raise damage(MissingError, store.root, folder, f"has {len(names)} of {found[1] if found else 'more'} parts")
+    part_match = _OF.search(names[-1]) if names else None
+    if part_match is None or len(names) != int(part_match[1]):
+        raise damage(
+            MissingError, store.root, folder, f"has {len(names)} of {part_match[1] if part_match else 'more'} parts"
+        )
     return names

@@ -38,7 +38,7 @@ def expected_calls(
     the ratios of the live version: from ``pages``, the number of pages by document, or else from the document's bytes.
     """
     budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
-    found = {}
+    calls_by_captioner = {}
     for label, used in workspace.captioners.items():
         subject = used.subject
         sizes = {
@@ -54,15 +54,15 @@ def expected_calls(
         by_pages = sum(pages[doc_id] for doc_id in unread & pages.keys()) * _per_page(subject, live)
         by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * _per_byte(subject, live)
         estimated = undrawn + round(by_pages + by_bytes)
-        each, items = _cost_of_call(used, cache), counted + estimated
-        found[label] = ExpectedCalls(
+        cost_of_one, items = _cost_of_call(used, cache), counted + estimated
+        calls_by_captioner[label] = ExpectedCalls(
             subject=subject,
             items=items,
             estimated=estimated,
-            affordable=min(items, budget.calls_left(each, items)),
-            spent=each.times(items),
+            affordable=min(items, budget.calls_left(cost_of_one, items)),
+            spent=cost_of_one.times(items),
         )
-    return found
+    return calls_by_captioner
 
 
 def vectors_of(space: Space) -> str:
@@ -80,30 +80,31 @@ def expected_embeddings(
     """
     corpus = workspace.corpus
     budget = Budget(corpus.budget, corpus.budget.corpus, read_spent(workspace.store))
-    found = {}
+    calls_by_space = {}
     for vectors in open_vectors(workspace.store, workspace.spaces):
         space = vectors.space
         endpoint = space.endpoint(corpus.embeddings)
         if endpoint is None:
             continue
         has_vectors = next(iter(vectors.cache.ids_by_shard()), None) is not None
-        size = sum({one.doc_id: one.size for one in (changed if has_vectors else documents)}.values())
+        size = sum({document.doc_id: document.size for document in (changed if has_vectors else documents)}.values())
         rows = ("table",) if space.name == TABLES.name else ("text", "table", "figure", "page")
         items = math.ceil(size * _rows_per_byte(rows, live))
         # Calls of a whole group of texts; concurrency may make them smaller than a batch.
         batch = space.pool(corpus.embeddings).batch
         group = batch * BATCHES_A_CALL
         characters = group * corpus.chunks.tokens * TOKEN_CHARACTERS
-        each, groups = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(group, batch)), -(-items // group)
-        found[vectors_of(space)] = ExpectedCalls(
+        cost_of_group = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(group, batch))
+        groups = -(-items // group)
+        calls_by_space[vectors_of(space)] = ExpectedCalls(
             subject="text",
             work="embed",
             items=items,
             estimated=items,
-            affordable=min(items, group * budget.calls_left(each, groups)),
-            spent=each.times(items / group),
+            affordable=min(items, group * budget.calls_left(cost_of_group, groups)),
+            spent=cost_of_group.times(items / group),
         )
-    return found
+    return calls_by_space
 
 
 def _rows_per_byte(modalities: Iterable[str], live: Manifest | None) -> float:
@@ -145,19 +146,19 @@ def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str],
     duplicates, undrawn = NearDuplicates(workspace, used), 0
     drawn = drawn_cache(workspace)
     for group in batched(doc_ids, DOCUMENTS_AT_ONCE):
-        found: set[str] = set()
+        target_ids: set[str] = set()
         for doc_id in group:
             files = StructuredFiles(workspace, doc_id, drawn)
-            found |= describable_by(used.options.kind, caption_targets(used.subject, files)).keys()
+            target_ids |= describable_by(used.options.kind, caption_targets(used.subject, files)).keys()
             if used.subject == "page":
                 undrawn += len(files.pages) - len(files.drawn)
-        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(duplicates.of(found).values()))
+        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(duplicates.of(target_ids).values()))
     return len(missing), undrawn
 
 
 def _cost_of_call(used: CaptionerInUse, cache: RecordCache) -> Spent:
     """Return the mean cost of a stored call; the maximum cost where there is none."""
-    made = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
-    if not made:
+    stored = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
+    if not stored:
         return maximum_cost(used.options, used.prompt.body, used.subject)
-    return spent_on(made).times(1 / len(made))
+    return spent_on(stored).times(1 / len(stored))

@@ -60,8 +60,8 @@ class Inherited:
 
     def _kept(self, parts: Callable[[ObjectStore, str], Iterator[pa.Table]], store: ObjectStore) -> Iterator[pa.Table]:
         if self.version is not None and self.pages:
-            known = pa.array(sorted(self.pages), pa.string())
-            yield from (_of(table, known) for table in parts(store, self.version))
+            inherited_ids = pa.array(sorted(self.pages), pa.string())
+            yield from (_of(table, inherited_ids) for table in parts(store, self.version))
 
 
 NOTHING = Inherited({}, ())

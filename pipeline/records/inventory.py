@@ -125,15 +125,16 @@ def linked_index_files(store: ObjectStore, version: str, parent: str) -> dict[st
     """Return the files of a version's index that are hard links to its parent's, each as the parent's inventory lists it."""
     if is_remote(store):
         return {}
-    root, own = Path(store.root), {_path_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
-    same = {
-        name: own[path]
+    root = Path(store.root)
+    names_by_path = {_path_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
+    linked_names = {
+        name: names_by_path[path]
         for name in store.names(version_file(parent, INDEX_FOLDER))
-        if (path := _path_in_table(name)) in own and (root / own[path]).samefile(root / name)
+        if (path := _path_in_table(name)) in names_by_path and (root / names_by_path[path]).samefile(root / name)
     }
     # Without links, a damaged inventory of the parent doesn't matter.
-    items = _index_files(store, parent) if same else ()
-    return {same[item.name]: item for item in items if item.name in same}
+    items = _index_files(store, parent) if linked_names else ()
+    return {linked_names[item.name]: item for item in items if item.name in linked_names}
 
 
 def check_linked_index_files(workspace: Workspace, version: str, parent: str) -> None:
@@ -143,19 +144,19 @@ def check_linked_index_files(workspace: Workspace, version: str, parent: str) ->
         DamagedError: Such a file differs from the parent's inventory.
     """
     store = workspace.store
-    own = {item.name: item.sha256 for item in read_inventory(store, version)}
+    digests_by_name = {item.name: item.sha256 for item in read_inventory(store, version)}
     for name, item in linked_index_files(store, version, parent).items():
-        if own[name] != item.sha256:
+        if digests_by_name[name] != item.sha256:
             raise _index_damaged(workspace, parent, item)
 
 
 def _index_files(store: ObjectStore, version: str) -> list[Item]:
     """Return the index files in a version's inventory; none while it is evaluated, before it has one."""
     try:
-        own = read_inventory(store, version)
+        inventory = read_inventory(store, version)
     except MissingError:
         return []
-    return [item for item in own if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")]
+    return [item for item in inventory if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")]
 
 
 def _path_in_table(name: str) -> str:

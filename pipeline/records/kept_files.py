@@ -33,17 +33,17 @@ def read_kept(store: ObjectStore, name: str, is_final: Callable[[bytes], bool]) 
         return store.get(name)
     if store not in _kept:
         _kept[store] = _KeptFiles(store)
-    kept = _kept[store]
-    file = kept.folder / sha256(name.encode())
+    cached_files = _kept[store]
+    file = cached_files.folder / sha256(name.encode())
     try:
         return file.read_bytes()
     except OSError:
         data = store.get(name)
-    if kept.bytes + len(data) <= MOST_BYTES and is_final(data):
+    if cached_files.bytes + len(data) <= MOST_BYTES and is_final(data):
         try:
             file.write_bytes(data)
         except OSError:  # the disk is full, which is no reason to fail
             file.unlink(missing_ok=True)
-            kept.bytes = MOST_BYTES
-        kept.bytes += len(data)
+            cached_files.bytes = MOST_BYTES
+        cached_files.bytes += len(data)
     return data

@@ -16,17 +16,19 @@ def known_languages(workspace: Workspace) -> frozenset[str] | None:
 
 def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
     """Return advice in one line where the text model doesn't know the languages of a fifth of a version or more; else None."""
-    known = known_languages(workspace)
-    if known is None:
+    model_languages = known_languages(workspace)
+    if model_languages is None:
         return None
-    foreign = {name: count for name, count in counts.documents_by_language.items() if name not in known}
+    foreign = {name: count for name, count in counts.documents_by_language.items() if name not in model_languages}
     total = sum(foreign.values())
     if total < LARGELY * max(counts.documents, 1):
         return None
-    named = ", ".join(f"{count} in {name}" for name, count in sorted(foreign.items(), key=lambda one: (-one[1], one[0])))
+    language_counts = ", ".join(
+        f"{count} in {name}" for name, count in sorted(foreign.items(), key=lambda pair: (-pair[1], pair[0]))
+    )
     model = workspace.corpus.embeddings.text
     return (
-        f"{total} of {counts.documents} documents are in languages that the text model {model!r} doesn't know: {named}; it knows "
-        f"only {', '.join(sorted(known))}; bm25 finds their words, dense and hybrid find less than they could; set "
-        f"embeddings.text to {MULTILINGUAL}, which is packaged, or to another multilingual model with its revision"
+        f"{total} of {counts.documents} documents are in languages that the text model {model!r} doesn't know: "
+        f"{language_counts}; it knows only {', '.join(sorted(model_languages))}; bm25 finds their words, dense and hybrid find less than "
+        f"they could; set embeddings.text to {MULTILINGUAL}, which is packaged, or to another multilingual model with its revision"
     )

@@ -39,9 +39,9 @@ class LastRefresh(Frozen):
     succeeded: datetime | None = None
 
 
-def write_last_refresh(store: ObjectStore, made: LastRefresh) -> None:
+def write_last_refresh(store: ObjectStore, last_refresh: LastRefresh) -> None:
     """Replace the record."""
-    store.replace(_NAME, made.model_dump_json().encode())
+    store.replace(_NAME, last_refresh.model_dump_json().encode())
 
 
 def read_last_refresh(store: ObjectStore) -> LastRefresh | None:

@@ -43,20 +43,20 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
     Raises:
         TransientError: Another run holds the lease, or took it at the same moment.
     """
-    held, etag = _read(store)
-    if held is not None and held.run_id != run_id and _alive(held):
+    current, etag = _read(store)
+    if current is not None and current.run_id != run_id and _alive(current):
         raise TransientError(
-            f"{store.root}: run {held.run_id!r} is using this corpus {_whereabouts(held)}, and holds it until "
-            f"{held.until:{_TIME}} UTC at least; wait for it, or stop it first"
+            f"{store.root}: run {current.run_id!r} is using this corpus {_whereabouts(current)}, and holds it until "
+            f"{current.until:{_TIME}} UTC at least; wait for it, or stop it first"
         )
-    own = held if held is not None and held.run_id == run_id else None
+    own_lease = current if current is not None and current.run_id == run_id else None
     lease = Lease(
         run_id=run_id,
-        fence=own.fence if own else _last_fence(store, held) + 1,
+        fence=own_lease.fence if own_lease else _last_fence(store, current) + 1,
         until=_now() + TERM,
         host=_host(),
         pid=os.getpid() if tied_to_process else None,
-        since=own.since if own else _now(),
+        since=own_lease.since if own_lease else _now(),
     )
     if not store.swap(LEASE, lease.model_dump_json().encode(), etag):
         raise TransientError(f"{store.root}: another run took the lease at the same moment; try again")
@@ -69,13 +69,13 @@ def free_dead(store: ObjectStore, run_id: str) -> None:
     Raises:
         UserError: Another run holds it, or its holder renewed it in the last minutes.
     """
-    held, _ = _read(store)
-    if held is None or held.run_id != run_id:
+    current, _ = _read(store)
+    if current is None or current.run_id != run_id:
         raise UserError(f"{store.root}: run {run_id!r} doesn't hold the lease any more")
-    renewed = held.until - TERM
-    if _alive(held) and _now() - renewed < 2 * RENEWED_EVERY:
+    renewed = current.until - TERM
+    if _alive(current) and _now() - renewed < 2 * RENEWED_EVERY:
         raise UserError(
-            f"{store.root}: run {run_id!r} lives {_whereabouts(held)}: it renewed its lease at {renewed:{_TIME}} UTC; stop it "
+            f"{store.root}: run {run_id!r} lives {_whereabouts(current)}: it renewed its lease at {renewed:{_TIME}} UTC; stop it "
             f"first, or try again in {2 * RENEWED_EVERY.seconds} s"
         )
     release(store, run_id)
@@ -115,10 +115,10 @@ def release(store: ObjectStore, run_id: str) -> None:
 def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterator[Lease]:
     """Hold the lease during a block, renewed in the background; it is not released at the end."""
     lease = acquire(store, run_id, tied_to_process=tied_to_process)
-    done = threading.Event()
+    block_ended = threading.Event()
 
     def renew_until_done() -> None:
-        while not done.wait(RENEWED_EVERY.total_seconds()):
+        while not block_ended.wait(RENEWED_EVERY.total_seconds()):
             # The term outlasts a failed renewal, and publishing checks the fence.
             with contextlib.suppress(TransientError, UserError):
                 renew(store, run_id)
@@ -128,7 +128,7 @@ def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterat
     try:
         yield lease
     finally:
-        done.set()
+        block_ended.set()
         renewer.join()
 
 
@@ -141,20 +141,20 @@ def still_held(store: ObjectStore, lease: Lease) -> bool:
 def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
     """Return the lease and its ETag. A damaged lease counts as free: its holder can't publish without its fence."""
     try:
-        found = store.read_mutable(LEASE)
-        if found is None:
+        lease_and_etag = store.read_mutable(LEASE)
+        if lease_and_etag is None:
             return None, None
-        check_format(store, found[0])
+        check_format(store, lease_and_etag[0])
         with reading(store, LEASE):
-            return Lease.model_validate_json(found[0]), found[1]
+            return Lease.model_validate_json(lease_and_etag[0]), lease_and_etag[1]
     except DamagedError:
         return None, store.etag(LEASE)
 
 
-def _last_fence(store: ObjectStore, held: Lease | None) -> int:
+def _last_fence(store: ObjectStore, lease: Lease | None) -> int:
     """Return the largest known fencing number: the lease's or the pointer's, where the lease was lost."""
     live = readable_pointer(store)
-    return max(held.fence if held else 0, live.fence if live else 0)
+    return max(lease.fence if lease else 0, live.fence if live else 0)
 
 
 def _alive(lease: Lease) -> bool:

@@ -57,16 +57,16 @@ def indexed_pages(rows: Iterable[LedgerRow]) -> dict[str, int]:
 
 def indexed_sources(rows: Iterable[LedgerRow]) -> dict[str, tuple[str, ...]]:
     """Return the sources of each indexed document."""
-    found: dict[str, tuple[str, ...]] = {}
+    sources_by_document: dict[str, tuple[str, ...]] = {}
     for row in rows:
         if row.status is Status.INDEXED:
-            found[row.doc_id] = (*found.get(row.doc_id, ()), row.source)
-    return found
+            sources_by_document[row.doc_id] = (*sources_by_document.get(row.doc_id, ()), row.source)
+    return sources_by_document
 
 
 def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:
     """Return the first source of each document."""
-    found: dict[str, str] = {}
+    source_by_document: dict[str, str] = {}
     for row in rows:
-        found.setdefault(row.doc_id, row.source)
-    return found
+        source_by_document.setdefault(row.doc_id, row.source)
+    return source_by_document

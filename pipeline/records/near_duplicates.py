@@ -34,8 +34,8 @@ class NearDuplicates:
 
     def compare(self, figures: Iterable[str]) -> None:
         """Hash new figures, and assign each to a near stand-in where there is one."""
-        fresh = self._cache.missing(figures) if self._bits is not None else []
-        if self._bits is None or not fresh:
+        new_figures = self._cache.missing(figures) if self._bits is not None else []
+        if self._bits is None or not new_figures:
             return
         # The prefixes sort existing stand-ins first.
         hashes: dict[str, int] = {}
@@ -44,20 +44,22 @@ class NearDuplicates:
             columns = (standing.column(name).to_pylist() for name in ("id", "hash"))
             hashes.update((f"0{name}", int(value, 16)) for name, value in zip(*columns, strict=True))
         with ThreadPoolExecutor(_FETCHES_AT_ONCE) as threads:
-            for start in range(0, len(fresh), _FIGURES_AT_ONCE):
-                some = fresh[start : start + _FIGURES_AT_ONCE]
-                hashes.update(zip((f"1{name}" for name in some), threads.map(self._hash, some), strict=True))
+            for start in range(0, len(new_figures), _FIGURES_AT_ONCE):
+                batch = new_figures[start : start + _FIGURES_AT_ONCE]
+                hashes.update(zip((f"1{name}" for name in batch), threads.map(self._hash, batch), strict=True))
         stand_ins = near_duplicates(hashes, self._bits)
-        values = [f"{hashes[f'1{name}']:016x}" for name in fresh]
-        stand = [stand_ins.get(f"1{name}", f"1{name}")[1:] for name in fresh]
-        self._cache.append(pa.table([fresh, values, stand], schema=schema_of(PictureHash)))
+        values = [f"{hashes[f'1{name}']:016x}" for name in new_figures]
+        stand_in_ids = [stand_ins.get(f"1{name}", f"1{name}")[1:] for name in new_figures]
+        self._cache.append(pa.table([new_figures, values, stand_in_ids], schema=schema_of(PictureHash)))
 
     def of(self, figures: Collection[str]) -> dict[str, str]:
         """Return the stand-in of each figure, or itself."""
         if self._bits is None:
             return dict(zip(figures, figures, strict=True))
-        found = {one.id: one.stand_in for one in rows_of(PictureHash, self._cache.read([*figures]))}
-        return {name: found.get(name, name) for name in figures}
+        stand_ins = {
+            picture_hash.id: picture_hash.stand_in for picture_hash in rows_of(PictureHash, self._cache.read([*figures]))
+        }
+        return {name: stand_ins.get(name, name) for name in figures}
 
     def _hash(self, figure_id: str) -> int:
         return perceptual_hash(self._store.get(figure_file(figure_id)))
@@ -66,5 +68,5 @@ class NearDuplicates:
 def near_duplicate_cache(workspace: Workspace, used: CaptionerInUse) -> RecordCache:
     """Open the cache of stand-ins of a captioner's figures."""
     bits = workspace.corpus.captions.near_duplicates
-    made = key(captions=used.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
-    return RecordCache(workspace.store, f"likenesses/{made}", schema_of(PictureHash))
+    cache_key = key(captions=used.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
+    return RecordCache(workspace.store, f"likenesses/{cache_key}", schema_of(PictureHash))

@@ -61,15 +61,15 @@ class NeededRecords:
         self._load("held", self.cache)
         return [*self._tables.values(f"SELECT DISTINCT id FROM held ANTI JOIN {self._needed} USING (id) ORDER BY id")]
 
-    def not_in(self, other: RecordCache) -> Iterator[pa.Table]:
+    def not_in(self, other_cache: RecordCache) -> Iterator[pa.Table]:
         """Yield the needed records that another cache lacks, a shard at a time."""
-        self._load("held", other)
-        wanted = set(self._tables.values(f"SELECT DISTINCT id FROM {self._needed} ANTI JOIN held USING (id)"))
+        self._load("held", other_cache)
+        missing_ids = set(self._tables.values(f"SELECT DISTINCT id FROM {self._needed} ANTI JOIN held USING (id)"))
         for shard in self.cache.shards():
             rows = []
             for row, name in enumerate(shard.column("id").to_pylist()):
-                if name in wanted:  # two shards may hold the same record
-                    wanted.remove(str(name))
+                if name in missing_ids:  # two shards may hold the same record
+                    missing_ids.remove(str(name))
                     rows.append(row)
             yield shard.take(pa.array(rows, pa.int64()))
 
@@ -95,7 +95,7 @@ class Needs:
 
 def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTables, report: Report = silent) -> Needs:
     """Return what finished versions need; unfinished ones need nothing."""
-    named = sorted(versions)
+    version_names = sorted(versions)
     manifests: list[Manifest] = []
     records: dict[str, NeededRecords] = {}
 
@@ -104,12 +104,12 @@ def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTab
             records[cache.folder] = NeededRecords(cache, tables, len(records))
         return records[cache.folder]
 
-    for done, version in enumerate(named, 1):
+    for read_count, version in enumerate(version_names, 1):
         manifest = read_manifest(workspace.store, version)
         if manifest is not None:
             manifests.append(manifest)
             _add_records(workspace, manifest, needed)
-        report("read versions", done, len(named))
+        report("read versions", read_count, len(version_names))
     return Needs(workspace, manifests, records)
 
 

@@ -84,13 +84,13 @@ def write_note(store: ObjectStore, version: str, stage: Stage, note: StageNote, 
 
 def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage) -> dict[Stage, StageNote]:
     """Return the notes of a version's stages, shards joined."""
-    wanted = tuple(stages)
+    stage_order = tuple(stages)
     notes: dict[Stage, list[StageNote]] = {}
     for name in store.names(version_file(version, "stages")):
         stage = name.rpartition("/")[2].removesuffix(".json").partition("-")[0]
-        if stage in wanted:
+        if stage in stage_order:
             notes.setdefault(Stage(stage), []).append(read_model(store, name, StageNote))
-    return {stage: join_notes(notes[stage]) for stage in wanted if stage in notes}
+    return {stage: join_notes(notes[stage]) for stage in stage_order if stage in notes}
 
 
 def counts_of(note: StageNote) -> Counts:
@@ -98,8 +98,10 @@ def counts_of(note: StageNote) -> Counts:
     by_modality = {name.removeprefix("rows_"): count for name, count in note.counts.items() if name.startswith("rows_")}
     by_language = {name.removeprefix(IN): count for name, count in note.counts.items() if name.startswith(IN)}
     by_type = {name.removeprefix(OF_TYPE): count for name, count in note.counts.items() if name.startswith(OF_TYPE)}
-    known = {name: count for name, count in note.counts.items() if name in Counts.model_fields}
-    return Counts(rows_by_modality=by_modality, documents_by_language=by_language, documents_by_type=by_type, **known)
+    plain_counts = {name: count for name, count in note.counts.items() if name in Counts.model_fields}
+    return Counts(
+        rows_by_modality=by_modality, documents_by_language=by_language, documents_by_type=by_type, **plain_counts
+    )
 
 
 def join_notes(notes: Sequence[StageNote]) -> StageNote:

@@ -51,14 +51,14 @@ def readable_pointer(store: ObjectStore) -> Pointer | None:
 
 
 def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
-    found = store.read_mutable(LIVE)
-    if found is None:
+    pointer_and_etag = store.read_mutable(LIVE)
+    if pointer_and_etag is None:
         if _last_move(store) is not None and store.etag(LIVE) is None:
             raise damage(MissingError, store.root, LIVE, "is missing")
         return None, None
-    check_format(store, found[0])
+    check_format(store, pointer_and_etag[0])
     with reading(store, LIVE):
-        return Pointer.model_validate_json(found[0]), found[1]
+        return Pointer.model_validate_json(pointer_and_etag[0]), pointer_and_etag[1]
 
 
 def check_format(store: ObjectStore, data: bytes) -> None:
@@ -68,10 +68,10 @@ def check_format(store: ObjectStore, data: bytes) -> None:
         UserError: Its format is unknown here.
     """
     with contextlib.suppress(ValueError):
-        found = json.loads(data)
-        if isinstance(found, dict) and isinstance(written := found.get("format"), int) and written > FORMAT:
+        document = json.loads(data)
+        if isinstance(document, dict) and isinstance(store_format := document.get("format"), int) and store_format > FORMAT:
             raise UserError(
-                f"{store.root} has format {written}, of a newer release of Inset; this one ({RELEASE}) knows formats up to "
+                f"{store.root} has format {store_format}, of a newer release of Inset; this one ({RELEASE}) knows formats up to "
                 f"{FORMAT}; use the newer one"
             )
 
@@ -107,15 +107,17 @@ def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
         last = _last_move(store)
         reason = error.message.partition(";")[0]
         if last is None or readable_manifest(store, last.to_version) is None:
-            known = ", ".join(manifest.version for manifest in manifests(store)[:5]) or "none that can be read"
+            version_names = ", ".join(manifest.version for manifest in manifests(store)[:5]) or "none that can be read"
             raise UserError(
                 f"{reason}, and the audit log names no version that can be read; say which version is live: "
-                f"inset publish {corpus} VERSION (there are: {known})"
+                f"inset publish {corpus} VERSION (there are: {version_names})"
             ) from error
         moved = _move("repair", last.to_version, last.to_version, reason=reason)
         previous = last.from_version if last.from_version != last.to_version else None
-        held = last.action == "rollback"
-        restored = Pointer(version=last.to_version, previous=previous, since=last.at, held=held, fence=fence, moved=moved)
+        is_held = last.action == "rollback"
+        restored = Pointer(
+            version=last.to_version, previous=previous, since=last.at, held=is_held, fence=fence, moved=moved
+        )
         _write_pointer(store, restored, store.etag(LIVE))
         return
     if pointer is not None:
@@ -128,10 +130,10 @@ def _last_move(store: ObjectStore) -> AuditEvent | None:
     return next((event for event in events if event.action not in ("forget", "repair") and event.to_version), None)
 
 
-def drop_previous(store: ObjectStore, gone: Collection[str]) -> None:
+def drop_previous(store: ObjectStore, removed_versions: Collection[str]) -> None:
     """Clear the pointer's previous version if it is among those gone."""
     pointer, etag = _read_pointer(store)
-    if pointer is not None and pointer.previous in gone:
+    if pointer is not None and pointer.previous in removed_versions:
         _write_pointer(store, pointer.model_copy(update={"previous": None}), etag)
 
 
@@ -205,15 +207,15 @@ def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
     """
     manifest = read_manifest(store, version)
     if manifest is None:
-        known = ", ".join(found.version for found in manifests(store)[:5]) or "none yet"
-        raise UserError(f"corpus {corpus}: there is no version {version}; there are: {known}")
+        version_names = ", ".join(existing.version for existing in manifests(store)[:5]) or "none yet"
+        raise UserError(f"corpus {corpus}: there is no version {version}; there are: {version_names}")
     return manifest
 
 
 def manifests(store: ObjectStore) -> list[Manifest]:
     """Return the manifests of all finished versions, newest first, without damaged ones."""
-    found = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
-    return [manifest for manifest in found if manifest is not None]
+    stored = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
+    return [manifest for manifest in stored if manifest is not None]
 
 
 def move_pointer(
@@ -221,7 +223,7 @@ def move_pointer(
     version: str,
     *,
     expected: str | None,
-    held: bool,
+    is_held: bool,
     lease: Lease | None = None,
     since: datetime,
     moved: AuditEvent | None = None,
@@ -232,7 +234,7 @@ def move_pointer(
         store: The corpus's store.
         version: A finished version.
         expected: The version that must be live now, None where none may be.
-        held: Later refreshes build without publishing.
+        is_held: Later refreshes build without publishing.
         lease: The publishing run's; None for an operator.
         since: The time of the move.
         moved: An operator's event for the audit log; None for a refresh.
@@ -255,7 +257,7 @@ def move_pointer(
         version=version,
         previous=expected,
         since=since,
-        held=held,
+        held=is_held,
         fence=fence,
         moved=moved,
         rewritten=live.rewritten if live else None,
@@ -423,15 +425,15 @@ def rejection_of(store: ObjectStore, version: str) -> str | None:
 
 
 def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved: AuditEvent) -> Pointer:
-    version, held = moved.to_version, moved.action == "rollback"
+    version, is_held = moved.to_version, moved.action == "rollback"
     _publishable(store, corpus, version)
     if live is not None and live.version == version:
         now, etag = _read_pointer(store)
         pointer = now or live
-        if pointer.held == held:
+        if pointer.held == is_held:
             return pointer
-        return _write_or_raise(store, corpus, pointer.model_copy(update={"held": held, "moved": moved}), etag)
-    return move_pointer(store, version, expected=moved.from_version, held=held, since=moved.at, moved=moved)
+        return _write_or_raise(store, corpus, pointer.model_copy(update={"held": is_held, "moved": moved}), etag)
+    return move_pointer(store, version, expected=moved.from_version, is_held=is_held, since=moved.at, moved=moved)
 
 
 def _publishable(store: ObjectStore, corpus: str, version: str) -> None:

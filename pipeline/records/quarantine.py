@@ -42,9 +42,9 @@ def write_failures(store: ObjectStore, run_id: str, failures: Sequence[Failure])
 
 def replace_failures(store: ObjectStore, run_id: str, step: str, failures: Sequence[Failure]) -> None:
     """Write the failures of one step of a run, in place of those that it had; those of other steps stay."""
-    others = [failure for failure in _failures_of(store, run_id) or [] if failure.step != step]
-    made = sorted([*others, *failures], key=lambda failure: (failure.source, failure.page or 0))
-    write_failures(store, run_id, made)
+    other_failures = [failure for failure in _failures_of(store, run_id) or [] if failure.step != step]
+    all_failures = sorted([*other_failures, *failures], key=lambda failure: (failure.source, failure.page or 0))
+    write_failures(store, run_id, all_failures)
 
 
 def read_failures(store: ObjectStore, manifest: Manifest) -> list[Failure] | None:

@@ -25,10 +25,12 @@ def _beyond_retention(workspace: Workspace, except_version: str | None) -> list[
     store, retention = workspace.store, workspace.corpus.retention
     finished = [manifest.version for manifest in manifests(store)]
     live = read_pointer(store)
-    kept = {except_version, *finished[: retention.versions], *retention.pinned}
+    kept_versions = {except_version, *finished[: retention.versions], *retention.pinned}
     if live is not None:
-        kept |= {live.version, live.previous}
-    return [version for version in store.folders("versions") if version not in kept and _removable(workspace, version)]
+        kept_versions |= {live.version, live.previous}
+    return [
+        version for version in store.folders("versions") if version not in kept_versions and _removable(workspace, version)
+    ]
 
 
 def _removable(workspace: Workspace, version: str) -> bool:

@@ -215,18 +215,18 @@ class Facts:
         for batch in batched(names, _NAMES_A_BATCH):
             self._tables.add(table, pa.table([batch], schema=_NAMES))
 
-    def sharing(self, endings: Iterable[str], digits: int, gone: Set[str]) -> Iterator[pa.Table]:
-        """Yield the tagged figures of documents that aren't ``gone`` whose number ends as one of ``gone``, or in ``endings``.
+    def sharing(self, endings: Iterable[str], digits: int, removed_documents: Set[str]) -> Iterator[pa.Table]:
+        """Yield the tagged figures of remaining documents whose number ends as a removed document's, or in ``endings``.
 
         Rows are ``doc_id``, ``figure_id`` and ``number``, by document.
         """
         self._add_names("endings", endings)
-        self._add_names("gone", gone)
+        self._add_names("gone", removed_documents)
         ending = f"right(number, {digits})"
-        of_gone = f"SELECT {ending} FROM figures JOIN gone ON doc_id = gone.name WHERE number IS NOT NULL"
+        endings_of_removed = f"SELECT {ending} FROM figures JOIN gone ON doc_id = gone.name WHERE number IS NOT NULL"
         yield from self._tables.query(
             f"SELECT doc_id, figure_id, number FROM figures ANTI JOIN gone ON doc_id = gone.name "
-            f"WHERE {ending} IN (SELECT name FROM endings UNION {of_gone}) "
+            f"WHERE {ending} IN (SELECT name FROM endings UNION {endings_of_removed}) "
             f"GROUP BY doc_id, figure_id, number {_LEFT} ORDER BY doc_id"
         )
 
@@ -247,8 +247,8 @@ class Facts:
 
     def figures(self) -> int:
         """Return how many figures the version has."""
-        left = f"SELECT figure_id FROM figures GROUP BY figure_id, number, doc_id, page {_LEFT}"
-        return int(next(self._tables.values(f"SELECT count(DISTINCT figure_id) FROM ({left})")))
+        counted_figures = f"SELECT figure_id FROM figures GROUP BY figure_id, number, doc_id, page {_LEFT}"
+        return int(next(self._tables.values(f"SELECT count(DISTINCT figure_id) FROM ({counted_figures})")))
 
     def write(self, *, joined: bool) -> tuple[dict[str, int], dict[str, int]]:
         """Write the changes, or all facts ``joined``; return the names of the version's files of words and of figures."""
@@ -309,9 +309,9 @@ class _PartsWriter:
                 cut = next((name for name in later if name > cut), "")
             if not cut:  # a long document is a part of its own
                 break
-            full, rest = joined.split(cut)
+            full, remainder = joined.split(cut)
             self._write(full)
-            self._waiting, self.waiting = [rest], rest.evidence.num_rows
+            self._waiting, self.waiting = [remainder], remainder.evidence.num_rows
 
     def flush(self) -> None:
         """Write the rest as a part."""
@@ -352,8 +352,8 @@ def write_version_rows(
     base: VersionParts,
     documents: Mapping[str, DocumentFacts],
     dropped: Set[str],
-    made_ids: Sequence[str],
-    made: Iterator[tuple[str, VersionRows]],
+    new_ids: Sequence[str],
+    new_rows_by_document: Iterator[tuple[str, VersionRows]],
     facts: Facts,
     *,
     joined: bool = False,
@@ -366,20 +366,20 @@ def write_version_rows(
         base: The parts of an earlier version.
         documents: The facts of the documents in them.
         dropped: Documents whose rows in them are left out.
-        made_ids: Documents whose rows are new, sorted.
-        made: Their rows; a document may have none.
+        new_ids: Documents whose rows are new, sorted.
+        new_rows_by_document: Their rows; a document may have none.
         facts: The facts of ``base``.
         joined: Join the files of facts, so that no trace of ``dropped`` documents is left in them.
     """
     writer = _PartsWriter(store)
     facts_by_document = {doc_id: facts_of for doc_id, facts_of in documents.items() if doc_id not in dropped}
-    dropped_ids, made_count = sorted(dropped), 0
+    dropped_ids, new_count = sorted(dropped), 0
 
     def add(upto: str | None) -> Iterator[VersionRows]:
-        nonlocal made_count
-        while made_count < len(made_ids) and (upto is None or made_ids[made_count] < upto):
-            doc_id, rows = next(made)
-            made_count += 1
+        nonlocal new_count
+        while new_count < len(new_ids) and (upto is None or new_ids[new_count] < upto):
+            doc_id, rows = next(new_rows_by_document)
+            new_count += 1
             if rows.last is not None:
                 facts.add(rows, 1)
                 facts_by_document[doc_id] = _facts(doc_id, rows)
@@ -388,7 +388,7 @@ def write_version_rows(
     for index, part in enumerate(base.parts):
         following = base.parts[index + 1].first if index + 1 < len(base.parts) else None
         has_dropped = bisect.bisect_left(dropped_ids, part.first) < bisect.bisect_right(dropped_ids, part.last)
-        has_new = made_count < len(made_ids) and (following is None or made_ids[made_count] < following)
+        has_new = new_count < len(new_ids) and (following is None or new_ids[new_count] < following)
         # Small parts are joined with the next one.
         if not has_dropped and not has_new and not 0 < writer.waiting < ROWS_A_PART // 4:
             writer.keep(part)
@@ -486,9 +486,9 @@ def difference(store: ObjectStore, version: str, earlier: str) -> Difference | N
     """
     if read_parts(store, version) is None or read_parts(store, earlier) is None:
         return None
-    had, has = (
+    digests_before, digests_now = (
         {facts.doc_id: facts.digest for facts in read_documents(store, name).values()} for name in (earlier, version)
     )
-    removed = sorted(doc_id for doc_id, digest in had.items() if has.get(doc_id) != digest)
-    changed = sorted(doc_id for doc_id, digest in has.items() if had.get(doc_id) != digest)
+    removed = sorted(doc_id for doc_id, digest in digests_before.items() if digests_now.get(doc_id) != digest)
+    changed = sorted(doc_id for doc_id, digest in digests_now.items() if digests_before.get(doc_id) != digest)
     return Difference(store, version, earlier, removed, changed)

@@ -68,14 +68,14 @@ def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], 
         if failure.doc_id in sources
     }
     # A document without tags is its own copy.
-    made = {doc_id: document_file(doc_id) for doc_id in sources}
+    copy_by_document = {doc_id: document_file(doc_id) for doc_id in sources}
     failures: list[Failure] = []
     stored = set(store.names("tagged"))
 
     def todo() -> Iterator[TagJob]:
         for job in _jobs(placement_parts(store, version), sources):
             if job.name in stored:
-                made[job.doc_id] = job.name
+                copy_by_document[job.doc_id] = job.name
             elif job.doc_id in failed:
                 failures.append(failed[job.doc_id])
             else:
@@ -83,12 +83,12 @@ def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], 
 
     for outcome in write_copies(workspace, todo(), run_id):
         if outcome.failure is None:
-            made[outcome.job.doc_id] = outcome.job.name
+            copy_by_document[outcome.job.doc_id] = outcome.job.name
         else:
             failures.append(outcome.failure)
     for failure in failures:
-        del made[failure.doc_id or ""]
-    store.replace(version_file(version, "tagged.json"), json.dumps(made, sort_keys=True).encode())
+        del copy_by_document[failure.doc_id or ""]
+    store.replace(version_file(version, "tagged.json"), json.dumps(copy_by_document, sort_keys=True).encode())
     return sorted(failures, key=lambda failure: failure.source)
 
 
@@ -128,8 +128,8 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
 
 def _jobs(placements: Iterable[pa.Table], sources: Mapping[str, str]) -> Iterator[TagJob]:
     rows = (row for part in placements for row in _tagged_rows(part).to_pylist())
-    for doc_id, own in groupby(rows, key=lambda row: str(row["doc_id"])):
-        inscriptions = tuple(Inscription(row["page"], BBox(*row["bbox"]), row["tag"]) for row in own)
+    for doc_id, document_rows in groupby(rows, key=lambda row: str(row["doc_id"])):
+        inscriptions = tuple(Inscription(row["page"], BBox(*row["bbox"]), row["tag"]) for row in document_rows)
         yield TagJob(doc_id, sources[doc_id], inscriptions)
 
 

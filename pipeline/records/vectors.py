@@ -85,12 +85,12 @@ class SpaceVectors:
             DamagedError: A vector is missing.
         """
         names = pa.array(self.names(rows), pa.string())
-        wanted = names.drop_null().unique()
-        found = self.cache.read([str(name) for name in wanted.to_pylist()])
-        if absent := len(wanted) - found.num_rows:
+        record_ids = names.drop_null().unique()
+        records = self.cache.read([str(name) for name in record_ids.to_pylist()])
+        if absent := len(record_ids) - records.num_rows:
             raise self.cache.missing_records(absent)
-        indices = pc.index_in(names, found.column("id").combine_chunks())
-        return found.column("vector").combine_chunks().take(indices)
+        indices = pc.index_in(names, records.column("id").combine_chunks())
+        return records.column("vector").combine_chunks().take(indices)
 
 
 def flattened(column: "pa.Array[Any]", dimension: int) -> tuple[Vector, NDArray[np.int64]]:
@@ -124,10 +124,10 @@ class VectorJoin:
     def expect(self, rows: Iterable[RowText]) -> None:
         """Add the next rows of the version."""
         names = self._vectors.names(rows)
-        wanted = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]
-        self._tables.add(self._wanted, keyed([row for row, _ in wanted], [name for _, name in wanted]))
+        named_rows = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]
+        self._tables.add(self._wanted, keyed([row for row, _ in named_rows], [name for _, name in named_rows]))
         self._rows += len(names)
-        self._with_vectors += len(wanted)
+        self._with_vectors += len(named_rows)
 
     def parts(self) -> Iterator[tuple[NDArray[np.int64], Vector, NDArray[np.int64]]]:
         """Yield row numbers, all their vectors, and the number for each row, in the order of the cache; a row may come twice.
@@ -135,9 +135,9 @@ class VectorJoin:
         Raises:
             DamagedError: A vector is missing.
         """
-        found = np.zeros(self._rows, bool)
+        has_vector = np.zeros(self._rows, bool)
         for shard in self._vectors.cache.shards() if self._with_vectors else ():
-            if self._with_vectors == np.count_nonzero(found):
+            if self._with_vectors == np.count_nonzero(has_vector):
                 break  # new vectors are in the newest shards, which come first
             self._tables.create(self._shard, _RECORD)
             self._tables.add(self._shard, pa.table([shard.column("id"), np.arange(shard.num_rows)], schema=_RECORD))
@@ -145,9 +145,9 @@ class VectorJoin:
             query = f"SELECT row, position FROM {self._wanted} JOIN {self._shard} ON key = id ORDER BY row"
             for hits in self._tables.query(query):
                 rows = hits.column("row").to_numpy()
-                found[rows] = True
+                has_vector[rows] = True
                 yield rows, *flattened(column.take(hits.column("position").combine_chunks()), self._vectors.dimension)
-        if missing_records := self._with_vectors - int(np.count_nonzero(found)):
+        if missing_records := self._with_vectors - int(np.count_nonzero(has_vector)):
             raise self._vectors.cache.missing_records(missing_records)
 
     def norms(self) -> NDArray[np.float32]:
@@ -159,19 +159,19 @@ class VectorJoin:
         for rows, vectors, counts in self.parts():
             lengths = np.linalg.norm(vectors, axis=1)
             starts = np.cumsum(counts) - counts
-            most, least = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
-            norms[rows] = np.where(most - 1 > 1 - least, most, least)
+            longest, shortest = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
+            norms[rows] = np.where(longest - 1 > 1 - shortest, longest, shortest)
         return norms
 
     def write(self) -> None:
         """Write the vectors to a file, for ``read``; raises as ``parts`` does."""
         self._starts, self._counts = np.zeros(self._rows, np.int64), np.zeros(self._rows, np.int64)
-        written = 0
+        vector_count = 0
         with self._file.open("wb") as file:
             for rows, vectors, counts in self.parts():
                 file.write(vectors.tobytes())
-                self._starts[rows], self._counts[rows] = written + np.cumsum(counts) - counts, counts
-                written += len(vectors)
+                self._starts[rows], self._counts[rows] = vector_count + np.cumsum(counts) - counts, counts
+                vector_count += len(vectors)
 
     def read(self, start: int, stop: int) -> "pa.Array[Any]":
         """Return the vectors of a range of rows; null where a row has none."""
@@ -187,12 +187,14 @@ class VectorJoin:
 def open_vectors(store: ObjectStore, spaces: Mapping[str, VectorSpace]) -> list[SpaceVectors]:
     """Open the vector caches of a workspace's spaces, or of a manifest's; unknown spaces are left out."""
     return [
-        _opened(store, SPACES[name], made.key, made.model.dimension or 0) for name, made in spaces.items() if name in SPACES
+        _opened(store, SPACES[name], vector_space.key, vector_space.model.dimension or 0)
+        for name, vector_space in spaces.items()
+        if name in SPACES
     ]
 
 
 def _opened(store: ObjectStore, space: Space, key: str, dimension: int) -> SpaceVectors:
     vector = pa.list_(pa.float32(), dimension)
-    kept = pa.field("vector", pa.list_(vector) if space.late else vector, nullable=False)
-    schema = pa.schema((pa.field("id", pa.string(), nullable=False), kept))
+    vector_field = pa.field("vector", pa.list_(vector) if space.late else vector, nullable=False)
+    schema = pa.schema((pa.field("id", pa.string(), nullable=False), vector_field))
     return SpaceVectors(space, dimension, RecordCache(store, f"vectors/{space.name}/{key}", schema))

@@ -44,5 +44,5 @@ def nothing_live(store: ObjectStore, corpus: str) -> str:
 
 
 def _newest(store: ObjectStore) -> Manifest | None:
-    found = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
-    return next((manifest for manifest in found if manifest is not None), None)
+    stored = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
+    return next((manifest for manifest in stored if manifest is not None), None)

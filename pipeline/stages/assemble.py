@@ -51,7 +51,7 @@ def assemble(
     sources = indexed_sources(ledger)
     report("assemble", 0, len(sources))
     with TemporaryTables() as tables:
-        written = _write(workspace, version, sources, inherited, tables, report)
+        row_counts = _write(workspace, version, sources, inherited, tables, report)
     # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
     failures = [
@@ -60,8 +60,8 @@ def assemble(
         *_page_failures(workspace, run_id, sources, inherited),
     ]
     notes = read_notes(store, version, [Stage.ENRICH]).values()
-    described = [failure for note in notes for failure in note.failures if failure.step == Step.CAPTION]
-    failures += [failure for failure in described if failure.doc_id in sources]
+    caption_failures = [failure for note in notes for failure in note.failures if failure.step == Step.CAPTION]
+    failures += [failure for failure in caption_failures if failure.doc_id in sources]
     failures.sort(key=lambda failure: (failure.source, failure.page or 0))
     write_failures(store, run_id, failures)
     partly = {
@@ -73,7 +73,7 @@ def assemble(
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
         "partly_read": len({row.doc_id for row in ledger if row.status is Status.INDEXED and row.source in partly}),
         "pages": sum(indexed_pages(ledger).values()),
-    } | written
+    } | row_counts
     return write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=time.monotonic() - started, counts=counts))
 
 
@@ -95,8 +95,10 @@ def _ledger_rows(workspace: Workspace, plan: Plan, inherited: Inherited, broken:
     unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == Step.STRUCTURE}
     failed |= {doc_id: (FailureCode.LAW_BROKEN, Stage.CHECK, message) for doc_id, message in broken.items()}
     settled = {*unstructured, *broken}
-    fresh = {doc_id for document in plan.documents if (doc_id := document.doc_id) not in pages and doc_id not in settled}
-    for doc_id in parsed_documents(workspace, fresh):
+    unparsed_ids = {
+        doc_id for document in plan.documents if (doc_id := document.doc_id) not in pages and doc_id not in settled
+    }
+    for doc_id in parsed_documents(workspace, unparsed_ids):
         pages[doc_id] = _structured(workspace, doc_id).head.pages
     yield from plan.carried
     for document in plan.documents:
@@ -120,22 +122,23 @@ def _write(
 ) -> dict[str, int]:
     """Write the version's rows, of which those of unchanged documents are named; return its counts."""
     store, corpus, digits = workspace.store, workspace.corpus, workspace.corpus.tags.digits
-    fresh, gone = sorted(sources.keys() - inherited.documents), inherited.facts.keys() - inherited.documents
+    new_documents = sorted(sources.keys() - inherited.documents)
+    removed_documents = inherited.facts.keys() - inherited.documents
     facts = Facts(store, inherited.parts, tables)
-    numbers, again = number_version(
-        (_pictures(workspace, doc_id) for doc_id in fresh),
-        (lambda endings: facts.sharing(endings, digits, gone)) if inherited.facts else None,
+    numbers, renumbered = number_version(
+        (_pictures(workspace, doc_id) for doc_id in new_documents),
+        (lambda endings: facts.sharing(endings, digits, removed_documents)) if inherited.facts else None,
         lambda doc_id: _pictures(workspace, doc_id),
         digits,
         KeyedTable(tables, "numbers", NUMBERED, "ending"),
     )
-    moved = _moved(workspace, inherited, sources) - again
+    moved_documents = _moved(workspace, inherited, sources) - renumbered
     rows = make_rows(
-        _documents(workspace, sorted([*fresh, *again]), sources, inherited, report),
+        _documents(workspace, sorted([*new_documents, *renumbered]), sources, inherited, report),
         numbers,
         TagTemplate(corpus.tags.template),
     )
-    unmoved = rows_of_documents(store, inherited.version, moved) if inherited.version else ()
+    unmoved = rows_of_documents(store, inherited.version, moved_documents) if inherited.version else ()
     amended = (
         (doc_id, with_sources(earlier, sources[doc_id], corpus.doc_type(sources[doc_id]))) for doc_id, earlier in unmoved
     )
@@ -144,8 +147,8 @@ def _write(
         version,
         inherited.parts,
         inherited.facts,
-        gone | again | moved,
-        sorted([*fresh, *again, *moved]),
+        removed_documents | renumbered | moved_documents,
+        sorted([*new_documents, *renumbered, *moved_documents]),
         heapq.merge(rows, amended, key=lambda pair: pair[0]),
         facts,
     )
@@ -181,9 +184,9 @@ def _documents(
     report: Report,
 ) -> Iterator[DocumentChunks]:
     reader = DocumentReader(workspace, doc_ids, inherited)
-    for done, doc_id in enumerate(doc_ids, 1):
+    for read_count, doc_id in enumerate(doc_ids, 1):
         yield _read_document(reader, doc_id, sources[doc_id], workspace.corpus.doc_type(sources[doc_id]))
-        report("assemble", done, len(doc_ids))
+        report("assemble", read_count, len(doc_ids))
 
 
 def _read_document(reader: DocumentReader, doc_id: str, sources: tuple[str, ...], doc_type: str | None) -> DocumentChunks:
@@ -230,8 +233,8 @@ def _page_failures(
     drawn = drawn_cache(workspace)
     for doc_id in sorted(sources.keys() - inherited.documents):
         files = StructuredFiles(workspace, doc_id, drawn)
-        for found in files.failures:
-            yield reported(found, sources[doc_id][0], doc_id, run_id)
+        for page_failure in files.failures:
+            yield reported(page_failure, sources[doc_id][0], doc_id, run_id)
         # Pages that can't be drawn have no row.
         for page in files.drawn:
             if page.code is not None:

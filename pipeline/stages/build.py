@@ -45,21 +45,21 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     store = workspace.store
     counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE])
     spaces, rows = open_vectors(store, workspace.spaces), counted.rows
-    written, since = _brought_forward(workspace, version, counted, spaces), {DERIVATIONS: 0, _CHANGED: 0}
-    if written is None:
+    row_count, counts_since_fill = _brought_forward(workspace, version, counted, spaces), {DERIVATIONS: 0, _CHANGED: 0}
+    if row_count is None:
         workspace.write_index_options(version, counted.documents_by_language, workspace.forwarded_from(version))
         usable = _usable_difference(workspace, version, counted.documents)
-        if usable is not None and (written := _derived(workspace, version, usable[0], spaces)) is not None:
-            since = usable[1]
+        if usable is not None and (row_count := _derived(workspace, version, usable[0], spaces)) is not None:
+            counts_since_fill = usable[1]
     index = workspace.index(version)
-    if written is None:
+    if row_count is None:
         if (spare := spare_version(workspace, version)) is not None:  # no more collections than take turns
             store.delete(manifest_name(spare))
             workspace.index(spare).drop()
-        written = fill(index, lambda: evidence_parts(store, version), spaces, LEXICAL_FIELDS, report)
+        row_count = fill(index, lambda: evidence_parts(store, version), spaces, LEXICAL_FIELDS, report)
     report("build", rows, rows)
-    gates = read_back(index, evidence_sample(store, version), rows, [one.space for one in spaces])
-    counts = {"rows_built": index.count(), "rows_written": written} | since
+    gates = read_back(index, evidence_sample(store, version), rows, [vectors.space for vectors in spaces])
+    counts = {"rows_built": index.count(), "rows_written": row_count} | counts_since_fill
     note = StageNote(seconds=time.monotonic() - started, gates=gates, counts=counts)
     return write_note(store, version, Stage.BUILD, note)
 
@@ -83,8 +83,8 @@ def _brought_forward(workspace: Workspace, version: str, counted: Counts, spaces
             store.delete(manifest_name(earlier))
             workspace.write_index_options(version, counted.documents_by_language, earlier)
         index = workspace.index(version)
-        written = derive(index, index, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
-        return written if written is not None and is_forwarded(index, changes, spaces, counted.rows) else None
+        row_count = derive(index, index, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
+        return row_count if row_count is not None and is_forwarded(index, changes, spaces, counted.rows) else None
     except DamagedError as error:
         if not error.name.startswith("versions/") and error.name != workspace.collection(version):
             raise
@@ -128,15 +128,15 @@ def _derived(workspace: Workspace, version: str, changes: Difference, spaces: Se
     """
     index, parent = workspace.index(version), workspace.index(changes.earlier)
     try:
-        written = derive(index, parent, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
+        row_count = derive(index, parent, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
     except InsetError:
         if _is_intact(workspace, changes.earlier, skip=()):
             raise
         return None
-    if written is None:
+    if row_count is None:
         return None
     shared = {item.name for item in linked_index_files(workspace.store, version, changes.earlier).values()}
-    return written if _is_intact(workspace, changes.earlier, skip=shared) else None
+    return row_count if _is_intact(workspace, changes.earlier, skip=shared) else None
 
 
 def _is_intact(workspace: Workspace, version: str, *, skip: Collection[str]) -> bool:

@@ -102,24 +102,26 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
         inherited = inherited.without({row.doc_id for row in ledger if row.status is Status.QUARANTINED} | rebuild)
         with tempfile.TemporaryDirectory(prefix="inset-") as folder, TemporaryTables() as tables:
             docs = Path(folder)
-            found = _run_checks(workspace, plan, ledger, inherited, verified, tables, docs, report)
-            if not found.broken:
+            findings = _run_checks(workspace, plan, ledger, inherited, verified, tables, docs, report)
+            if not findings.broken:
                 _keep_docs(store, version, docs)
                 break
-        rebuild |= found.broken.keys() & inherited.documents
-        broken |= {doc_id: laws for doc_id, laws in found.broken.items() if doc_id not in inherited.documents}
-        verified = found.verified - rebuild
+        rebuild |= findings.broken.keys() & inherited.documents
+        broken |= {doc_id: laws for doc_id, laws in findings.broken.items() if doc_id not in inherited.documents}
+        verified = findings.verified - rebuild
         assemble(workspace, version, report, rebuild=rebuild, broken=broken)
     if workspace.corpus.tags.pdf:
-        named = {doc_id: first for doc_id, (first, *_) in indexed_sources(ledger).items()}
-        replace_failures(store, plan.run_id, Step.TAG, list_copies(workspace, version, named, plan.run_id))
+        source_by_document = {doc_id: first for doc_id, (first, *_) in indexed_sources(ledger).items()}
+        replace_failures(store, plan.run_id, Step.TAG, list_copies(workspace, version, source_by_document, plan.run_id))
     carried = {row.source for row in plan.carried}  # reported by an earlier refresh
     failures = [
         failure
         for failure in document_failures(ledger, plan.run_id)
         if failure.step == Stage.CHECK and failure.source not in carried
     ]
-    note = StageNote(seconds=time.monotonic() - started, failures=failures, gates=found.gates, counts={_LONG: found.long})
+    note = StageNote(
+        seconds=time.monotonic() - started, failures=failures, gates=findings.gates, counts={_LONG: findings.long}
+    )
     return write_note(store, version, Stage.CHECK, note)
 
 
@@ -153,19 +155,19 @@ def _run_checks(
     pixels = _figures(store, data.by_figure.tables(), data.names, set(chain.from_iterable(plan.shards)))
     laws = [*suite, documents_conserved(plan, ledger), *data.verdicts(), pixels]
     parent = readable_manifest(store, plan.parent)
-    had = parent.counts if parent else None
+    parent_counts = parent.counts if parent else None
     compare = f"inset diff {corpus.name} {plan.parent} {version}"
     counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE])
     gates = [
         *(law.gate for law in laws),
         documents_gone(ledger, readable_ledger(store, plan.parent) if plan.parent else [], corpus.gates),
         pictures_by_their_text(data.by_text, corpus.gates),
-        *(gate.judge_counts(counts, had, corpus.gates, compare, corpus.name) for gate in COUNTED),
+        *(gate.judge_counts(counts, parent_counts, corpus.gates, compare, corpus.name) for gate in COUNTED),
     ]
     report("check", 3, 3)
     long = data.unchanged.broken.get(LONG_TEXTS, 0) + data.long
-    seen = data.indexed.keys() if pixels.gate.passed else verified
-    return _Findings(gates, descriptions_by_document(laws, data.indexed), seen, long)
+    verified_documents = data.indexed.keys() if pixels.gate.passed else verified
+    return _Findings(gates, descriptions_by_document(laws, data.indexed), verified_documents, long)
 
 
 _LONG = "long_texts"
@@ -194,8 +196,8 @@ class _VersionData:
         before = inherited.facts
         self._changed = {
             doc_id
-            for doc_id, known in self._documents.items()
-            if doc_id not in before or before[doc_id].digest != known.digest
+            for doc_id, document_facts in self._documents.items()
+            if doc_id not in before or before[doc_id].digest != document_facts.digest
         } | (self._documents.keys() - inherited.documents)
         understood = known_languages(workspace)
         self.unknown = [
@@ -208,7 +210,7 @@ class _VersionData:
         self._by_number = KeyedTable(tables, "numbers", PLACED, "number")
         for name in ("ids", "keys"):
             tables.create(name, KEYED)
-        self._joins = [VectorJoin(tables, one) for one in open_vectors(store, workspace.spaces)]
+        self._joins = [VectorJoin(tables, vectors) for vectors in open_vectors(store, workspace.spaces)]
         self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
         template = TagTemplate(workspace.corpus.tags.template)
         self._content = ContentConserved()
@@ -219,11 +221,11 @@ class _VersionData:
 
     def read_rows(self) -> None:
         """Read the changed rows, and the documents they were made of."""
-        fresh = self._changed - self._inherited.documents
-        drawn, seen = drawn_cache(self._workspace), set[str]()
+        new_documents = self._changed - self._inherited.documents
+        drawn, documents_with_rows = drawn_cache(self._workspace), set[str]()
         for doc_id, rows in rows_of_documents(self._workspace.store, self._version, self._changed):
-            seen.add(doc_id)
-            if doc_id in fresh:
+            documents_with_rows.add(doc_id)
+            if doc_id in new_documents:
                 self._content.look([self._content_of(doc_id, drawn)], rows)
             for law in (self._placed, self._resolved):
                 law.look(rows)
@@ -235,7 +237,7 @@ class _VersionData:
             self.by_figure.add(pictured_pages(rows.evidence, self._verified))
             self._add_figures(placed_figures(rows.placements, self._verified))
             self._rows = span.stop
-        for doc_id in sorted((self.indexed.keys() - self._inherited.documents) - seen):
+        for doc_id in sorted((self.indexed.keys() - self._inherited.documents) - documents_with_rows):
             self._content.look([self._content_of(doc_id, drawn)])
         if len(self._changed) < len(self._documents):
             for table in self._facts.sharing_figures(self._changed):
@@ -314,28 +316,30 @@ class _VersionData:
         if parent is None:
             return UnchangedRows(0, {})
         note = read_notes(store, parent, [Stage.CHECK]).get(Stage.CHECK)
-        left = {doc_id for doc_id in self._inherited.facts if doc_id in self._changed or doc_id not in self._documents}
-        gone = 0
-        for _, rows in rows_of_documents(store, parent, left):
-            gone += sum(
+        replaced_documents = {
+            doc_id for doc_id in self._inherited.facts if doc_id in self._changed or doc_id not in self._documents
+        }
+        removed_long = 0
+        for _, rows in rows_of_documents(store, parent, replaced_documents):
+            removed_long += sum(
                 count > limit for count in self._count_tokens(list(map(str, rows.evidence.column("text").to_pylist())))
             )
-        long = max(0, (note.counts.get(_LONG, 0) if note else 0) - gone)
+        long = max(0, (note.counts.get(_LONG, 0) if note else 0) - removed_long)
         count = sum(facts.rows for doc_id, facts in self._documents.items() if doc_id not in self._changed)
         return UnchangedRows(count, {LONG_TEXTS: long, DUPLICATES: max(0, self._facts.repeated() - repeated)})
 
     def _rows_where(self, query: str) -> NDArray[np.bool_]:
-        found = np.zeros(self._rows, bool)
+        is_selected = np.zeros(self._rows, bool)
         for rows in self._tables.query(query):
-            found[rows.column("row").to_numpy()] = True
-        return found
+            is_selected[rows.column("row").to_numpy()] = True
+        return is_selected
 
     def verdicts(self) -> list[GateVerdict]:
         """Return the verdicts on the laws of conservation and of tags."""
-        written = sum(part.rows for part in self._parts.parts)
+        rows_in_parts = sum(part.rows for part in self._parts.parts)
         return [
             *self._content.verdicts(self.names),
-            rows_reused(self._inherited.facts, self._documents, self._inherited.documents, written, self.names),
+            rows_reused(self._inherited.facts, self._documents, self._inherited.documents, rows_in_parts, self.names),
             *(law.verdict(self.names) for law in (self._placed, self._resolved)),
             one_figure_a_number(self._by_number.tables(), self.by_figure.tables(), self.names),
         ]

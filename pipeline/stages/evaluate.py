@@ -4,6 +4,7 @@ import functools
 import json
 import time
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from evaluation.calibrate import calibrate, foreign_questions, shuffled
 from evaluation.gates import retrieval_gates
@@ -63,9 +64,13 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
             message = f"{plan.parent} can't be searched any more, so this version isn't compared with it"
             gates.append(GateResult(gate=RECALL_KEPT.name, passed=True, value=None, bound=None, message=message))
         gates += retrieval_gates(questions, judged, parts, live, workspace.corpus.gates)
-        named = [(JUDGED, judged), *((made.mode, made) for made in parts), *([("live", live)] if live else [])]
-        for name, made in named:
-            data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
+        named_reports = [
+            (JUDGED, judged),
+            *((mode_report.mode, mode_report) for mode_report in parts),
+            *([("live", live)] if live else []),
+        ]
+        for name, mode_report in named_reports:
+            data = json.dumps(mode_report.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
     if (of_metrics := metric_gates(workspace.corpus)) is not None:
         gates += of_metrics.judge(workspace, version, report)
@@ -85,8 +90,10 @@ def _is_searchable(workspace: Workspace, version: str, preset: Preset) -> bool:
 
 
 def _has_models(workspace: Workspace, manifest: Manifest, preset: Preset) -> bool:
-    made, options = manifest.spaces, workspace.corpus.embeddings
-    return all(name in made and is_here(name, made[name], options) for name in {*preset.spaces, NEARNESS.name})
+    stored_spaces, options = manifest.spaces, workspace.corpus.embeddings
+    return all(
+        name in stored_spaces and is_here(name, stored_spaces[name], options) for name in {*preset.spaces, NEARNESS.name}
+    )
 
 
 def _reports(
@@ -101,9 +108,9 @@ def _reports(
     words = list(dict.fromkeys(question.question for question in questions))
     prepared = dict(zip(words, opened.questions(words, presets[0]), strict=True))
     reports = []
-    for done, preset in enumerate(presets, 1):
+    for judged_count, preset in enumerate(presets, 1):
         reports.append(ask(gold, functools.partial(_hits, opened, prepared, preset), preset.name))
-        report(Stage.EVALUATE, done, len(presets))
+        report(Stage.EVALUATE, judged_count, len(presets))
     return reports
 
 
@@ -118,15 +125,18 @@ def _calibrated(
     opened = open_version(workspace, version)
     golden = [question.question for question in questions]
     negatives = {"foreign": foreign_questions(), "shuffled": shuffled(golden)}
-    words = list(dict.fromkeys([*golden, *(one for found in negatives.values() for one in found)]))
+    words = list(dict.fromkeys(chain(golden, *negatives.values())))
     prepared = dict(zip(words, opened.questions(words, preset), strict=True))
     evidence = {
-        one: evidence_for(opened, question, preset, filters=NO_FILTERS, trace=Trace())[1]
-        for one, question in prepared.items()
+        question_text: evidence_for(opened, question, preset, filters=NO_FILTERS, trace=Trace())[1]
+        for question_text, question in prepared.items()
     }
-    unanswerable = {name: [evidence[one] for one in found] for name, found in negatives.items()}
-    unanswerable["golden"] = [evidence[one.question] for one in questions if not one.answerable]
-    answerable = [evidence[one.question] for one in questions if one.answerable]
+    unanswerable = {
+        name: [evidence[question_text] for question_text in negative_questions]
+        for name, negative_questions in negatives.items()
+    }
+    unanswerable["golden"] = [evidence[question.question] for question in questions if not question.answerable]
+    answerable = [evidence[question.question] for question in questions if question.answerable]
     default = default_calibration(opened.calibration.text_model)
     calibration = calibrate(answerable, unanswerable, default)
-    return calibration, {one: confidence(evidence[one], calibration) for one in golden}
+    return calibration, {question_text: confidence(evidence[question_text], calibration) for question_text in golden}

@@ -21,11 +21,13 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
     started = time.monotonic()
     plan = read_plan(workspace.store, version)
     shards: Sequence[Sequence[str]] = plan.shards if shard is None else [plan.shards[shard]]
-    wanted = {doc_id for doc_ids in shards for doc_id in doc_ids}
-    sources = {document.doc_id: document.source for document in reversed(plan.documents) if document.doc_id in wanted}
+    doc_ids_of_shards = {doc_id for doc_ids in shards for doc_id in doc_ids}
+    sources = {
+        document.doc_id: document.source for document in reversed(plan.documents) if document.doc_id in doc_ids_of_shards
+    }
     failures: list[Failure] = []
     pages = 0
-    took: list[SlowDocument] = []
+    slowest_documents: list[SlowDocument] = []
     outcomes = parse_documents(
         [ParseJob(doc_id, source) for doc_id, source in sorted(sources.items(), key=lambda item: item[1])],
         source=workspace.source(),
@@ -35,17 +37,17 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
         run_id=plan.run_id,
     )
     report(Stage.PARSE, 0, len(sources))
-    for done, outcome in enumerate(outcomes, 1):
+    for parsed_count, outcome in enumerate(outcomes, 1):
         failures.extend(outcome.failures)
         pages += outcome.pages
         if not outcome.failures:
             document = SlowDocument(source=sources[outcome.doc_id], pages=outcome.pages, seconds=round(outcome.seconds, 3))
-            took = slowest([*took, document])
-        report(Stage.PARSE, done, len(sources))
+            slowest_documents = slowest([*slowest_documents, document])
+        report(Stage.PARSE, parsed_count, len(sources))
     note = StageNote(
         seconds=time.monotonic() - started,
         failures=failures,
         counts={"parsed": len(sources), "pages_parsed": pages},
-        slowest=took,
+        slowest=slowest_documents,
     )
     return write_note(workspace.store, version, Stage.PARSE, note, shard=shard)

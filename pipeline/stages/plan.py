@@ -109,12 +109,12 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     # A retry may end differently, so an earlier version of the same inputs doesn't count.
     # Their finished work was damaged and deleted.
     was_discarded = to_parse.keys() & {row.doc_id for row in ledger if row.status is Status.INDEXED}
-    found = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
+    existing_version = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     parent = readable_manifest(store, live.version) if live else None
-    pages = _counted(workspace, comparison.documents, to_parse) if found is None else {}
+    pages = _counted(workspace, comparison.documents, to_parse) if existing_version is None else {}
     summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
     has_endpoints = any(SPACES[name].endpoint(corpus.embeddings) for name in workspace.spaces if name in SPACES)
-    if (workspace.captioners or has_endpoints) and found is None:
+    if (workspace.captioners or has_endpoints) and existing_version is None:
         unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
         calls = expected_calls(workspace, unfinished, parent, pages) if workspace.captioners else {}
         calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent)
@@ -123,7 +123,9 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         summary = summary.model_copy(update={"advice": [advice]})
     return Plan(
         run_id=run_id,
-        version=found[0] if found else version_name(_version_time(store.folders("versions")), fingerprint),
+        version=existing_version[0]
+        if existing_version
+        else version_name(_version_time(store.folders("versions")), fingerprint),
         fingerprint=fingerprint,
         parent=live.version if live else None,
         summary=summary,
@@ -131,7 +133,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         carried=list(comparison.carried),
         shards=cut_shards(to_parse, int(corpus.parse.shard_mb * MEBIBYTE)),
         again=sorted(retry & {document.doc_id for document in comparison.documents}),
-        outcome=found[1] if found else "build",
+        outcome=existing_version[1] if existing_version else "build",
         listing=listing_digest(listed),
     )
 
@@ -144,10 +146,10 @@ def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
     """
     live = read_pointer(workspace.store) if sources else None
     ledger = readable_ledger(workspace.store, live.version) if live else []
-    kept = {row.source for row in ledger if row.newer is not None}
-    if others := sorted(set(sources) - kept):
+    sources_kept = {row.source for row in ledger if row.newer is not None}
+    if unkept := sorted(set(sources) - sources_kept):
         raise UserError(
-            f"corpus {workspace.corpus.name}: no earlier document is kept for {others[0]}; see: "
+            f"corpus {workspace.corpus.name}: no earlier document is kept for {unkept[0]}; see: "
             f"inset quarantine {workspace.corpus.name}"
         )
     return bool(sources)
@@ -248,18 +250,18 @@ def _lost_too_much(workspace: Workspace, manifest: Manifest, live: str) -> bool:
     now = readable_manifest(store, live)
     if now is None or manifest.parent == live:
         return False
-    gone = documents_gone(readable_ledger(store, manifest.version), readable_ledger(store, live), bounds)
+    documents_lost = documents_gone(readable_ledger(store, manifest.version), readable_ledger(store, live), bounds)
     counted = (gate.judge_counts(manifest.counts, now.counts, bounds, compare="") for gate in COUNTED)
-    return not all(gate.passed for gate in (gone, *counted))
+    return not all(gate.passed for gate in (documents_lost, *counted))
 
 
 def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
     """Return whether models left work of a version undone that this refresh may do."""
-    budget, work = workspace.corpus.budget, manifest.work
-    if work.get("over_budget") and budget.ocr_items != 0:
+    budget, work_counts = workspace.corpus.budget, manifest.work
+    if work_counts.get("over_budget") and budget.ocr_items != 0:
         return True
     before = read_spent(workspace.store)
-    return bool(work.get("undescribed")) and Budget(budget, budget.corpus, before).reserve(Spent(calls=1))
+    return bool(work_counts.get("undescribed")) and Budget(budget, budget.corpus, before).reserve(Spent(calls=1))
 
 
 def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:
@@ -291,9 +293,9 @@ def _parsed_documents(
     """Return the parsed documents: one listing finds those of the live version, others are looked up."""
     store, parse = workspace.store, workspace.keys.parse
     manifest = readable_manifest(store, live.version) if live else None
-    known: set[str] = set()
+    parsed_ids: set[str] = set()
     if manifest is not None and manifest.keys["parse"] == parse:
         indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}
-        known = doc_ids & indexed & set(store.folders("parsed"))
-    files = {parsed_file(doc_id, parse): doc_id for doc_id in doc_ids - known}
-    return known | {files[name] for name in existing(store, "parsed", files)}
+        parsed_ids = doc_ids & indexed & set(store.folders("parsed"))
+    files = {parsed_file(doc_id, parse): doc_id for doc_id in doc_ids - parsed_ids}
+    return parsed_ids | {files[name] for name in existing(store, "parsed", files)}

@@ -70,7 +70,7 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
         return True
     if refusals_of(manifest) or (live is not None and live.held):
         return False
-    move_pointer(store, version, expected=manifest.parent, held=False, lease=lease, since=datetime.now(UTC))
+    move_pointer(store, version, expected=manifest.parent, is_held=False, lease=lease, since=datetime.now(UTC))
     update_alias(workspace)
     return True
 
@@ -135,7 +135,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         created=datetime.now(UTC),
         run_id=plan.run_id,
         code_version=RELEASE,
-        keys={name: made for name, made in vars(workspace.keys).items() if made is not None},
+        keys={name: stage_key for name, stage_key in vars(workspace.keys).items() if stage_key is not None},
         models={role: model for role, model in models.items() if model is not None},
         spaces=dict(workspace.spaces),
         captioners={name: used.captions for name, used in workspace.captioners.items()},

@@ -34,9 +34,9 @@ def tag(workspace: Workspace, version: str, shard: int, shards: int, report: Rep
     jobs = [job for job in missing_copies(store, version, sources) if shard_of(job.doc_id, shards) == shard]
     report(Stage.TAG, 0, len(jobs))
     failures = []
-    for done, outcome in enumerate(write_copies(workspace, jobs, read_plan_summary(store, version).run_id), 1):
+    for copy_count, outcome in enumerate(write_copies(workspace, jobs, read_plan_summary(store, version).run_id), 1):
         failures += [outcome.failure] if outcome.failure is not None else []
-        report(Stage.TAG, done, len(jobs))
+        report(Stage.TAG, copy_count, len(jobs))
     counts = {"copies_tagged": len(jobs) - len(failures)}
     note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
     return write_note(store, version, Stage.TAG, note, shard=shard)

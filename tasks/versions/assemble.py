@@ -66,7 +66,7 @@ Pictures = tuple[Sequence[Figure], Sequence[Placement]]
 
 
 def number_version(
-    fresh: Iterable[Pictures],
+    new_pictures: Iterable[Pictures],
     earlier: Callable[[Set[str]], Iterable[pa.Table]] | None,
     load: Callable[[str], Pictures],
     digits: int,
@@ -75,7 +75,7 @@ def number_version(
     """Number the figures of a version, as a pure function of the set of figures.
 
     Args:
-        fresh: Pictures of every document whose rows are made.
+        new_pictures: Pictures of every document whose rows are made.
         earlier: Returns the tagged figures of all other documents of an earlier version with the same template whose number ends
             as one of some do, or as one of a document that left since. None where there is no such document.
         load: Reads the pictures of one of those.
@@ -87,7 +87,7 @@ def number_version(
     """
     widened: set[str] = set()
     endings: set[str] = set()
-    for figures, placements in fresh:
+    for figures, placements in new_pictures:
         numbers = [(name, f"{int(sha1, 16):0{DIGITS_MOST}d}") for name, sha1 in _tagged(figures, placements).items()]
         if earlier is not None:
             endings.update(number[-digits:] for _, number in numbers)
@@ -108,8 +108,8 @@ def number_version(
             shared[row[_FIGURE]] = max(row[_NUMBER], shared.get(row[_FIGURE], ""), key=len)
     for doc_id in sorted(widened | _with_figures(tables, shared)):
         figures, placements = load(doc_id)
-        known = _tagged(figures, placements)
-        shared |= {name: str(int(known[name], 16)) for name in known.keys() & shared.keys()}
+        sha1_by_figure = _tagged(figures, placements)
+        shared |= {name: str(int(sha1_by_figure[name], 16)) for name in sha1_by_figure.keys() & shared.keys()}
     wider = number_figures({name: int(number) for name, number in shared.items()}, digits)
     return TagNumbers(digits, wider), _renumbered(tables, wider, digits)
 
@@ -144,14 +144,16 @@ def with_sources(rows: VersionRows, sources: Sequence[str], doc_type: str | None
     """Return the rows of a document that has moved, with its current sources and type."""
     evidence, count = rows.evidence, rows.evidence.num_rows
     for column, repeated in (("sources", [list(sources)] * count), ("doc_type", [doc_type] * count)):
-        place = EVIDENCE.get_field_index(column)
-        evidence = evidence.set_column(place, EVIDENCE.field(place), pa.array(repeated, EVIDENCE.field(place).type))
+        column_index = EVIDENCE.get_field_index(column)
+        evidence = evidence.set_column(
+            column_index, EVIDENCE.field(column_index), pa.array(repeated, EVIDENCE.field(column_index).type)
+        )
     return VersionRows(evidence, rows.placements)
 
 
 def _tagged(figures: Iterable[Figure], placements: Iterable[Placement]) -> dict[str, str]:
     sha1 = {figure.figure_id: figure.sha1 for figure in figures}
-    placed = {place.figure_id for place in placements if place.role in TAGGED}
+    placed = {placement.figure_id for placement in placements if placement.role in TAGGED}
     return {figure_id: sha1[figure_id] for figure_id in placed & sha1.keys() if figure_id is not None}
 
 
@@ -204,11 +206,13 @@ class _PlacedTags:
         def find(figure_id: str) -> str:
             if piece.placement is not None:
                 return tags.get(piece.placement, placeholder(figure_id))
-            known = self._placements.get(figure_id)
-            if known is None:
+            figure_placements = self._placements.get(figure_id)
+            if figure_placements is None:
                 return placeholder(figure_id)
-            fresh = [place for place in known if place.order not in self._written] or known
-            order = next((place.order for place in fresh if _on(place, piece)), fresh[0].order)
+            candidates = [
+                placement for placement in figure_placements if placement.order not in self._written
+            ] or figure_placements
+            order = next((placement.order for placement in candidates if _on(placement, piece)), candidates[0].order)
             self._written.add(order)
             return tags[order]
 
@@ -226,15 +230,15 @@ _NOWHERE = Region(0, BBox(0, 0, 0, 0))
 def _evidence(document: DocumentChunks, tags: Mapping[int, str]) -> Iterator[dict[str, object]]:
     standing = _PlacedTags(document.placements, tags)
     node_of = _nodes(document.tree)
-    seen: Counter[tuple[str, int, str]] = Counter()
+    occurrences: Counter[tuple[str, int, str]] = Counter()
     for piece in document.chunks:
         tagged_text, tagged_rows = _with_tags(piece, standing.within(piece))
         first = piece.regions[0] if piece.regions else _NOWHERE
         name = piece.modality, piece.order if piece.placement is None else piece.placement, piece.text
-        seen[name] += 1
+        occurrences[name] += 1
         node = node_of(piece)
         yield {
-            "evidence_id": evidence_id(document.doc_id, *name, again=seen[name] - 1),
+            "evidence_id": evidence_id(document.doc_id, *name, again=occurrences[name] - 1),
             "modality": str(piece.modality),
             "doc_id": document.doc_id,
             "sources": list(document.sources),
@@ -273,13 +277,13 @@ def _nodes(tree: Sequence[Node]) -> Callable[[Chunk], Node | None]:
     blocks = [node.block for node in tree]
 
     def find(piece: Chunk) -> Node | None:
-        wanted = _LEAVES.get(Modality(piece.modality))
-        if wanted is None:
+        leaf_kinds = _LEAVES.get(Modality(piece.modality))
+        if leaf_kinds is None:
             return None
         section = None
-        for place in range(bisect.bisect_left(blocks, piece.order), len(tree)):
-            node = tree[place]
-            if node.kind in wanted and piece.figure_id in (None, node.figure_id):
+        for node_index in range(bisect.bisect_left(blocks, piece.order), len(tree)):
+            node = tree[node_index]
+            if node.kind in leaf_kinds and piece.figure_id in (None, node.figure_id):
                 return node
             if node.kind is not NodeKind.SECTION and node.block != piece.order:
                 break
@@ -309,15 +313,18 @@ def _with_tags(piece: Chunk, tag_of: Callable[[str], str]) -> tuple[str, list[li
 
     A table's caption precedes its cells, so theirs are the last tags of each figure.
     """
-    written: list[tuple[str, str]] = []
+    figure_tags: list[tuple[str, str]] = []
 
     def write(figure_id: str) -> str:
-        written.append((figure_id, tag_of(figure_id)))
-        return written[-1][1]
+        figure_tags.append((figure_id, tag_of(figure_id)))
+        return figure_tags[-1][1]
 
     text = fill(piece.tagged_text, write)
-    wanted = Counter(figure_id for row in piece.rows for cell in row for figure_id in placeholders(cell))
-    tags = {name: iter([tag for other, tag in written if other == name][-count:]) for name, count in wanted.items()}
+    counts_by_figure = Counter(figure_id for row in piece.rows for cell in row for figure_id in placeholders(cell))
+    tags = {
+        name: iter([tag for tagged_figure, tag in figure_tags if tagged_figure == name][-count:])
+        for name, count in counts_by_figure.items()
+    }
     rows = [[fill(cell, lambda name: next(tags[name], placeholder(name))) for cell in row] for row in piece.rows]
     return text, rows or None
 

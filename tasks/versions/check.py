@@ -31,17 +31,17 @@ Names = Mapping[str, str]
 def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> GateVerdict:
     """Check that every planned source is in the ledger once, indexed or quarantined, and no other."""
     # Planned sources that aren't in the ledger yet.
-    left = Counter((row.source, row.doc_id) for rows in (plan.documents, plan.carried) for row in rows)
-    planned = left.total()
+    unaccounted = Counter((row.source, row.doc_id) for rows in (plan.documents, plan.carried) for row in rows)
+    planned = unaccounted.total()
     status: Counter[Status] = Counter()
     for row in ledger:
         status[row.status] += 1
-        left[row.source, row.doc_id] -= 1
+        unaccounted[row.source, row.doc_id] -= 1
     # No document: a source that isn't in the ledger can't be quarantined there.
-    violations = [Violation(None, None, f"{source} got lost") for source, _ in left.elements()]
-    violations += [Violation(None, None, f"{source} was not planned") for source, _ in (-left).elements()]
-    held = f"{planned} sources in, {status[Status.INDEXED]} indexed, {status[Status.QUARANTINED]} quarantined"
-    return _gate("documents conserved", violations, held, {})
+    violations = [Violation(None, None, f"{source} got lost") for source, _ in unaccounted.elements()]
+    violations += [Violation(None, None, f"{source} was not planned") for source, _ in (-unaccounted).elements()]
+    summary = f"{planned} sources in, {status[Status.INDEXED]} indexed, {status[Status.QUARANTINED]} quarantined"
+    return _gate("documents conserved", violations, summary, {})
 
 
 @dataclass(frozen=True)
@@ -77,32 +77,32 @@ class ContentConserved:
 
     def look(self, documents: Iterable[DocumentContent], rows: VersionRows = _NO_ROWS) -> None:
         """Examine documents and all of their rows; rows of others are ignored."""
-        standing: dict[str, set[int]] = defaultdict(set)
-        shown: dict[str, set[str]] = defaultdict(set)
-        wanted = list(documents)
-        if not wanted:
+        pages_with_rows: dict[str, set[int]] = defaultdict(set)
+        figures_with_rows: dict[str, set[str]] = defaultdict(set)
+        contents = list(documents)
+        if not contents:
             return
-        own = rows.of([document.doc_id for document in wanted])
-        whole: dict[str, set[int]] = defaultdict(set)
-        for row in _rows(own.evidence, "doc_id", "modality", "regions", "figure_id"):
+        document_rows = rows.of([document.doc_id for document in contents])
+        pages_with_picture: dict[str, set[int]] = defaultdict(set)
+        for row in _rows(document_rows.evidence, "doc_id", "modality", "regions", "figure_id"):
             pages = (region["page"] for region in row["regions"])
             if row["modality"] == Modality.PAGE:
-                whole[row["doc_id"]].update(pages)
+                pages_with_picture[row["doc_id"]].update(pages)
             else:
-                standing[row["doc_id"]].update(pages)
-                shown[row["doc_id"]].add(row["figure_id"])
-        placed = {
+                pages_with_rows[row["doc_id"]].update(pages)
+                figures_with_rows[row["doc_id"]].add(row["figure_id"])
+        placement_rows = {
             (row["doc_id"], row["order"]): row
-            for row in _rows(own.placements, "doc_id", "order", "role", "number", "reason")
+            for row in _rows(document_rows.placements, "doc_id", "order", "role", "number", "reason")
         }
-        for document in wanted:
+        for document in contents:
             for page in document.pages:
-                fate = _fate_of_page(page, document, standing[document.doc_id], whole[document.doc_id])
+                fate = _fate_of_page(page, document, pages_with_rows[document.doc_id], pages_with_picture[document.doc_id])
                 self._pages.add(fate, document.doc_id, page.page)
-            for place in document.placements:
-                found = placed.get((document.doc_id, place.order))
-                fate = _fate_of_figure(place, found, document, shown[document.doc_id])
-                self._figures.add(fate, document.doc_id, place.page)
+            for placement in document.placements:
+                placement_row = placement_rows.get((document.doc_id, placement.order))
+                fate = _fate_of_figure(placement, placement_row, document, figures_with_rows[document.doc_id])
+                self._figures.add(fate, document.doc_id, placement.page)
 
     def verdicts(self, names: Names) -> list[GateVerdict]:
         """Return the verdicts."""
@@ -127,20 +127,24 @@ class CountedRows(Protocol):
 
 
 def rows_reused(
-    before: Mapping[str, CountedRows], now: Mapping[str, CountedRows], reused: Collection[str], written: int, names: Names
+    before: Mapping[str, CountedRows],
+    now: Mapping[str, CountedRows],
+    reused: Collection[str],
+    rows_in_parts: int,
+    names: Names,
 ) -> GateVerdict:
     """Check that documents reused from the live version have as many rows and placements as there, and that no row is lost.
 
-    ``before`` and ``now`` are the documents of the live version and of this one; ``written`` are the rows of its parts.
+    ``before`` and ``now`` are the documents of the live version and of this one; ``rows_in_parts`` are the rows of its parts.
     """
     violations = []
     for kind in ("rows", "placements"):
         for doc_id in sorted(before.keys() & reused):
-            had, has = getattr(before[doc_id], kind), getattr(now[doc_id], kind) if doc_id in now else 0
-            if had != has:
-                violations.append(Violation(doc_id, None, f"it had {had} {kind} and has {has}"))
-    if written != (counted := sum(document.rows for document in now.values())):
-        violations.append(Violation(None, None, f"the parts have {written} rows, and the documents {counted}"))
+            count_before, count_now = getattr(before[doc_id], kind), getattr(now[doc_id], kind) if doc_id in now else 0
+            if count_before != count_now:
+                violations.append(Violation(doc_id, None, f"it had {count_before} {kind} and has {count_now}"))
+    if rows_in_parts != (counted := sum(document.rows for document in now.values())):
+        violations.append(Violation(None, None, f"the parts have {rows_in_parts} rows, and the documents {counted}"))
     documents = len(before.keys() & reused)
     return _gate("documents taken over", violations, f"{documents} documents have the rows that they had before", names)
 
@@ -167,36 +171,41 @@ class _Tally:
     def verdict(self, gate: str, kind: str, names: Names) -> GateVerdict:
         total = self._fates.total() + len(self._lost)
         left_out = {fate: count for fate, count in self._fates.items() if fate not in (_INDEXED, _QUARANTINED)}
-        why = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
-        held = (
+        reasons = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
+        summary = (
             f"{total} {kind} in, {self._fates[_INDEXED]} indexed, {self._fates[_QUARANTINED]} quarantined, "
-            f"{sum(left_out.values())} left out" + (f" ({why})" if why else "")
+            f"{sum(left_out.values())} left out" + (f" ({reasons})" if reasons else "")
         )
-        return _gate(gate, self._lost, held, names)
+        return _gate(gate, self._lost, summary, names)
 
 
-def _fate_of_page(page: Page, document: DocumentContent, standing: Collection[int], whole: Collection[int]) -> str | _Lost:
-    if page.page in document.pictured and page.page not in whole:
+def _fate_of_page(
+    page: Page, document: DocumentContent, pages_with_rows: Collection[int], pages_with_picture: Collection[int]
+) -> str | _Lost:
+    if page.page in document.pictured and page.page not in pages_with_picture:
         return _Lost("a page has a picture and no row of its own")
-    if page.page in standing:
+    if page.page in pages_with_rows:
         return _INDEXED
     if page.page in document.failed:
         return _QUARANTINED
     if page.characters == 0:
-        scanned = any(place.page == page.page and place.role is Role.PAGE_SCAN for place in document.placements)
+        scanned = any(placement.page == page.page and placement.role is Role.PAGE_SCAN for placement in document.placements)
         return "of which no words were read" if scanned else "without words"
     return "with running heads alone" if page.page in document.marginal else _Lost("a page has words and no row")
 
 
 def _fate_of_figure(
-    place: Placement, row: Mapping[str, Any] | None, document: DocumentContent, shown: Collection[str | None]
+    placement: Placement,
+    row: Mapping[str, Any] | None,
+    document: DocumentContent,
+    figures_with_rows: Collection[str | None],
 ) -> str | _Lost:
     if row is None:
         return _Lost("a figure has no placement")
     if row["number"] is not None:
-        has_row = row["role"] != Role.CONTENT or place.figure_id in shown
+        has_row = row["role"] != Role.CONTENT or placement.figure_id in figures_with_rows
         return _INDEXED if has_row else _Lost("a figure has no row")
-    if place.figure_id is None and place.page in document.failed:
+    if placement.figure_id is None and placement.page in document.failed:
         return _QUARANTINED
     left_out = row["role"] not in TAGGED and row["reason"]
     return str(row["role"]) if left_out else _Lost("a figure has no tag, and nothing says why")
@@ -215,26 +224,26 @@ class TagsArePlacements:
 
     def look(self, rows: VersionRows) -> None:
         """Examine rows of the version."""
-        written: dict[tuple[str, str], list[int]] = defaultdict(list)
-        placed: dict[tuple[str, str], list[int]] = defaultdict(list)
+        pages_written: dict[tuple[str, str], list[int]] = defaultdict(list)
+        pages_placed: dict[tuple[str, str], list[int]] = defaultdict(list)
         for row in _rows(rows.evidence, "doc_id", "page", "modality", "tagged_text"):
             if row["modality"] != Modality.FIGURE:
                 for number in self._template.numbers(row["tagged_text"]):
-                    written[row["doc_id"], number].append(row["page"])
+                    pages_written[row["doc_id"], number].append(row["page"])
         for row in _tagged(rows.placements):
-            placed[row["doc_id"], row["number"]].append(row["page"])
-        for doc_id, number in sorted(written.keys() | placed.keys()):
-            where, there = placed[doc_id, number], written[doc_id, number]
-            if len(where) != len(there):
-                what = f"tag {number} is placed {len(where)} times and written {len(there)} times"
-                self._violations.append(Violation(doc_id, min(where or there), what))
-        self._written += sum(map(len, written.values()))
-        self._placed += sum(map(len, placed.values()))
+            pages_placed[row["doc_id"], row["number"]].append(row["page"])
+        for doc_id, number in sorted(pages_written.keys() | pages_placed.keys()):
+            placed_on, written_on = pages_placed[doc_id, number], pages_written[doc_id, number]
+            if len(placed_on) != len(written_on):
+                message = f"tag {number} is placed {len(placed_on)} times and written {len(written_on)} times"
+                self._violations.append(Violation(doc_id, min(placed_on or written_on), message))
+        self._written += sum(map(len, pages_written.values()))
+        self._placed += sum(map(len, pages_placed.values()))
 
     def verdict(self, names: Names) -> GateVerdict:
         """Return the verdict."""
-        held = f"{self._written} tags written for {self._placed} tagged placements"
-        return _gate("tags are placements", self._violations, held, names)
+        summary = f"{self._written} tags written for {self._placed} tagged placements"
+        return _gate("tags are placements", self._violations, summary, names)
 
 
 class TagsResolve:
@@ -254,12 +263,12 @@ class TagsResolve:
             figures[row["doc_id"]].add(row["figure_id"])
         for row in _rows(rows.evidence, "doc_id", "page", "tagged_text", "figure_refs"):
             doc_id, parts = row["doc_id"], self._template.split(row["tagged_text"])
-            named = [number for _, number in parts if number is not None]
-            self._tags += len(named)
-            strange = [f"tag {number} leads nowhere" for number in named if number not in numbers[doc_id]]
-            strange += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
-            strange += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
-            self._violations += [Violation(doc_id, row["page"], what) for what in strange]
+            tag_numbers = [number for _, number in parts if number is not None]
+            self._tags += len(tag_numbers)
+            faults = [f"tag {number} leads nowhere" for number in tag_numbers if number not in numbers[doc_id]]
+            faults += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
+            faults += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
+            self._violations += [Violation(doc_id, row["page"], fault) for fault in faults]
 
     def verdict(self, names: Names) -> GateVerdict:
         """Return the verdict."""
@@ -277,23 +286,23 @@ PLACED = pa.schema(
 """A placement with a figure; ``known``: its pixels were checked before."""
 
 
-def placed_figures(placements: pa.Table, known: Collection[str]) -> pa.Table:
-    """Return the placements with a figure as rows of ``PLACED``; figures of ``known`` documents were checked before."""
+def placed_figures(placements: pa.Table, checked_documents: Collection[str]) -> pa.Table:
+    """Return the placements with a figure as rows of ``PLACED``; figures of ``checked_documents`` were checked before."""
     rows = placements.select(PLACED.names[:-1])
-    return _placed(rows.filter(pc.is_valid(rows.column("figure_id"))), known)
+    return _placed(rows.filter(pc.is_valid(rows.column("figure_id"))), checked_documents)
 
 
-def pictured_pages(evidence: pa.Table, known: Collection[str]) -> pa.Table:
+def pictured_pages(evidence: pa.Table, checked_documents: Collection[str]) -> pa.Table:
     """Return the rows of pages as rows of ``PLACED``, without numbers."""
     rows = evidence.filter(pc.equal(evidence.column("modality"), pa.scalar(str(Modality.PAGE))))
     rows = rows.select(["doc_id", "page", "figure_id"])
-    return _placed(rows.append_column(PLACED.field("number"), pa.nulls(rows.num_rows, pa.string())), known)
+    return _placed(rows.append_column(PLACED.field("number"), pa.nulls(rows.num_rows, pa.string())), checked_documents)
 
 
-def _placed(rows: pa.Table, known: Collection[str]) -> pa.Table:
+def _placed(rows: pa.Table, checked_documents: Collection[str]) -> pa.Table:
     documents = rows.column("doc_id").combine_chunks().dictionary_encode()
-    known_documents = pa.array([str(doc_id) in known for doc_id in documents.dictionary.to_pylist()], pa.bool_())
-    return rows.append_column(PLACED.field("known"), known_documents.take(documents.indices)).cast(PLACED)
+    were_checked = pa.array([str(doc_id) in checked_documents for doc_id in documents.dictionary.to_pylist()], pa.bool_())
+    return rows.append_column(PLACED.field("known"), were_checked.take(documents.indices)).cast(PLACED)
 
 
 def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Table], names: Names) -> GateVerdict:
@@ -305,37 +314,41 @@ def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Ta
     numbers, named_twice = _several(by_number, "number", "figure_id", "number {} names {} figures")
     figures, numbered_twice = _several(by_figure, "figure_id", "number", "figure {:.12} has {} numbers")
     violations = []
-    for what, rows in [*sorted(named_twice.items()), *sorted(numbered_twice.items())]:
-        alone = {doc_id for doc_id, found in _pairs(rows).items() if len(found) > 1}
+    for message, rows in [*sorted(named_twice.items()), *sorted(numbered_twice.items())]:
+        alone = {doc_id for doc_id, pairs in _pairs(rows).items() if len(pairs) > 1}
         if alone:
-            violations += [Violation(row["doc_id"], row["page"], what) for row in rows if row["doc_id"] in alone]
+            violations += [Violation(row["doc_id"], row["page"], message) for row in rows if row["doc_id"] in alone]
         else:
-            where = {row["doc_id"]: row["page"] for row in reversed(rows)}
-            named = ", ".join(f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(where.items())[:2])
-            violations.append(Violation(None, None, f"{what}, as in {named}"))
+            page_by_document = {row["doc_id"]: row["page"] for row in reversed(rows)}
+            examples = ", ".join(
+                f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(page_by_document.items())[:2]
+            )
+            violations.append(Violation(None, None, f"{message}, as in {examples}"))
     return _gate("one figure a number", violations, f"{numbers} numbers, {figures} figures", names)
 
 
-def _several(tables: Iterable[pa.Table], one: str, other: str, words: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-    """Return the number of values of ``one``, and the rows of those with several values of ``other``, by message."""
+def _several(
+    tables: Iterable[pa.Table], grouping: str, counted_column: str, words: str
+) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    """Return the number of groups, and the rows of those with several values of ``counted_column``, by message."""
     total = 0
-    found: dict[str, list[dict[str, Any]]] = {}
+    rows_by_message: dict[str, list[dict[str, Any]]] = {}
     for table in tables:
         tagged = table.filter(pc.is_valid(table.column("number")))
-        counted = tagged.group_by(one).aggregate([(other, "count_distinct")])
+        counted = tagged.group_by(grouping).aggregate([(counted_column, "count_distinct")])
         total += counted.num_rows
-        counts = counted.filter(pc.greater(counted.column(f"{other}_count_distinct"), pa.scalar(1)))
-        for row in counts.to_pylist():
-            same = tagged.filter(pc.equal(tagged.column(one), pa.scalar(row[one])))
-            found[words.format(row[one], row[f"{other}_count_distinct"])] = same.to_pylist()
-    return total, found
+        repeated = counted.filter(pc.greater(counted.column(f"{counted_column}_count_distinct"), pa.scalar(1)))
+        for row in repeated.to_pylist():
+            group_rows = tagged.filter(pc.equal(tagged.column(grouping), pa.scalar(row[grouping])))
+            rows_by_message[words.format(row[grouping], row[f"{counted_column}_count_distinct"])] = group_rows.to_pylist()
+    return total, rows_by_message
 
 
 def _pairs(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
-    found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    pairs_by_document: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for row in rows:
-        found[row["doc_id"]].add((row["number"], row["figure_id"]))
-    return found
+        pairs_by_document[row["doc_id"]].add((row["number"], row["figure_id"]))
+    return pairs_by_document
 
 
 def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str], bytes], names: Names) -> GateVerdict:
@@ -351,14 +364,14 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
         total, decoded = total + figures.num_rows, decoded + len(unseen)
         for name in sorted(unseen):
             if (fault := _fault(name, load)) is not None:
-                where: dict[str, int] = {}
+                page_by_document: dict[str, int] = {}
                 for row in table.filter(pc.equal(table.column("figure_id"), pa.scalar(name))).to_pylist():
-                    where.setdefault(row["doc_id"], row["page"])
-                what = f"figure {name[:12]} {fault}"
-                faults[name] = [Violation(doc_id, page, what) for doc_id, page in where.items()]
+                    page_by_document.setdefault(row["doc_id"], row["page"])
+                message = f"figure {name[:12]} {fault}"
+                faults[name] = [Violation(doc_id, page, message) for doc_id, page in page_by_document.items()]
     violations = [violation for name in sorted(faults) for violation in faults[name]]
-    held = f"{decoded} of {total} figures decoded, the others were before"
-    return _gate("figures are their names", violations, held, names)
+    summary = f"{decoded} of {total} figures decoded, the others were before"
+    return _gate("figures are their names", violations, summary, names)
 
 
 def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str) -> GateResult:
@@ -369,19 +382,22 @@ def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str)
     share = len(quarantined) / total if total else 0.0
     passed = QUARANTINE.holds(share, bounds) and bool(documents)
     if not total:
-        found, todo = "there is no document in it: the source is empty", "fill it, or correct 'source' in the corpus file"
-        return QUARANTINE.judge(share, bounds, found, passed=False, remedy=todo).model_copy(update={"bound": None})
-    found = f"{len(quarantined)} of {total} documents are in quarantine ({share:.0%})"
-    found = f"{found}; the ceiling is {bounds.of(QUARANTINE):.0%}"
+        message, advice = (
+            "there is no document in it: the source is empty",
+            "fill it, or correct 'source' in the corpus file",
+        )
+        return QUARANTINE.judge(share, bounds, message, passed=False, remedy=advice).model_copy(update={"bound": None})
+    message = f"{len(quarantined)} of {total} documents are in quarantine ({share:.0%})"
+    message = f"{message}; the ceiling is {bounds.of(QUARANTINE):.0%}"
     if not passed:
         rows = sorted(quarantined.values(), key=lambda row: row.source)
-        named = ", ".join(f"{row.source} ({row.code})" for row in rows[:EXAMPLES])
-        rest = f" and {len(rows) - EXAMPLES} more" if len(rows) > EXAMPLES else ""
-        found = f"{found}: {named}{rest}"
+        examples = ", ".join(f"{row.source} ({row.code})" for row in rows[:EXAMPLES])
+        remainder = f" and {len(rows) - EXAMPLES} more" if len(rows) > EXAMPLES else ""
+        message = f"{message}: {examples}{remainder}"
     remedy = None if documents else "to see why: inset quarantine {corpus}; correct them"
-    judged = QUARANTINE.judge(share, bounds, found, passed=passed, remedy=remedy, corpus=corpus)
+    gate_result = QUARANTINE.judge(share, bounds, message, passed=passed, remedy=remedy, corpus=corpus)
     # No ceiling lets a version without a document pass.
-    return judged if documents else judged.model_copy(update={"bound": None})
+    return gate_result if documents else gate_result.model_copy(update={"bound": None})
 
 
 def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bounds: Bounds) -> GateResult:
@@ -391,27 +407,33 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
     ``before`` is the live version's ledger, [] without one.
     """
     sources, doc_ids = {row.source for row in ledger}, {row.doc_id for row in ledger}
-    had = {row.doc_id: row.source for row in reversed(before) if row.status is Status.INDEXED}
-    here = {row.doc_id for row in before if row.source in sources} | doc_ids
-    gone = sorted(source for doc_id, source in had.items() if doc_id not in here)
-    share = len(gone) / len(had) if had else 0.0
-    named = f": {', '.join(gone[:EXAMPLES])}" if gone else ""
-    rest = f" and {len(gone) - EXAMPLES} more" if len(gone) > EXAMPLES else ""
-    found = f"{len(gone)} of {len(had)} documents of the live version are gone from the source ({share:.0%})"
-    many = len(gone) == FEW_GONE and share >= 0.5
+    sources_before = {row.doc_id: row.source for row in reversed(before) if row.status is Status.INDEXED}
+    present_ids = {row.doc_id for row in before if row.source in sources} | doc_ids
+    gone_sources = sorted(source for doc_id, source in sources_before.items() if doc_id not in present_ids)
+    share = len(gone_sources) / len(sources_before) if sources_before else 0.0
+    examples = f": {', '.join(gone_sources[:EXAMPLES])}" if gone_sources else ""
+    remainder = f" and {len(gone_sources) - EXAMPLES} more" if len(gone_sources) > EXAMPLES else ""
+    message = (
+        f"{len(gone_sources)} of {len(sources_before)} documents of the live version are gone from the source ({share:.0%})"
+    )
+    is_large_part = len(gone_sources) == FEW_GONE and share >= 0.5
     allowed = f"{bounds.of(DOCUMENTS_GONE):.0%}, or {FEW_GONE}, allowed"
-    return DOCUMENTS_GONE.judge(share if len(gone) > FEW_GONE or many else 0.0, bounds, f"{found}, {allowed}{named}{rest}")
+    return DOCUMENTS_GONE.judge(
+        share if len(gone_sources) > FEW_GONE or is_large_part else 0.0,
+        bounds,
+        f"{message}, {allowed}{examples}{remainder}",
+    )
 
 
 def _fault(name: str, load: Callable[[str], bytes]) -> str | None:
     try:
         with Image.open(io.BytesIO(load(name))) as image:
-            found = figure_id(image.width, image.height, image.convert("RGB").tobytes())
+            actual_id = figure_id(image.width, image.height, image.convert("RGB").tobytes())
     except FileNotFoundError:
         return "is not stored"
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         return f"can't be decoded ({type(error).__name__})"
-    return None if found == name else f"has other pixels, those of {found[:12]}"
+    return None if actual_id == name else f"has other pixels, those of {actual_id[:12]}"
 
 
 def _rows(table: pa.Table, *columns: str) -> list[dict[str, Any]]:
@@ -423,7 +445,7 @@ def _tagged(placements: pa.Table) -> Iterable[dict[str, Any]]:
     return (row for row in rows if row["number"] is not None)
 
 
-def _gate(gate: str, violations: Sequence[Violation], held: str, names: Names) -> GateVerdict:
-    message = f"{describe_violations(violations, names)}; {OUR_FAULT}" if violations else held
+def _gate(gate: str, violations: Sequence[Violation], summary: str, names: Names) -> GateVerdict:
+    message = f"{describe_violations(violations, names)}; {OUR_FAULT}" if violations else summary
     result = GateResult(gate=gate, passed=not violations, value=len(violations), bound=0, message=message)
     return GateVerdict(result, tuple(violations))

@@ -41,71 +41,73 @@ class VersionFacts:
     found: Mapping[str, bool]
 
 
-def diff(base: VersionFacts | None, new: VersionFacts, figures: Iterable[tuple[pa.Table, pa.Table]]) -> VersionDiff:
-    """Return the differences from ``base``, None for a first version, to ``new``.
+def diff(base: VersionFacts | None, current: VersionFacts, figures: Iterable[tuple[pa.Table, pa.Table]]) -> VersionDiff:
+    """Return the differences from ``base``, None for a first version, to ``current``.
 
     ``figures`` yields pairs of tables of ``TAGGED_FIGURE``, first placement first; rows of one figure are in one pair.
     """
     gained, lost = _Named(), _Named()
-    for had, has in figures:
-        gained.add(_only(has, had))
-        lost.add(_only(had, has))
-    common = sorted((base.found.keys() if base else set()) & new.found.keys())
+    for figures_before, figures_now in figures:
+        gained.add(_only(figures_now, figures_before))
+        lost.add(_only(figures_before, figures_now))
+    common = sorted((base.found.keys() if base else set()) & current.found.keys())
     old_found = base.found if base else {}
     return VersionDiff(
-        corpus=new.manifest.corpus,
+        corpus=current.manifest.corpus,
         base=base.manifest.version if base else None,
-        version=new.manifest.version,
-        documents=_documents(base.sources if base else (), new.sources),
+        version=current.manifest.version,
+        documents=_documents(base.sources if base else (), current.sources),
         figures_gained=gained.figures,
         figures_lost=lost.figures,
         more_figures_gained=gained.more,
         more_figures_lost=lost.more,
         questions=ChangedQuestions(
             asked=len(common),
-            won=[name for name in common if new.found[name] and not old_found[name]],
-            lost=[name for name in common if old_found[name] and not new.found[name]],
+            won=[name for name in common if current.found[name] and not old_found[name]],
+            lost=[name for name in common if old_found[name] and not current.found[name]],
         ),
-        metrics=_changes(base.metrics if base else {}, new.metrics),
-        counts=_changes(_counts(base), _counts(new)),
-        work=_changes(_work(base), _work(new)),
-        settings=_settings(base.manifest, new.manifest) if base else {},
+        metrics=_changes(base.metrics if base else {}, current.metrics),
+        counts=_changes(_counts(base), _counts(current)),
+        work=_changes(_work(base), _work(current)),
+        settings=_settings(base.manifest, current.manifest) if base else {},
     )
 
 
 def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> ChangedDocuments:
-    found = ChangedDocuments(added=[], changed=[], removed=[], lost=[], recovered=[], quarantined=[])
-    for had, has in _paired(iter(before), iter(now)):
-        if has is not None and has.status is Status.QUARANTINED:
-            found.quarantined.append(has.source)
-        if had is None or has is None:
-            found.added.extend([has.source] if has else [])
-            found.removed.extend([had.source] if had else [])
+    changes = ChangedDocuments(added=[], changed=[], removed=[], lost=[], recovered=[], quarantined=[])
+    for row_before, row_now in _paired(iter(before), iter(now)):
+        if row_now is not None and row_now.status is Status.QUARANTINED:
+            changes.quarantined.append(row_now.source)
+        if row_before is None or row_now is None:
+            changes.added.extend([row_now.source] if row_now else [])
+            changes.removed.extend([row_before.source] if row_before else [])
             continue
-        if had.doc_id != has.doc_id:
-            found.changed.append(has.source)
-        if had.status is not has.status:
-            (found.lost if had.status is Status.INDEXED else found.recovered).append(has.source)
-    return found
+        if row_before.doc_id != row_now.doc_id:
+            changes.changed.append(row_now.source)
+        if row_before.status is not row_now.status:
+            (changes.lost if row_before.status is Status.INDEXED else changes.recovered).append(row_now.source)
+    return changes
 
 
 def _paired(
     before: Iterator[SourceFate], now: Iterator[SourceFate]
 ) -> Iterator[tuple[SourceFate | None, SourceFate | None]]:
-    had, has = next(before, None), next(now, None)
-    while had is not None or has is not None:
-        first = min(row.source for row in (had, has) if row is not None)
-        here = tuple(row if row is not None and row.source == first else None for row in (had, has))
-        yield here[0], here[1]
-        had = next(before, None) if here[0] is not None else had
-        has = next(now, None) if here[1] is not None else has
+    row_before, row_now = next(before, None), next(now, None)
+    while row_before is not None or row_now is not None:
+        first = min(row.source for row in (row_before, row_now) if row is not None)
+        pair = tuple(row if row is not None and row.source == first else None for row in (row_before, row_now))
+        yield pair[0], pair[1]
+        row_before = next(before, None) if pair[0] is not None else row_before
+        row_now = next(now, None) if pair[1] is not None else row_now
 
 
-def _only(one: pa.Table, other: pa.Table) -> pa.Table:
+def _only(figures: pa.Table, other_figures: pa.Table) -> pa.Table:
     """Return the first placement of each figure that only one of two tables has."""
-    mine = one.filter(pc.invert(pc.is_in(one.column("figure_id"), other.column("figure_id").combine_chunks())))
-    codes = mine.column("figure_id").combine_chunks().dictionary_encode().indices
-    return mine.take(np.unique(codes.to_numpy(), return_index=True)[1])
+    unshared = figures.filter(
+        pc.invert(pc.is_in(figures.column("figure_id"), other_figures.column("figure_id").combine_chunks()))
+    )
+    codes = unshared.column("figure_id").combine_chunks().dictionary_encode().indices
+    return unshared.take(np.unique(codes.to_numpy(), return_index=True)[1])
 
 
 class _Named:
@@ -147,8 +149,12 @@ def _work(facts: VersionFacts | None) -> dict[str, float | None]:
 
 
 def _settings(before: Manifest, now: Manifest) -> dict[str, list[object]]:
-    one, other = dict(_flat(before)), dict(_flat(now))
-    return {name: [one.get(name), other.get(name)] for name in sorted({*one, *other}) if one.get(name) != other.get(name)}
+    settings_before, settings_now = dict(_flat(before)), dict(_flat(now))
+    return {
+        name: [settings_before.get(name), settings_now.get(name)]
+        for name in sorted({*settings_before, *settings_now})
+        if settings_before.get(name) != settings_now.get(name)
+    }
 
 
 def _flat(manifest: Manifest) -> Iterator[tuple[str, object]]:
@@ -162,29 +168,33 @@ def _flat(manifest: Manifest) -> Iterator[tuple[str, object]]:
             yield section, values
 
 
-def release_note(found: VersionDiff) -> str:
+def release_note(version_diff: VersionDiff) -> str:
     """Return a diff as Markdown."""
-    return "\n".join(_note(found)) + "\n"
+    return "\n".join(_note(version_diff)) + "\n"
 
 
-def _note(found: VersionDiff) -> Iterator[str]:
-    yield f"# {found.corpus}: {found.version}"
+def _note(version_diff: VersionDiff) -> Iterator[str]:
+    yield f"# {version_diff.corpus}: {version_diff.version}"
     yield ""
-    yield f"Compared with {found.base}." if found.base else "The first version."
-    yield from _names("Documents added", found.documents.added)
-    yield from _names("Documents changed", found.documents.changed)
-    yield from _names("Documents removed", found.documents.removed)
-    yield from _names("Documents that went to quarantine", found.documents.lost)
-    yield from _names("Documents that came out of quarantine", found.documents.recovered)
-    yield from _names("Documents in quarantine", found.documents.quarantined)
-    if found.base:
-        yield from _figures("Figures gained", found.figures_gained, found.more_figures_gained)
-        yield from _figures("Figures lost", found.figures_lost, found.more_figures_lost)
-        yield from _names("Golden questions won", found.questions.won)
-        yield from _names("Golden questions lost", found.questions.lost)
-        settings = [f"{name}: {before} → {now}" for name, (before, now) in found.settings.items()]
+    yield f"Compared with {version_diff.base}." if version_diff.base else "The first version."
+    yield from _names("Documents added", version_diff.documents.added)
+    yield from _names("Documents changed", version_diff.documents.changed)
+    yield from _names("Documents removed", version_diff.documents.removed)
+    yield from _names("Documents that went to quarantine", version_diff.documents.lost)
+    yield from _names("Documents that came out of quarantine", version_diff.documents.recovered)
+    yield from _names("Documents in quarantine", version_diff.documents.quarantined)
+    if version_diff.base:
+        yield from _figures("Figures gained", version_diff.figures_gained, version_diff.more_figures_gained)
+        yield from _figures("Figures lost", version_diff.figures_lost, version_diff.more_figures_lost)
+        yield from _names("Golden questions won", version_diff.questions.won)
+        yield from _names("Golden questions lost", version_diff.questions.lost)
+        settings = [f"{name}: {before} → {now}" for name, (before, now) in version_diff.settings.items()]
         yield from _names("Settings changed", settings)
-    for title, changes in (("Golden questions", found.metrics), ("What it holds", found.counts), ("Work", found.work)):
+    for title, changes in (
+        ("Golden questions", version_diff.metrics),
+        ("What it holds", version_diff.counts),
+        ("Work", version_diff.work),
+    ):
         yield from _table(title, changes)
 
 
@@ -192,8 +202,8 @@ def _names(title: str, names: Sequence[str]) -> Iterator[str]:
     return _list(title, [markdown_line(name) for name in names[:_NAMED]], len(names))
 
 
-def _figures(title: str, figures: Sequence[ChangedFigure], more: int) -> Iterator[str]:
-    return _list(title, [_shown(figure) for figure in figures[:_NAMED]], len(figures) + more)
+def _figures(title: str, figures: Sequence[ChangedFigure], uncounted: int) -> Iterator[str]:
+    return _list(title, [_shown(figure) for figure in figures[:_NAMED]], len(figures) + uncounted)
 
 
 def _list(title: str, items: Sequence[str], total: int) -> Iterator[str]:

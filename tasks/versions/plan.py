@@ -51,31 +51,39 @@ def compare(
         retry: Document ids to retry in any case.
         forgotten: Document ids that are left out.
     """
-    known = {row.source: row for row in ledger}
+    rows_by_source = {row.source: row for row in ledger}
     documents: list[PlannedDocument] = []
     carried: list[LedgerRow] = []
-    here: set[str] = set()
-    new: list[str] = []
-    changed: list[str] = []
-    kept: list[str] = []
-    left_out: list[str] = []
+    present_sources: set[str] = set()
+    new_sources: list[str] = []
+    changed_sources: list[str] = []
+    unchanged_sources: list[str] = []
+    forgotten_sources: list[str] = []
     for file in listed:
-        row = known.get(file.source)
-        found = _found(file, row, attempt, digest, retry)
-        if found is None:
+        row = rows_by_source.get(file.source)
+        document = _found(file, row, attempt, digest, retry)
+        if document is None:
             continue
-        if found.doc_id in forgotten:
-            left_out.append(file.source)
+        if document.doc_id in forgotten:
+            forgotten_sources.append(file.source)
             continue
-        here.add(file.source)
-        if isinstance(found, LedgerRow):
-            carried.append(found)
+        present_sources.add(file.source)
+        if isinstance(document, LedgerRow):
+            carried.append(document)
         else:
-            documents.append(found)
-        (new if row is None else kept if row.bytes_id == found.doc_id else changed).append(file.source)
-    gone = [source for source in sorted(known) if source not in here]
+            documents.append(document)
+        (new_sources if row is None else unchanged_sources if row.bytes_id == document.doc_id else changed_sources).append(
+            file.source
+        )
+    removed_sources = [source for source in sorted(rows_by_source) if source not in present_sources]
     return Comparison(
-        tuple(documents), tuple(carried), tuple(new), tuple(changed), tuple(gone), tuple(kept), tuple(left_out)
+        tuple(documents),
+        tuple(carried),
+        tuple(new_sources),
+        tuple(changed_sources),
+        tuple(removed_sources),
+        tuple(unchanged_sources),
+        tuple(forgotten_sources),
     )
 
 
@@ -126,15 +134,15 @@ def was_disturbed(ledger: Sequence[LedgerRow]) -> bool:
     return any(row.code in OF_THE_SOURCE and row.doc_id for row in ledger)
 
 
-def cut_shards(sizes: Mapping[str, int], shard_bytes: int, most: int = 256) -> list[list[str]]:
-    """Distribute documents over at most ``most`` shards of about equal bytes, largest first; deterministic.
+def cut_shards(sizes: Mapping[str, int], shard_bytes: int, max_shards: int = 256) -> list[list[str]]:
+    """Distribute documents over at most ``max_shards`` shards of about equal bytes, largest first; deterministic.
 
     Returns:
         Document ids by shard, each sorted.
     """
     if not sizes:
         return []
-    count = min(most, len(sizes), -(-sum(sizes.values()) // shard_bytes) or 1)
+    count = min(max_shards, len(sizes), -(-sum(sizes.values()) // shard_bytes) or 1)
     shards: list[list[str]] = [[] for _ in range(count)]
     loads = [0] * count
     for doc_id in sorted(sizes, key=lambda doc_id: (-sizes[doc_id], doc_id)):

@@ -52,20 +52,22 @@ def describe_targets(
     A picture or text is described once, at its first place. What the budget leaves out, or a model doesn't answer, becomes a
     failure of its document, and the next refresh tries again.
     """
-    done = Captioned()
+    captioned = Captioned()
     if not workspace.captioners:
-        return done
+        return captioned
     for name, used in workspace.captioners.items():
-        own = [doc_id for doc_id in documents if workspace.captioner_of(used.subject, sources[doc_id]) == name]
-        work = _Work(workspace, used, own, budget)
-        work.compare()
+        doc_ids = [doc_id for doc_id in documents if workspace.captioner_of(used.subject, sources[doc_id]) == name]
+        caption_work = _Work(workspace, used, doc_ids, budget)
+        caption_work.compare()
         calls = Calls()
-        done.spent[name] = _describe(workspace, used, work, calls, report)
-        done.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
-        done.counts.update(described=work.answered, undescribed=work.over_budget + len(work.unanswered))
-        if work.over_budget or work.unanswered:
-            done.failures += _undescribed(workspace, used, work, sources, run_id)
-    return done
+        captioned.spent[name] = _describe(workspace, used, caption_work, calls, report)
+        captioned.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
+        captioned.counts.update(
+            described=caption_work.answered, undescribed=caption_work.over_budget + len(caption_work.unanswered)
+        )
+        if caption_work.over_budget or caption_work.unanswered:
+            captioned.failures += _undescribed(workspace, used, caption_work, sources, run_id)
+    return captioned
 
 
 class _Work:
@@ -88,15 +90,15 @@ class _Work:
         return round(self._requested * len(self.documents) / self._documents_read) if self._documents_read else 0
 
     def __iter__(self) -> Iterator[CaptionRequest]:
-        seen: set[bytes] = set()
-        for found, missing in self.missing():
+        requested_ids: set[bytes] = set()
+        for targets, missing in self.missing():
             for missed in missing:
                 name = bytes.fromhex(missed)[:16]
-                if name in seen:
+                if name in requested_ids:
                     continue
-                seen.add(name)
-                one = found[missed]
-                request = CaptionRequest(missed, self._used.prompt.render(one.around()), one.picture)
+                requested_ids.add(name)
+                target = targets[missed]
+                request = CaptionRequest(missed, self._used.prompt.render(target.around()), target.picture)
                 price = maximum_cost(self._used.options, request.prompt, self._used.subject)
                 if self._budget.reserve(price):
                     self._requested += 1
@@ -116,20 +118,20 @@ class _Work:
         A near-duplicate figure has the id of its stand-in.
         """
         for group in batched(self.documents, DOCUMENTS_AT_ONCE):
-            found: dict[str, CaptionTarget] = {}
+            targets: dict[str, CaptionTarget] = {}
             for doc_id in group:
-                own = self.of(doc_id)
-                for name, stand_in in self._duplicates.of(own.keys()).items():
-                    found.setdefault(stand_in, own[name])
+                document_targets = self.of(doc_id)
+                for name, stand_in in self._duplicates.of(document_targets.keys()).items():
+                    targets.setdefault(stand_in, document_targets[name])
             self._documents_read += len(group)
             with self._lock:  # a model may take requests from its own thread
-                missing = self._cache.missing(found)
-            yield found, missing
+                missing = self._cache.missing(targets)
+            yield targets, missing
 
-    def keep(self, made: Sequence[Description]) -> None:
+    def keep(self, descriptions: Sequence[Description]) -> None:
         """Write descriptions to the cache."""
         with self._lock:
-            self._cache.append(table_of(Description, made))
+            self._cache.append(table_of(Description, descriptions))
             self._cache.compact()
 
     def of(self, doc_id: str) -> dict[str, CaptionTarget]:
@@ -140,12 +142,12 @@ class _Work:
     def record(self, outcome: Outcome[Reply]) -> Description | None:
         """Count an outcome, and return the description to store; None where the model couldn't be reached."""
         reserved = self._reserved.pop(outcome.row_id, Spent())
-        made = _description(outcome, self._used)
-        self._budget.settle(reserved, spent_on([made] if made else []))
-        if made is None and outcome.failure is not None:
+        description = _description(outcome, self._used)
+        self._budget.settle(reserved, spent_on([description] if description else []))
+        if description is None and outcome.failure is not None:
             self.unanswered[outcome.row_id] = outcome.failure.message
-        self.answered += made is not None
-        return made
+        self.answered += description is not None
+        return description
 
 
 def _description(outcome: Outcome[Reply], used: CaptionerInUse) -> Description | None:
@@ -160,30 +162,32 @@ def _description(outcome: Outcome[Reply], used: CaptionerInUse) -> Description |
     return Description(outcome.row_id, "", used.options.model, 1, 0, 0, failure=message)
 
 
-def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Calls, report: Report) -> Spent:
+def _describe(workspace: Workspace, used: CaptionerInUse, caption_work: _Work, calls: Calls, report: Report) -> Spent:
     """Request and store descriptions, and return the cost. The model is loaded only if there is a request."""
-    requests = iter(work)
+    requests = iter(caption_work)
     first = next(requests, None)
     if first is None:
         return Spent()
     total = Spent()
 
-    def write(made: Sequence[Description]) -> None:
-        work.keep(made)
-        add_spent(workspace.store, spent_on(made))
+    def write(descriptions: Sequence[Description]) -> None:
+        caption_work.keep(descriptions)
+        add_spent(workspace.store, spent_on(descriptions))
 
     with Writer(write, every_s=_WRITTEN_EVERY_S) as writer:
         for outcomes in caption(
             chain([first], requests), used.name, used.options, workspace.store.root, workspace.corpus.ray, calls
         ):
-            made = [found for outcome in outcomes if (found := work.record(outcome)) is not None]
-            writer.add(made)
-            total += spent_on(made)
-            report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total))
+            descriptions = [
+                description for outcome in outcomes if (description := caption_work.record(outcome)) is not None
+            ]
+            writer.add(descriptions)
+            total += spent_on(descriptions)
+            report(Step.CAPTION, caption_work.answered, max(caption_work.total, caption_work.answered), _in_words(total))
     if calls.usage.calls > total.calls:  # failed calls cost money too
-        more = cost_of(used.options.price, calls.usage) - total
-        add_spent(workspace.store, more)
-        total += more
+        cost_of_failed = cost_of(used.options.price, calls.usage) - total
+        add_spent(workspace.store, cost_of_failed)
+        total += cost_of_failed
     return total
 
 
@@ -193,20 +197,20 @@ def _in_words(spent: Spent) -> str:
 
 
 def _undescribed(
-    workspace: Workspace, used: CaptionerInUse, work: _Work, sources: Mapping[str, str], run_id: str
+    workspace: Workspace, used: CaptionerInUse, caption_work: _Work, sources: Mapping[str, str], run_id: str
 ) -> Iterator[Failure]:
     """Yield a failure for each document that lacks descriptions, on the first such page."""
     cache, duplicates = open_descriptions(workspace.store, used.captions.key), NearDuplicates(workspace, used)
-    for doc_id in work.documents:
-        found = work.of(doc_id)
-        stand_ins = duplicates.of(found.keys())
+    for doc_id in caption_work.documents:
+        targets = caption_work.of(doc_id)
+        stand_ins = duplicates.of(targets.keys())
         missing = set(cache.missing(stand_ins.values()))
         if not missing:
             continue
-        page = min(one.page for name, one in found.items() if stand_ins[name] in missing)
-        unanswered = sorted(missing & work.unanswered.keys())
+        page = min(target.page for name, target in targets.items() if stand_ins[name] in missing)
+        unanswered = sorted(missing & caption_work.unanswered.keys())
         reasons = ["the budget was spent"] if len(unanswered) < len(missing) else []
-        reasons += [work.unanswered[name] for name in unanswered[:1]]
+        reasons += [caption_work.unanswered[name] for name in unanswered[:1]]
         subject = used.subject
         count = f"{len(missing)} {subject}s have" if len(missing) > 1 else f"a {subject} has"
         yield Failure(

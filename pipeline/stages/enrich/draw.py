@@ -28,7 +28,7 @@ def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict
         return {}
     cache = open_drawn(store, workspace.keys.drawn)
     limits = LIMITS.model_copy(update={"workers": workspace.corpus.parse.workers})
-    done = 0
+    drawn_count = 0
     for group in batched(documents, DOCUMENTS_AT_ONCE):
         pages = {
             drawn_page_id(doc_id, page.page): (doc_id, page.page)
@@ -41,6 +41,13 @@ def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict
             drawn = keep_pictures(
                 [pages[name] for name in missing], store_address=store.root, limits=limits, passwords=passwords
             )
-            keep(cache, (table_of(DrawnPage, [one]) for one in drawn), Step.DRAW, len(missing), report, done)
-            done += len(missing)
-    return {"drawn": done}
+            keep(
+                cache,
+                (table_of(DrawnPage, [drawn_page]) for drawn_page in drawn),
+                Step.DRAW,
+                len(missing),
+                report,
+                drawn_count,
+            )
+            drawn_count += len(missing)
+    return {"drawn": drawn_count}

@@ -20,18 +20,18 @@ _SHARD_SECONDS = 20.0
 def keep(cache: RecordCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
     """Write records as shards while they come, so that a killed job loses only seconds of work, then join small shards."""
     report(step, before, before + total)
-    held = cache.schema.empty_table()
-    done, since = 0, time.monotonic()
+    pending = cache.schema.empty_table()
+    record_count, since = 0, time.monotonic()
     try:
         for records in batches:
-            held = pa.concat_tables([held, records])
-            done += records.num_rows
-            report(step, before + done, before + total)
-            if held.num_rows >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
-                cache.append(held)
-                held, since = cache.schema.empty_table(), time.monotonic()
+            pending = pa.concat_tables([pending, records])
+            record_count += records.num_rows
+            report(step, before + record_count, before + total)
+            if pending.num_rows >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
+                cache.append(pending)
+                pending, since = cache.schema.empty_table(), time.monotonic()
     finally:
-        cache.append(held)
+        cache.append(pending)
     cache.compact()
 
 

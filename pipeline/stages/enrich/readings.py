@@ -29,20 +29,20 @@ def keep_earlier(workspace: Workspace, plan: Plan) -> Plan:
     }
     if not changed:
         return plan
-    new, old = {one.doc_id for one in changed.values()}, {before[source].doc_id for source in changed}
-    lost = _lost(workspace, plan, new)
+    new_ids, old_ids = {successor.doc_id for successor in changed.values()}, {before[source].doc_id for source in changed}
+    lost = _lost(workspace, plan, new_ids)
     worse = {source: row for source, row in before.items() if source in changed and changed[source].doc_id in lost}
     parsed = _parsed(workspace, plan, worse)
-    unread = _unread_pages(workspace, old & parsed)
-    kept = {
+    unread = _unread_pages(workspace, old_ids & parsed)
+    kept_documents = {
         source: replace(document, doc_id=before[source].doc_id, newer=document.doc_id, message=message)
         for source, document in changed.items()
         if before[source].doc_id in parsed
         and (message := _message(before[source], lost.get(document.doc_id, 0), unread.get(before[source].doc_id, 0)))
     }
-    if not kept:
+    if not kept_documents:
         return plan
-    documents = (kept.get(document.source, document) for document in plan.documents)
+    documents = (kept_documents.get(document.source, document) for document in plan.documents)
     plan = plan.model_copy(update={"documents": Rows.of(PlannedDocument, documents)})
     write_plan(workspace.store, plan)
     return plan
@@ -81,8 +81,8 @@ def _parsed(workspace: Workspace, plan: Plan, rows: Mapping[str, LedgerRow]) -> 
 
 
 def _missing(workspace: Workspace, rows: Mapping[str, LedgerRow]) -> Iterator[tuple[str, str]]:
-    there = set(parsed_documents(workspace, {row.doc_id for row in rows.values()}))
-    missing = {row.doc_id: source for source, row in rows.items() if row.doc_id not in there}
+    parsed_ids = set(parsed_documents(workspace, {row.doc_id for row in rows.values()}))
+    missing = {row.doc_id: source for source, row in rows.items() if row.doc_id not in parsed_ids}
     return ((source, doc_id) for doc_id, source in missing.items())
 
 
@@ -90,5 +90,5 @@ def _message(row: LedgerRow, lost: int | None, unread: int) -> str:
     """Return why a document is kept; "" where its successor has no more unread pages."""
     if lost is not None and lost <= unread:
         return ""
-    what = "the file can't be read any more" if lost is None else f"{lost} pages can't be read any more"
-    return f"{what}: the document before, of {row.pages} pages, is kept"
+    failure = "the file can't be read any more" if lost is None else f"{lost} pages can't be read any more"
+    return f"{failure}: the document before, of {row.pages} pages, is kept"

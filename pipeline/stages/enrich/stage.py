@@ -112,8 +112,8 @@ class _OnDemand:
     def __init__(self, workspace: Workspace, stack: contextlib.ExitStack) -> None:
         self._workspace, self._stack, self._up = workspace, stack, False
 
-    def __call__(self, wanted: bool) -> None:
-        if wanted and not self._up:
+    def __call__(self, needs_ray: bool) -> None:
+        if needs_ray and not self._up:
             self._stack.enter_context(connected(self._workspace.corpus.ray))
             self._up = True
 
@@ -124,9 +124,11 @@ def _structure(
     """Structure new and retried documents; return counts, and failures by document."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
     files = {doc_id: structured_file(doc_id, keys.structured) for doc_id in doc_ids}
-    there = existing(store, "structured", files.values())
+    stored_files = existing(store, "structured", files.values())
     todo = [
-        doc_id for doc_id, file in files.items() if doc_id in again or file not in there or not is_finished(store, file)
+        doc_id
+        for doc_id, file in files.items()
+        if doc_id in again or file not in stored_files or not is_finished(store, file)
     ]
     recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
     segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
@@ -134,8 +136,8 @@ def _structure(
     counts = Counter(recognised=0, over_budget=0, segmented=0, structured=0)
     failed: dict[str, RowFailure] = {}
     for start in range(0, len(todo), DOCUMENTS_AT_ONCE):
-        some = todo[start : start + DOCUMENTS_AT_ONCE]
-        to_recognise, to_segment, to_search, to_compare = _pictures_of(workspace, some)
+        batch = todo[start : start + DOCUMENTS_AT_ONCE]
+        to_recognise, to_segment, to_search, to_compare = _pictures_of(workspace, batch)
         unfinished: dict[str, tuple[FailureCode, str]] = {}
         _recognise(workspace, recognised, chain.from_iterable(to_recognise.values()), counts, unfinished, ray, report)
         faults, behind = _faulty_layers(workspace, to_compare, recognised)
@@ -145,7 +147,7 @@ def _structure(
             counts.update(layers_replaced=len(faults))
         for cache, pictures, find in ((segmented, to_segment, segment), (searched, to_search, find_tables)):
             _segment(workspace, cache, chain.from_iterable(pictures.values()), find, counts, unfinished, ray, report)
-        work = (
+        unstructured = (
             Unstructured(
                 doc_id,
                 rows_of(Recognised, recognised.read(to_recognise[doc_id])),
@@ -159,11 +161,11 @@ def _structure(
                 },
                 faults.get(doc_id),
             )
-            for doc_id in some
+            for doc_id in batch
         )
-        ray(len(some) > FEW_DOCUMENTS)
+        ray(len(batch) > FEW_DOCUMENTS)
         finished = structure_all(
-            work,
+            unstructured,
             store_address=store.root,
             embeddings=corpus.embeddings,
             chunks=corpus.chunks,
@@ -171,9 +173,9 @@ def _structure(
             structured_key=keys.structured,
             ray=corpus.ray,
         )
-        for done, made in enumerate(finished, start + 1):
-            failed |= {outcome.row_id: outcome.failure for outcome in made if outcome.failure is not None}
-            report(Step.STRUCTURE, done, len(todo))
+        for structured_count, outcomes in enumerate(finished, start + 1):
+            failed |= {outcome.row_id: outcome.failure for outcome in outcomes if outcome.failure is not None}
+            report(Step.STRUCTURE, structured_count, len(todo))
     counts["structured"] = len(todo) - len(failed)
     return dict(counts), failed
 
@@ -208,18 +210,21 @@ def _faulty_layers(
 ) -> tuple[dict[str, str], _Pictures]:
     """Return why OCR replaces the text layers of documents, and the pictures that are to be read for that."""
     faults: dict[str, str] = {}
-    behind: _Pictures = {}
+    pictures_behind: _Pictures = {}
     lexicon = Simplemma()
     for doc_id, pictures in to_compare.items():
-        read = {made.id: made.lines for made in rows_of(Recognised, recognised.read(pictures))}
+        read = {
+            recognised_picture.id: recognised_picture.lines
+            for recognised_picture in rows_of(Recognised, recognised.read(pictures))
+        }
         if read:
             parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
             pages = layered_pages(parsed.placements)
             fault = reason_to_replace_layer(pages, parsed.lines, read, lexicon)
             if fault is not None:
                 faults[doc_id] = fault
-                behind[doc_id] = sorted({place.figure_id or "" for place in pages.values()} - read.keys())
-    return faults, behind
+                pictures_behind[doc_id] = sorted({placement.figure_id or "" for placement in pages.values()} - read.keys())
+    return faults, pictures_behind
 
 
 def _recognise(
@@ -234,25 +239,25 @@ def _recognise(
     """Recognise text in new pictures, within the budget; add to ``counts``, and pictures without a result to ``unfinished``."""
     corpus, before = workspace.corpus, counts["recognised"]
     missing = cache.missing(figure_ids)
-    most = corpus.budget.ocr_items
-    affordable = missing if most is None else missing[: most - before]
-    left = missing[len(affordable) :]
+    max_items = corpus.budget.ocr_items
+    affordable = missing if max_items is None else missing[: max_items - before]
+    over_budget = missing[len(affordable) :]
     died: dict[str, str] = {}
     if affordable:
         ray(len(affordable) > FEW_PICTURES)
         read = recognise(affordable, corpus.captions, workspace.store.root, corpus.ray, died)
-        found = (table_of(Recognised, batch) for batch in read)
-        keep(cache, found, Step.RECOGNISE, len(affordable), report, before)
-    unfinished |= dict.fromkeys(left, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
+        tables = (table_of(Recognised, batch) for batch in read)
+        keep(cache, tables, Step.RECOGNISE, len(affordable), report, before)
+    unfinished |= dict.fromkeys(over_budget, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
     unfinished |= _crashed(died, "words of a figure were not read")
-    counts.update(recognised=len(affordable) - len(died), over_budget=len(left))
+    counts.update(recognised=len(affordable) - len(died), over_budget=len(over_budget))
 
 
 _OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
 
 
-def _crashed(died: Mapping[str, str], what: str) -> dict[str, tuple[FailureCode, str]]:
-    return {name: (FailureCode.MODEL_CRASHED, f"{what}: {message}") for name, message in died.items()}
+def _crashed(died: Mapping[str, str], consequence: str) -> dict[str, tuple[FailureCode, str]]:
+    return {name: (FailureCode.MODEL_CRASHED, f"{consequence}: {message}") for name, message in died.items()}
 
 
 def _segment(
@@ -296,15 +301,15 @@ def _embed(
     """
     spaces = open_vectors(workspace.store, workspace.spaces)
     rows = _passages(workspace, inherited, doc_ids, sources)
-    made, paid = 0, dict[str, Spent]()
+    vector_count, paid = 0, dict[str, Spent]()
     for group in batched(rows, ROWS_AT_ONCE):
         for vectors in spaces:
-            count, spent = _embed_in(workspace, vectors, group, made, budget, ray, report)
-            made += count
+            count, spent = _embed_in(workspace, vectors, group, vector_count, budget, ray, report)
+            vector_count += count
             if spent.calls:
                 name = vectors_of(vectors.space)
                 paid[name] = paid.get(name, Spent()) + spent
-    return made, paid
+    return vector_count, paid
 
 
 def _passages(
@@ -335,8 +340,8 @@ def _embed_in(
         ray(not is_few(space, len(missing), corpus.embeddings, corpus.ray))
         batches = _vectors(workspace, space, missing, contents, budget, paid)
         died: list[RowFailure] = []
-        found = (_records(outcomes, vectors, died) for outcomes in batches)
-        keep(cache, found, Step.EMBED, len(missing), report, before)
+        tables = (_records(outcomes, vectors, died) for outcomes in batches)
+        keep(cache, tables, Step.EMBED, len(missing), report, before)
         if died:
             raise TransientError(
                 f"{len(died)} rows have no vector {space.name} ({died[0].message}); refresh again: the others are kept"
@@ -363,24 +368,24 @@ def _vectors(
         yield from embed(missing, contents, space, corpus.embeddings, store.root, corpus.ray, Usage())
         return
     add_spent(store, Spent())  # a count that is new begins with the cost of stored replies, and of nothing else
-    batch, done = space.pool(corpus.embeddings).batch, 0
-    for some in batched(missing, batch * BATCHES_A_CALL):
-        characters = sum(len(contents[name].text or "") for name in some)
-        most = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(len(some), batch))
-        if not budget.reserve(most):
+    batch, embedded_count = space.pool(corpus.embeddings).batch, 0
+    for batch_names in batched(missing, batch * BATCHES_A_CALL):
+        characters = sum(len(contents[name].text or "") for name in batch_names)
+        maximum_cost = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(len(batch_names), batch))
+        if not budget.reserve(maximum_cost):
             raise UserError(
-                f"budget: it doesn't hold the calls of {space.option}: {len(missing) - done} rows have no vector {space.name} "
-                "yet; raise it and refresh again: the others are kept"
+                f"budget: it doesn't hold the calls of {space.option}: {len(missing) - embedded_count} rows have no vector "
+                f"{space.name} yet; raise it and refresh again: the others are kept"
             )
         usage = Usage()
         try:
-            yield from embed(some, contents, space, corpus.embeddings, store.root, corpus.ray, usage)
+            yield from embed(batch_names, contents, space, corpus.embeddings, store.root, corpus.ray, usage)
         finally:
             spent = cost_of(endpoint.price, usage)
-            budget.settle(most, spent)
+            budget.settle(maximum_cost, spent)
             paid.append(spent)
             add_spent(store, spent)
-        done += len(some)
+        embedded_count += len(batch_names)
 
 
 def _records(outcomes: Sequence[Outcome[Vector]], vectors: SpaceVectors, died: list[RowFailure]) -> pa.Table:

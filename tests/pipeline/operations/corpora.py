@@ -54,7 +54,7 @@ def write_version(
 
 def publish(store: ObjectStore, version: str, *, before: str | None = None, held: bool = False) -> None:
     """Make a version live a day ago."""
-    move_pointer(store, version, expected=before, held=held, since=datetime.now(UTC) - timedelta(days=1))
+    move_pointer(store, version, expected=before, is_held=held, since=datetime.now(UTC) - timedelta(days=1))
 
 
 def write_corpus(folder: Path, name: str, *, versions: int = 0, more: str = "") -> ObjectStore:

@@ -52,7 +52,7 @@ def _lease(fence: int) -> Lease:
 
 
 def _publish(store: ObjectStore, version: str, expected: str | None, fence: int = 1) -> None:
-    move_pointer(store, version, expected=expected, held=False, lease=_lease(fence), since=NOW)
+    move_pointer(store, version, expected=expected, is_held=False, lease=_lease(fence), since=NOW)
 
 
 def test_publishing_needs_the_parent_that_was_planned_against(store: ObjectStore) -> None:

@@ -67,7 +67,7 @@ def listed_presets(file: str) -> list[Preset]:
     """
     options = load_corpus(file).retrieval
     default = default_preset(options)
-    return [default, *(one for one in presets_of(options).values() if one.name != default.name)]
+    return [default, *(preset for preset in presets_of(options).values() if preset.name != default.name)]
 
 
 def ask(file: str, question: str, sides: Sequence[Side], k: int) -> list[Answered]:
@@ -85,15 +85,15 @@ def ask(file: str, question: str, sides: Sequence[Side], k: int) -> list[Answere
         UserError: The corpus file can't be read.
     """
     corpus = _published(file)
-    found = [_asked(corpus, question, side, min(k, MOST_HITS)) for side in sides]
-    ranks = [{compared.hit.evidence_id: compared.rank for compared in one.hits} for one in found]
-    if len(found) < 2:
-        return found
+    answers = [_asked(corpus, question, side, min(k, MOST_HITS)) for side in sides]
+    ranks = [{compared_hit.hit.evidence_id: compared_hit.rank for compared_hit in answer.hits} for answer in answers]
+    if len(answers) < 2:
+        return answers
     return [
-        one.model_copy(
-            update={"hits": [hit.model_copy(update={"other": other.get(hit.hit.evidence_id)}) for hit in one.hits]}
+        answer.model_copy(
+            update={"hits": [hit.model_copy(update={"other": other_ranks.get(hit.hit.evidence_id)}) for hit in answer.hits]}
         )
-        for one, other in zip(found, reversed(ranks), strict=True)
+        for answer, other_ranks in zip(answers, reversed(ranks), strict=True)
     ]
 
 

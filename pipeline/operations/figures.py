@@ -113,8 +113,8 @@ class FigureSheet:
         if captioned is not None:
             fits &= self._captioned == captioned
         if source:
-            named = [source.casefold() in self._source(doc_id).casefold() for doc_id in self._documents]
-            fits &= np.array(named, bool)[self._of_document] if named else False
+            is_named = [source.casefold() in self._source(doc_id).casefold() for doc_id in self._documents]
+            fits &= np.array(is_named, bool)[self._of_document] if is_named else False
         return np.flatnonzero(fits)
 
     def figures(self, numbers: Sequence[int]) -> list[SheetFigure]:
@@ -123,25 +123,25 @@ class FigureSheet:
         Raises:
             DamagedError: Their rows can't be read.
         """
-        found = rows_at(self._store, self._files, self._starts, np.array(numbers, np.int64), PLACEMENTS)
-        rows = list(zip(numbers, found, strict=True))
-        said = self._descriptions({row["doc_id"] for _, row in rows})
-        return [self._figure(number, row, said.get((row["doc_id"], row["figure_id"]))) for number, row in rows]
+        placements = rows_at(self._store, self._files, self._starts, np.array(numbers, np.int64), PLACEMENTS)
+        rows = list(zip(numbers, placements, strict=True))
+        descriptions = self._descriptions({row["doc_id"] for _, row in rows})
+        return [self._figure(number, row, descriptions.get((row["doc_id"], row["figure_id"]))) for number, row in rows]
 
-    def _figure(self, number: int, row: dict[str, Any], said: dict[str, Any] | None) -> SheetFigure:
-        flags = [_FLAGS.get(Flag(name), name.replace("_", " ")) for name in (said or {}).get("flags") or []]
+    def _figure(self, number: int, row: dict[str, Any], description_row: dict[str, Any] | None) -> SheetFigure:
+        flags = [_FLAGS.get(Flag(name), name.replace("_", " ")) for name in (description_row or {}).get("flags") or []]
         if row["role"] == Role.CONTENT and not row["caption"]:
             flags.insert(0, "no caption")
         placed = int(self._placed[number])
         if placed > 1:
             flags.append(f"placed {placed} times")
-        wanted = {name: value for name, value in row.items() if name in SheetFigure.model_fields}
+        sheet_values = {name: value for name, value in row.items() if name in SheetFigure.model_fields}
         return SheetFigure(
-            **wanted,
+            **sheet_values,
             source=self._source(row["doc_id"]),
             placed=placed,
-            description=said["description"] if said else None,
-            described_by=said["described_by"] if said else None,
+            description=description_row["description"] if description_row else None,
+            described_by=description_row["described_by"] if description_row else None,
             flags=flags,
         )
 
@@ -151,16 +151,16 @@ class FigureSheet:
     def _descriptions(self, doc_ids: Iterable[str]) -> dict[tuple[str, str], dict[str, Any]]:
         """Return what the rows of figures of some documents say of each, from the files that hold them."""
         documents = sorted(doc_ids)
-        wanted = pa.array(documents, pa.string())
+        document_ids = pa.array(documents, pa.string())
         files = dict.fromkeys(name for doc_id in documents for name in self._evidence.files(doc_id))
-        found = dict[tuple[str, str], dict[str, Any]]()
+        rows_by_figure = dict[tuple[str, str], dict[str, Any]]()
         for name in files:
             part = read_table(self._store, name, columns=["doc_id", "modality", "figure_id", *_SAID])
             of_figures = pc.equal(part.column("modality"), pa.scalar(str(Modality.FIGURE)))
-            fits = pc.and_(of_figures, pc.is_in(part.column("doc_id"), wanted))
+            fits = pc.and_(of_figures, pc.is_in(part.column("doc_id"), document_ids))
             for row in part.filter(fits).to_pylist():
-                found.setdefault((row["doc_id"], row["figure_id"]), row)
-        return found
+                rows_by_figure.setdefault((row["doc_id"], row["figure_id"]), row)
+        return rows_by_figure
 
 
 _SAID = ("description", "described_by", "flags")
@@ -180,19 +180,19 @@ def _figure_sheet(store: ObjectStore, version: str) -> FigureSheet:
     return FigureSheet(store, version)
 
 
-def _numbered(documents: "pa.ChunkedArray[Any]", known: dict[str, int]) -> NDArray[np.int32]:
+def _numbered(documents: "pa.ChunkedArray[Any]", number_by_document: dict[str, int]) -> NDArray[np.int32]:
     """Return the number of each document, and add new ones to those known."""
     encoded = documents.combine_chunks().dictionary_encode()
-    numbers = [known.setdefault(str(name), len(known)) for name in encoded.dictionary.to_pylist()]
+    numbers = [number_by_document.setdefault(str(name), len(number_by_document)) for name in encoded.dictionary.to_pylist()]
     return np.array(numbers, np.int32)[encoded.indices.to_numpy()] if numbers else np.empty(0, np.int32)
 
 
 def _occurrences(pixels: Iterable["pa.ChunkedArray[Any]"]) -> NDArray[np.int32]:
     """Return how often each figure occurs, for each placement; 0 without pixels."""
     chunks = [chunk for part in pixels for chunk in part.chunks]
-    every = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
-    indices = every.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    counts: NDArray[np.int32] = np.bincount(indices[indices >= 0], minlength=len(every.dictionary) + 1).astype(np.int32)
+    encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
+    indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    counts: NDArray[np.int32] = np.bincount(indices[indices >= 0], minlength=len(encoded.dictionary) + 1).astype(np.int32)
     counts[-1] = 0  # of those without pixels
-    found: NDArray[np.int32] = counts[indices]
-    return found
+    occurrences: NDArray[np.int32] = counts[indices]
+    return occurrences

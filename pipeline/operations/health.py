@@ -136,19 +136,21 @@ class CorpusHealth(Frozen):
 
 
 def corpora_health(
-    found: Sequence[CorpusSchedule], *, timeout_s: float = 5.0, now: datetime | None = None
+    schedules: Sequence[CorpusSchedule], *, timeout_s: float = 5.0, now: datetime | None = None
 ) -> list[CorpusHealth]:
     """Return the health of corpora, in their order.
 
     Stores are read at once. A corpus that is broken, or whose store doesn't answer within ``timeout_s``, costs its own entry.
     """
     moment = now or datetime.now(UTC)
-    reading = [_in_thread((one.file, one.store), partial(corpus_health, one, moment)) for one in found]
-    wait(reading, timeout_s)
+    futures = [
+        _in_thread((schedule.file, schedule.store), partial(corpus_health, schedule, moment)) for schedule in schedules
+    ]
+    wait(futures, timeout_s)
     late = f"the store didn't answer within {timeout_s:g} s; is it reachable?"
     return [
-        read.result() if read.done() else _without_store(one, State.UNREACHABLE, late, moment)
-        for one, read in zip(found, reading, strict=True)
+        future.result() if future.done() else _without_store(schedule, State.UNREACHABLE, late, moment)
+        for schedule, future in zip(schedules, futures, strict=True)
     ]
 
 
@@ -174,23 +176,23 @@ class Orphan(Frozen):
         )
 
 
-def orphans(found: Sequence[CorpusSchedule], *, timeout_s: float = 5.0) -> list[Orphan]:
+def orphans(schedules: Sequence[CorpusSchedule], *, timeout_s: float = 5.0) -> list[Orphan]:
     """Return the corpora in the stores of others that no corpus file names; [] where the stores don't answer in time."""
-    reading = _in_thread("orphans", lambda: _orphans(found))
-    wait([reading], timeout_s)
-    return reading.result() if reading.done() else []
+    future = _in_thread("orphans", lambda: _orphans(schedules))
+    wait([future], timeout_s)
+    return future.result() if future.done() else []
 
 
-def _orphans(found: Sequence[CorpusSchedule]) -> list[Orphan]:
-    named = {one.store for one in found}
-    made = []
-    for base in sorted({address.rpartition("/")[0] for address in named if address}):
+def _orphans(schedules: Sequence[CorpusSchedule]) -> list[Orphan]:
+    named_stores = {schedule.store for schedule in schedules}
+    orphans = []
+    for base in sorted({address.rpartition("/")[0] for address in named_stores if address}):
         with contextlib.suppress(InsetError, OSError):
             for name in _open_store(base).folders(""):
-                if join(base, name) not in named:
+                if join(base, name) not in named_stores:
                     live = readable_pointer(_open_store(join(base, name)))
-                    made += [Orphan(corpus=name, store=join(base, name), live=live.version)] if live else []
-    return made
+                    orphans += [Orphan(corpus=name, store=join(base, name), live=live.version)] if live else []
+    return orphans
 
 
 _reading: dict[Hashable, "Future[Any]"] = {}
@@ -200,19 +202,19 @@ _lock = threading.Lock()
 def _in_thread(key: Hashable, read: Callable[[], Found]) -> "Future[Found]":
     """Read in a thread, unless another request reads the same now: a store that never answers takes one thread only."""
     with _lock:
-        found = _reading.get(key)
-        if found is not None and not found.done():
-            return found
-        made = _reading[key] = Future[Found]()
+        running = _reading.get(key)
+        if running is not None and not running.done():
+            return running
+        future = _reading[key] = Future[Found]()
     # A daemon, since a store that never answers must not keep the process.
-    threading.Thread(target=lambda: made.set_result(read()), name="health", daemon=True).start()
-    return made
+    threading.Thread(target=lambda: future.set_result(read()), name="health", daemon=True).start()
+    return future
 
 
-def store_of(one: CorpusSchedule) -> ObjectStore:
+def store_of(schedule: CorpusSchedule) -> ObjectStore:
     """Return the store of a corpus, opened once a process, since making a client of S3 is slow and not thread-safe."""
     with _lock:
-        return _open_store(one.store)
+        return _open_store(schedule.store)
 
 
 @cache
@@ -220,33 +222,33 @@ def _open_store(address: str) -> ObjectStore:
     return open_store(address)
 
 
-def corpus_health(one: CorpusSchedule, now: datetime) -> CorpusHealth:
+def corpus_health(schedule: CorpusSchedule, now: datetime) -> CorpusHealth:
     """Return the health of a corpus; what can't be read is a state of it, not an error."""
-    if not one.store:
-        return _without_store(one, State.BROKEN, one.problem, now)
+    if not schedule.store:
+        return _without_store(schedule, State.BROKEN, schedule.problem, now)
     try:
-        return _read_health(one, store_of(one), now)
+        return _read_health(schedule, store_of(schedule), now)
     except DamagedError as error:
-        return _without_store(one, State.DAMAGED, error.message, now)
+        return _without_store(schedule, State.DAMAGED, error.message, now)
     except InsetError as error:
-        return _without_store(one, State.UNREACHABLE, error.message, now)
+        return _without_store(schedule, State.UNREACHABLE, error.message, now)
     except Exception as error:  # noqa: BLE001  must not hide the other corpora
-        return _without_store(one, State.UNREACHABLE, line(f"{type(error).__name__}: {error}"[:300]), now)
+        return _without_store(schedule, State.UNREACHABLE, line(f"{type(error).__name__}: {error}"[:300]), now)
 
 
-def _without_store(one: CorpusSchedule, state: State, problem: str, now: datetime) -> CorpusHealth:
+def _without_store(schedule: CorpusSchedule, state: State, problem: str, now: datetime) -> CorpusHealth:
     return CorpusHealth(
-        corpus=one.name,
-        file=str(one.file),
-        schedule=one.schedule,
-        runs=_runs(one),
-        due=_due(one.schedule, now),
-        state=State.BROKEN if one.problem else state,
-        problems=[*one.problem.splitlines(), *(problem.splitlines() if problem != one.problem else [])],
+        corpus=schedule.name,
+        file=str(schedule.file),
+        schedule=schedule.schedule,
+        runs=_runs(schedule),
+        due=_due(schedule.schedule, now),
+        state=State.BROKEN if schedule.problem else state,
+        problems=[*schedule.problem.splitlines(), *(problem.splitlines() if problem != schedule.problem else [])],
     )
 
 
-def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> CorpusHealth:
+def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) -> CorpusHealth:
     pointer = read_pointer(store)
     names = store.folders("versions")
     live = read_manifest(store, pointer.version) if pointer else None
@@ -262,33 +264,33 @@ def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> Corp
     refreshing = lease.run_id if lease and lease.run_id and lease.until > now else None
     last = read_last_refresh(store)
     last_run = last.at if last else min(lease.until, now) if lease else newest.created if newest else None
-    found = [(State.BROKEN, text) for text in one.problem.splitlines()]
-    found += [*_problems(one, store, pointer, live, newest), *_of_disk(store)]
-    of_run = _of_run(last, pointer, now) if last else None
-    if of_run is not None:
-        found.append(of_run)
+    problems = [(State.BROKEN, text) for text in schedule.problem.splitlines()]
+    problems += [*_problems(schedule, store, pointer, live, newest), *_of_disk(store)]
+    run_problem = _of_run(last, pointer, now) if last else None
+    if run_problem is not None:
+        problems.append(run_problem)
     elif unfinished and not refreshing:
-        found.append((State.UNFINISHED, f"{unfinished} was begun and not finished; the log of its run says why"))
-    if late := _stale(one, last.succeeded if last else None, now) or _late(one, last_run, now):
-        found.append((State.STALE, late))
-    if pointer is None and not found:
-        found.append((State.EMPTY, f"nothing is published yet; run: inset refresh {one.name}, or its DAG"))
-    found.sort(key=lambda problem: problem[0].severity)
+        problems.append((State.UNFINISHED, f"{unfinished} was begun and not finished; the log of its run says why"))
+    if overdue := _stale(schedule, last.succeeded if last else None, now) or _late(schedule, last_run, now):
+        problems.append((State.STALE, overdue))
+    if pointer is None and not problems:
+        problems.append((State.EMPTY, f"nothing is published yet; run: inset refresh {schedule.name}, or its DAG"))
+    problems.sort(key=lambda problem: problem[0].severity)
     return CorpusHealth(
-        corpus=one.name,
-        file=str(one.file),
-        schedule=one.schedule,
-        runs=_runs(one),
-        state=found[0][0] if found else State.OK,
-        problems=[text for _, text in found],
+        corpus=schedule.name,
+        file=str(schedule.file),
+        schedule=schedule.schedule,
+        runs=_runs(schedule),
+        state=problems[0][0] if problems else State.OK,
+        problems=[text for _, text in problems],
         live=pointer.version if pointer else None,
         live_since=pointer.since if pointer else None,
         held=pointer.held if pointer else False,
         newest=newest.version if newest else None,
-        question=_question(one, last) if last and of_run and of_run[0] is State.WAITING else None,
+        question=_question(schedule, last) if last and run_problem and run_problem[0] is State.WAITING else None,
         refreshing=refreshing,
         last_run=last_run,
-        due=_due(one.schedule, now),
+        due=_due(schedule.schedule, now),
         counts=live.counts if live else None,
         gates=[margin_of(gate) for gate in newest.gates] if newest else [],
         spent=sum(live.spent.values(), Spent()) if live else None,
@@ -300,10 +302,13 @@ def _read_health(one: CorpusSchedule, store: ObjectStore, now: datetime) -> Corp
 
 
 def _problems(
-    one: CorpusSchedule, store: ObjectStore, pointer: Pointer | None, live: Manifest | None, newest: Manifest | None
+    schedule: CorpusSchedule, store: ObjectStore, pointer: Pointer | None, live: Manifest | None, newest: Manifest | None
 ) -> Iterator[tuple[State, str]]:
     if pointer and live is None:
-        yield State.DAMAGED, f"the manifest of the live version {pointer.version} is missing; run: inset doctor {one.name}"
+        yield (
+            State.DAMAGED,
+            f"the manifest of the live version {pointer.version} is missing; run: inset doctor {schedule.name}",
+        )
     if (
         newest
         and newest is not live
@@ -335,9 +340,9 @@ def _of_run(last: LastRefresh, pointer: Pointer | None, now: datetime) -> tuple[
     return None
 
 
-def _question(one: CorpusSchedule, last: LastRefresh) -> str:
+def _question(schedule: CorpusSchedule, last: LastRefresh) -> str:
     run = quote(last.run_id.removeprefix("airflow:"))
-    return f"dags/refresh_{one.name}/runs/{run}/tasks/{last.task}/required_actions"
+    return f"dags/refresh_{schedule.name}/runs/{run}/tasks/{last.task}/required_actions"
 
 
 def _of_disk(store: ObjectStore) -> Iterator[tuple[State, str]]:
@@ -351,8 +356,8 @@ def _of_disk(store: ObjectStore) -> Iterator[tuple[State, str]]:
 
 def _lease(store: ObjectStore) -> Lease | None:
     try:
-        found = store.read_mutable(LEASE)
-        return Lease.model_validate_json(found[0]) if found else None
+        lease_and_etag = store.read_mutable(LEASE)
+        return Lease.model_validate_json(lease_and_etag[0]) if lease_and_etag else None
     except (DamagedError, ValueError):
         return None  # the next refresh replaces it
 
@@ -367,11 +372,13 @@ _points: dict[tuple[str, str], TrendPoint] = {}
 
 def _trend_point(store: ObjectStore, version: str) -> TrendPoint | None:
     """Return the size of a finished version, which never changes, so that it is read once a process."""
-    known = _points.get((store.root, version))
-    if known is None and (manifest := readable_manifest(store, version)) is not None:
+    trend_point = _points.get((store.root, version))
+    if trend_point is None and (manifest := readable_manifest(store, version)) is not None:
         counts = manifest.counts
-        known = _points[store.root, version] = TrendPoint(version=version, documents=counts.documents, rows=counts.rows)
-    return known
+        trend_point = _points[store.root, version] = TrendPoint(
+            version=version, documents=counts.documents, rows=counts.rows
+        )
+    return trend_point
 
 
 def margin_of(result: GateResult) -> GateMargin:
@@ -396,31 +403,31 @@ def _due(schedule: str | None, now: datetime) -> datetime | None:
     return due
 
 
-def _runs(one: CorpusSchedule) -> str:
-    options = one.operations
+def _runs(schedule: CorpusSchedule) -> str:
+    options = schedule.operations
     asset = f"when {options.after_asset} is updated" if options.after_asset else None
-    return one.schedule or asset or ("when the source changes" if options.watch_s else "by hand")
+    return schedule.schedule or asset or ("when the source changes" if options.watch_s else "by hand")
 
 
-def _stale(one: CorpusSchedule, succeeded: datetime | None, now: datetime) -> str:
+def _stale(schedule: CorpusSchedule, succeeded: datetime | None, now: datetime) -> str:
     """Return a line where the last successful refresh is older than the corpus file allows."""
-    allowed = one.operations.stale_h
+    allowed = schedule.operations.stale_h
     if allowed is None or succeeded is None or now - succeeded <= timedelta(hours=allowed):
         return ""
     return f"no successful refresh since {succeeded:%Y-%m-%d %H:%M} UTC; operations.stale_h allows {allowed:g} h"
 
 
-def _late(one: CorpusSchedule, last_run: datetime | None, now: datetime) -> str:
+def _late(schedule: CorpusSchedule, last_run: datetime | None, now: datetime) -> str:
     """Return a line where two scheduled times passed since the last run, one of which may be under way."""
     if last_run is None:
         return ""
     since = f"no run since {last_run:%Y-%m-%d %H:%M} UTC"
-    if one.operations.stale_h is not None:
-        late = last_run < now - timedelta(hours=one.operations.stale_h)
-        return f"{since}; operations.stale_h allows {one.operations.stale_h:g} h" if late else ""
-    if one.schedule is None or not croniter.is_valid(one.schedule):
+    if schedule.operations.stale_h is not None:
+        late = last_run < now - timedelta(hours=schedule.operations.stale_h)
+        return f"{since}; operations.stale_h allows {schedule.operations.stale_h:g} h" if late else ""
+    if schedule.schedule is None or not croniter.is_valid(schedule.schedule):
         return ""
-    times = croniter(one.schedule, now)
+    times = croniter(schedule.schedule, now)
     times.get_prev(datetime)
     last_but_one: datetime = times.get_prev(datetime)
-    return f"{since}, though it is scheduled {one.schedule}" if last_run < last_but_one else ""
+    return f"{since}, though it is scheduled {schedule.schedule}" if last_run < last_but_one else ""

@@ -44,9 +44,9 @@ def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
         stored = store.get(figure_file(figure_id))
     except FileNotFoundError as error:
         raise NotFoundError(f"the store has no figure {figure_id}") from error
-    written = io.BytesIO()
-    fit(stored, side).save(written, "WEBP", quality=80, method=0)
-    return written.getvalue()
+    webp = io.BytesIO()
+    fit(stored, side).save(webp, "WEBP", quality=80, method=0)
+    return webp.getvalue()
 
 
 def thumbnail(store: ObjectStore, figure_id: str) -> bytes:
@@ -93,9 +93,9 @@ def _source_of(store: ObjectStore, doc_id: str) -> str:
     last = last_manifest(store)
     if last is not None:
         fates = read_fates(store, last.version)
-        found = fates.filter(pc.equal(fates.column("doc_id"), pa.scalar(doc_id)))
-        if found.num_rows:
-            return str(found.column("source")[0].as_py())
+        document_fates = fates.filter(pc.equal(fates.column("doc_id"), pa.scalar(doc_id)))
+        if document_fates.num_rows:
+            return str(document_fates.column("source")[0].as_py())
     raise NotFoundError(f"neither the store nor the last refresh has a document {doc_id}")
 
 

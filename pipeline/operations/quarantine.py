@@ -83,25 +83,25 @@ class Quarantine(Frozen):
     @property
     def left_out(self) -> int:
         """Return how many sources the version lacks, as other pages count them."""
-        return len({one.source for one in self.documents or [] if one.left_out})
+        return len({entry.source for entry in self.documents or [] if entry.left_out})
 
     @property
     def partly_read(self) -> int:
         """Return of how many sources only parts failed."""
-        return len({one.source for one in self.documents or []}) - self.left_out
+        return len({entry.source for entry in self.documents or []}) - self.left_out
 
     @property
     def codes(self) -> dict[FailureCode, int]:
         """Return how many entries each code has, the most frequent first."""
-        return dict(Counter(one.code for one in self.documents or []).most_common())
+        return dict(Counter(entry.code for entry in self.documents or []).most_common())
 
     def matching(self, code: FailureCode | None, source: str) -> list[QuarantinedDocument]:
         """Return the entries of a code, where it isn't None, whose source contains a text, whatever its case."""
-        wanted = source.casefold()
+        source_part = source.casefold()
         return [
-            one
-            for one in self.documents or []
-            if (code is None or one.code is code) and (not wanted or wanted in one.source.casefold())
+            entry
+            for entry in self.documents or []
+            if (code is None or entry.code is code) and (not source_part or source_part in entry.source.casefold())
         ]
 
 
@@ -114,15 +114,15 @@ def quarantine(store: ObjectStore) -> Quarantine | None:
     last = last_manifest(store)
     if last is None:
         return None
-    found = read_failures(store, last)
-    documents = None if found is None else _by_document(found, _left_out(store, last.version) if found else ())
+    failures = read_failures(store, last)
+    documents = None if failures is None else _by_document(failures, _left_out(store, last.version) if failures else ())
     return Quarantine(version=last.version, created=last.created, documents=documents)
 
 
 def last_manifest(store: ObjectStore) -> Manifest | None:
     """Return the manifest of the newest finished version; None where there is none."""
-    found = (readable_manifest(store, name) for name in reversed(store.folders("versions")))
-    return next(filter(None, found), None)
+    stored_manifests = (readable_manifest(store, name) for name in reversed(store.folders("versions")))
+    return next(filter(None, stored_manifests), None)
 
 
 def _left_out(store: ObjectStore, version: str) -> set[str]:
@@ -131,20 +131,20 @@ def _left_out(store: ObjectStore, version: str) -> set[str]:
 
 
 def _by_document(failures: Sequence[Failure], left_out: Collection[str]) -> list[QuarantinedDocument]:
-    alike: dict[tuple[str, str, FailureCode, str], list[Failure]] = {}
-    for one in failures:
-        alike.setdefault((one.source, one.step, one.code, one.message), []).append(one)
-    found = [
+    failures_by_cause: dict[tuple[str, str, FailureCode, str], list[Failure]] = {}
+    for failure in failures:
+        failures_by_cause.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
+    entries = [
         QuarantinedDocument(
             source=source,
-            doc_id=same[0].doc_id,
+            doc_id=group[0].doc_id,
             left_out=source in left_out and step != Step.TAG,
             step=step,
             code=code,
             message=message,
             remedy=REMEDIES[code],
-            pages=sorted({one.page for one in same if one.page is not None}),
+            pages=sorted({failure.page for failure in group if failure.page is not None}),
         )
-        for (source, step, code, message), same in alike.items()
+        for (source, step, code, message), group in failures_by_cause.items()
     ]
-    return sorted(found, key=lambda one: (not one.left_out, one.source))
+    return sorted(entries, key=lambda entry: (not entry.left_out, entry.source))

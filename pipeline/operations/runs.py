@@ -169,7 +169,7 @@ class RunReport(Frozen):
     @property
     def money(self) -> float | None:
         """What generative models cost; None where none was asked."""
-        spent = [one.spent.money for one in self.captioners if one.spent is not None]
+        spent = [captioner.spent.money for captioner in self.captioners if captioner.spent is not None]
         return sum(spent) if spent else None
 
 
@@ -216,10 +216,10 @@ def version_of_run(store: ObjectStore, run_id: str) -> str | None:
     """Return the newest version that a run planned or built; None where it built none, or the version is gone."""
     for version in reversed(store.folders("versions")):
         # The run of a version never changes, so that it is read once a process.
-        known = _runs.get((store.root, version))
-        if known is None and (known := _run_of(store, version)) is not None:
-            _runs[store.root, version] = known
-        if known == run_id:
+        stored_run_id = _runs.get((store.root, version))
+        if stored_run_id is None and (stored_run_id := _run_of(store, version)) is not None:
+            _runs[store.root, version] = stored_run_id
+        if stored_run_id == run_id:
             return version
     return None
 
@@ -232,16 +232,16 @@ def _run_of(store: ObjectStore, version: str) -> str | None:
     return plan.run_id if plan is not None else None
 
 
-def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunReport:
+def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> RunReport:
     """Return what a run did to make a version, finished or not.
 
     Raises:
         UserError: There is no such version.
     """
     manifest, plan = readable_manifest(store, version), _readable_plan(store, version)
-    made = manifest or plan
-    if made is None:
-        raise UserError(f"corpus {one.name}: there is no version {version}, or it can't be read")
+    version_source = manifest or plan
+    if version_source is None:
+        raise UserError(f"corpus {schedule.name}: there is no version {version}, or it can't be read")
     (entry,) = history(store, [version])
     # A finished version has the sums of shards in its manifest, so that their notes needn't be read.
     notes = read_notes(store, version, ON_A_VERSION if manifest else (*ON_A_VERSION, Stage.TAG))
@@ -257,8 +257,8 @@ def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunRepo
     expected = plan.summary.captions if plan else {}
     return RunReport(
         version=entry,
-        parent=made.parent,
-        run_id=made.run_id,
+        parent=version_source.parent,
+        run_id=version_source.run_id,
         options=plan.options if plan else RunOptions(),
         plan=plan.summary if plan else None,
         stages=_with_shares(_stages(manifest, plan, notes, shards, judged)),
@@ -268,7 +268,7 @@ def run_report(one: CorpusSchedule, store: ObjectStore, version: str) -> RunRepo
         ],
         slowest=manifest.slowest if manifest else parse.slowest if parse else [],
         gates=_gates(store, entry),
-        questions=_changed_ranks(one, store, version, made.parent, judged),
+        questions=_changed_ranks(schedule, store, version, version_source.parent, judged),
         note=(_unless_damaged(lambda: store.get(version_file(version, "release_note.md"))) or b"").decode(),
         experiments={
             name: _unless_damaged(partial(read_compared, store, version, name)) for name in _experiments(store, version)
@@ -288,8 +288,8 @@ def experiment_report(store: ObjectStore, version: str, experiment: str) -> byte
 
 
 def _experiments(store: ObjectStore, version: str) -> list[str]:
-    found = store.folders(version_file(version, "evaluation"))
-    return [name for name in found if store.exists(stored_name(version, name, REPORT))]
+    names = store.folders(version_file(version, "evaluation"))
+    return [name for name in names if store.exists(stored_name(version, name, REPORT))]
 
 
 def _unless_damaged(read: Callable[[], Found]) -> Found | None:
@@ -321,8 +321,8 @@ def _parse_note(
         return (StageNote(seconds=seconds, counts=manifest.work) if seconds is not None else None), None
     names = [name for name in store.names(version_file(version, "stages")) if f"/{Stage.PARSE}" in name]
     total = len(plan.shards) if plan else 0
-    whole = any(name.endswith(f"/{Stage.PARSE}.json") for name in names)
-    shards = None if whole or len(names) >= total else (len(names), total)
+    is_joined = any(name.endswith(f"/{Stage.PARSE}.json") for name in names)
+    shards = None if is_joined or len(names) >= total else (len(names), total)
     if not names or len(names) > MOST_SHARDS:
         return None, shards
     return join_notes([read_model(store, name, StageNote) for name in names]), shards
@@ -340,9 +340,11 @@ def _stages(
         seconds = note.seconds if note else (manifest.timings_s.get(stage) if manifest else None)
         if stage is Stage.TAG and seconds is None:
             continue  # no copies are wanted
-        done = note.counts if note else {}
-        found = _items(stage, done, plan, manifest, judged) if seconds is not None else ()
-        items = [item.model_copy(update={"rate": item.done / seconds}) if item.done and seconds else item for item in found]
+        counts = note.counts if note else {}
+        work_items = _items(stage, counts, plan, manifest, judged) if seconds is not None else ()
+        items = [
+            item.model_copy(update={"rate": item.done / seconds}) if item.done and seconds else item for item in work_items
+        ]
         cost = sum(note.spent.values(), Spent()) if note and note.spent else None
         yield StageWork(
             stage=stage,
@@ -355,7 +357,7 @@ def _stages(
 
 def _items(
     stage: Stage,
-    done: Mapping[str, int],
+    counts: Mapping[str, int],
     plan: Plan | None,
     manifest: Manifest | None,
     judged: ModeReport | None,
@@ -365,46 +367,49 @@ def _items(
         case Stage.PARSE:
             planned = plan.summary if plan else None
             parsed = planned.new + planned.changed + planned.kept - planned.to_parse if planned else None
-            yield WorkItem(what="documents parsed", done=done.get("parsed", 0), reused=parsed)
-            yield WorkItem(what="pages parsed", done=done.get("pages_parsed", 0))
+            yield WorkItem(what="documents parsed", done=counts.get("parsed", 0), reused=parsed)
+            yield WorkItem(what="pages parsed", done=counts.get("pages_parsed", 0))
         case Stage.ENRICH:
             spaces = len(manifest.spaces) if manifest else 0
-            all_of = {"structured": totals.documents, "embedded": totals.rows * spaces} if manifest else {}
-            for name, count in done.items():
-                reused = max(0, all_of[name] - count) if name in all_of else None
+            totals_by_count = {"structured": totals.documents, "embedded": totals.rows * spaces} if manifest else {}
+            for name, count in counts.items():
+                reused = max(0, totals_by_count[name] - count) if name in totals_by_count else None
                 if count or reused:
                     yield WorkItem(what=_ENRICHED.get(name, name.replace("_", " ")), done=count, reused=reused)
         case Stage.ASSEMBLE:
-            yield WorkItem(what="rows written", done=done.get("rows", totals.rows))
+            yield WorkItem(what="rows written", done=counts.get("rows", totals.rows))
         case Stage.TAG:
-            yield WorkItem(what="tagged copies written", done=done.get("copies_tagged", 0))
+            yield WorkItem(what="tagged copies written", done=counts.get("copies_tagged", 0))
         case Stage.CHECK if manifest is not None:
             yield WorkItem(what="rows checked", done=totals.rows)
         case Stage.BUILD:
-            written = done.get("rows_written", 0)
-            yield WorkItem(what="rows indexed", done=written, reused=max(0, done.get("rows_built", 0) - written))
+            rows_written = counts.get("rows_written", 0)
+            yield WorkItem(
+                what="rows indexed", done=rows_written, reused=max(0, counts.get("rows_built", 0) - rows_written)
+            )
         case Stage.EVALUATE if judged is not None:
             yield WorkItem(what="golden questions asked", done=judged.questions)
 
 
 def _with_shares(stages: Iterator[StageWork]) -> list[StageWork]:
-    found = list(stages)
-    longest = max((stage.seconds or 0.0 for stage in found), default=0.0)
+    stage_list = list(stages)
+    longest = max((stage.seconds or 0.0 for stage in stage_list), default=0.0)
     return [
         stage.model_copy(update={"share": stage.seconds / longest}) if stage.seconds and longest else stage
-        for stage in found
+        for stage in stage_list
     ]
 
 
 def _gates(store: ObjectStore, entry: VersionEntry) -> list[GateTrend]:
-    shown = [gate for gate in entry.gates if gate.margin is not None or not gate.passed]
-    shown.sort(key=lambda gate: (gate.passed, gate.margin if gate.margin is not None else -1.0))
-    if not shown:
+    shown_gates = [gate for gate in entry.gates if gate.margin is not None or not gate.passed]
+    shown_gates.sort(key=lambda gate: (gate.passed, gate.margin if gate.margin is not None else -1.0))
+    if not shown_gates:
         return []
     names = [name for name in store.folders("versions") if name <= entry.version][-TREND:]
     measured = [_measured(store, name) for name in names]
     return [
-        GateTrend(verdict=gate, values=[values[gate.gate] for values in measured if gate.gate in values]) for gate in shown
+        GateTrend(verdict=gate, values=[values[gate.gate] for values in measured if gate.gate in values])
+        for gate in shown_gates
     ]
 
 
@@ -413,18 +418,18 @@ _values: dict[tuple[str, str], dict[str, float]] = {}
 
 def _measured(store: ObjectStore, version: str) -> dict[str, float]:
     """Return what the gates of a finished version measured; it never changes, so that it is read once a process."""
-    known = _values.get((store.root, version))
-    if known is None:
+    gate_values = _values.get((store.root, version))
+    if gate_values is None:
         manifest = readable_manifest(store, version)
         if manifest is None:
             return {}
-        known = {gate.gate: gate.value for gate in manifest.gates if gate.value is not None}
-        _values[store.root, version] = known
-    return known
+        gate_values = {gate.gate: gate.value for gate in manifest.gates if gate.value is not None}
+        _values[store.root, version] = gate_values
+    return gate_values
 
 
 def _changed_ranks(
-    one: CorpusSchedule, store: ObjectStore, version: str, parent: str | None, judged: ModeReport | None
+    schedule: CorpusSchedule, store: ObjectStore, version: str, parent: str | None, judged: ModeReport | None
 ) -> ChangedRanks | None:
     """Compare the reports of two versions, as the release note does."""
     if parent is None or judged is None:
@@ -436,11 +441,11 @@ def _changed_ranks(
     common = [score for score in judged.scores if score.id in before]
     won = [score for score in common if score.page_rank is not None and before[score.id] is None]
     lost = [score for score in common if score.page_rank is None and before[score.id] is not None]
-    questions = _questions(one) if won or lost else {}
+    questions = _questions(schedule) if won or lost else {}
     doc_ids = _by_file_name(store, parent) | _by_file_name(store, version) if questions else {}
 
-    def named(found: Sequence[QuestionScore]) -> Iterator[QuestionChange]:
-        for score in found[:MOST_QUESTIONS]:
+    def named(scores: Sequence[QuestionScore]) -> Iterator[QuestionChange]:
+        for score in scores[:MOST_QUESTIONS]:
             question = questions.get(score.id)
             boxes = {figure.page: figure.bbox for figure in reversed(question.figures)} if question else {}
             doc = next(iter(question.documents), None) if question else None
@@ -449,7 +454,9 @@ def _changed_ranks(
                 text=question.question if question else None,
                 doc=doc,
                 doc_id=doc_ids.get(doc or ""),
-                pages=[(one.page, boxes.get(one.page)) for one in question.pages] if question else [],
+                pages=[(question_page.page, boxes.get(question_page.page)) for question_page in question.pages]
+                if question
+                else [],
                 before=before[score.id],
                 now=score.page_rank,
             )
@@ -463,10 +470,10 @@ def _changed_ranks(
     )
 
 
-def _questions(one: CorpusSchedule) -> dict[str, Question]:
+def _questions(schedule: CorpusSchedule) -> dict[str, Question]:
     """Return the golden questions by id; {} where the API server can't read their file."""
     try:
-        path = load_corpus(str(one.file)).questions
+        path = load_corpus(str(schedule.file)).questions
         return {question.id: question for question in load_questions(path)} if path else {}
     except UserError:
         return {}
@@ -480,7 +487,7 @@ def _by_file_name(store: ObjectStore, version: str) -> dict[str, str]:
     return {fate.source.rpartition("/")[2]: fate.doc_id for fate in each_fate(fates) if fate.status is Status.INDEXED}
 
 
-def quality(one: CorpusSchedule, store: ObjectStore, version: str) -> Quality:
+def quality(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Quality:
     """Return how ``check`` judged a finished version.
 
     Raises:
@@ -488,7 +495,7 @@ def quality(one: CorpusSchedule, store: ObjectStore, version: str) -> Quality:
     """
     manifest = readable_manifest(store, version)
     if manifest is None:
-        raise UserError(f"corpus {one.name}: {version} isn't finished, or can't be read")
+        raise UserError(f"corpus {schedule.name}: {version} isn't finished, or can't be read")
     (entry,) = history(store, [version])
     rows = manifest.counts.rows
     expectations = [
@@ -502,12 +509,12 @@ def quality(one: CorpusSchedule, store: ObjectStore, version: str) -> Quality:
         for gate in entry.gates
         if gate.gate.startswith(OF_ROWS)
     ]
-    others = [gate for gate in entry.gates if gate.margin is None and not gate.gate.startswith(OF_ROWS)]
+    invariants = [gate for gate in entry.gates if gate.margin is None and not gate.gate.startswith(OF_ROWS)]
     docs = version_file(version, "quality/index.html")
     return Quality(
         version=version,
         rows=rows,
-        expectations=sorted(expectations, key=lambda found: (found.passed, -(found.broken or 0))),
-        invariants=sorted(others, key=lambda gate: gate.passed),
+        expectations=sorted(expectations, key=lambda expectation: (expectation.passed, -(expectation.broken or 0))),
+        invariants=sorted(invariants, key=lambda gate: gate.passed),
         docs=f"{store.root}/{docs}" if store.exists(docs) else None,
     )

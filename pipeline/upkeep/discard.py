@@ -48,7 +48,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     store = workspace.store
     pointer = readable_pointer(store)
     finished = [version for version in store.folders("versions") if store.exists(manifest_name(version))]
-    finished += [gone for gone in _lost_versions(store) if gone not in finished]
+    finished += [lost_version for lost_version in _lost_versions(store) if lost_version not in finished]
     errors = [*_unreadable(store, (LIVE, LEASE, SPENT), optional=True)]
     live = readable_manifest(store, pointer.version) if pointer else None
     errors += _unreadable(store, [quarantine_file(live.run_id)]) if live else ()
@@ -57,8 +57,8 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
         errors += _missing_vectors(workspace, pointer.version if pointer else None)
     stored = {name for kind in KINDS for name, _ in store.listing(kind)}
     read: set[str] = set()
-    for done, version in enumerate(finished):
-        report("read versions", done, len(finished))
+    for read_count, version in enumerate(finished):
+        report("read versions", read_count, len(finished))
         errors += _unreadable(store, [manifest_name(version)])
         errors += missing_or_cut(store, version)
         errors += changed(store, version) if deep else ()
@@ -92,8 +92,8 @@ def discard(workspace: Workspace, names: Iterable[str]) -> None:
     live = pointer.version if pointer else None
     documents: set[str] = set()
     for name in names:
-        kind, _, rest = name.partition("/")
-        version = rest.partition("/")[0]
+        kind, _, path_in_kind = name.partition("/")
+        version = path_in_kind.partition("/")[0]
         if kind == "versions" and version != live:
             if version not in workspace.corpus.retention.pinned:
                 store.delete(manifest_name(version))
@@ -105,7 +105,7 @@ def discard(workspace: Workspace, names: Iterable[str]) -> None:
         elif kind == "vectors" and live:  # rows that are taken over aren't embedded again
             store.delete(version_file(live, DOCUMENTS))
         elif kind == "figures" and live:
-            documents |= _documents_with(store, live, rest.removesuffix(".png"))
+            documents |= _documents_with(store, live, path_in_kind.removesuffix(".png"))
         # Originals stay, since a parse writes one again if it can read the source.
         if kind in (*_MADE, "versions", SPENT) or (kind in CACHES and name.endswith(".parquet")):
             store.delete(name)
@@ -185,8 +185,10 @@ def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
     """Return the documents that contain a figure, or of which it is a page; all where that can't be read."""
     try:
         pages = (row for part in evidence_parts(store, version) for row in page_rows(part))
-        whole = {doc_id for doc_id, _, picture in pages if picture == figure}
-        return whole | {str(row["doc_id"]) for row in _placement_rows(store, version) if row["figure_id"] == figure}
+        pictured_documents = {doc_id for doc_id, _, picture in pages if picture == figure}
+        return pictured_documents | {
+            str(row["doc_id"]) for row in _placement_rows(store, version) if row["figure_id"] == figure
+        }
     except DamagedError:
         return set(store.folders("parsed"))
 

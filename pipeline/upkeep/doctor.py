@@ -61,8 +61,8 @@ def diagnose(corpora: Sequence[str], *, deep: bool = False, report: Report = sil
 def _installation() -> Iterator[Finding]:
     distributions = importlib.metadata.packages_distributions()
     for extra, (module, purpose) in _EXTRAS.items():
-        found = importlib.util.find_spec(module) is not None
-        if found:
+        is_installed = importlib.util.find_spec(module) is not None
+        if is_installed:
             name = distributions.get(module, [module])[0]
             release = importlib.metadata.version(name)
             yield Finding(subject=f"extra {extra}", ok=True, message=f"installed ({name} {release})")
@@ -78,22 +78,22 @@ def _installation() -> Iterator[Finding]:
 
 
 def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[Finding]:
-    named = list(corpora) or [str(path) for path in corpus_files()]
-    if not named:
+    corpus_names = list(corpora) or [str(path) for path in corpus_files()]
+    if not corpus_names:
         yield Finding(
             subject="corpora", ok=False, message=f"no corpus file in {corpora_folder()}", remedy="inset init NAME"
         )
-    for name in named:
+    for name in corpus_names:
         try:
             workspace = open_workspace(name)
         except InsetError as error:
             yield Finding(subject=f"corpus {name}", ok=False, message=error.message, remedy="correct the corpus file")
             continue
-        said = set()
+        messages = set()
         for finding in (*_corpus(workspace), *_objects(workspace, deep=deep, report=report)):
-            if finding.ok or finding.message not in said:  # several checks need the pointer
+            if finding.ok or finding.message not in messages:  # several checks need the pointer
                 yield finding
-            said.add(finding.message)
+            messages.add(finding.message)
 
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
@@ -118,8 +118,8 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         try:
             finding = check(workspace)
         except DamagedError as error:
-            what, _, remedy = error.message.partition("; ")
-            finding = Finding(subject="", ok=False, message=what, remedy=remedy)
+            problem, _, remedy = error.message.partition("; ")
+            finding = Finding(subject="", ok=False, message=problem, remedy=remedy)
         except InsetError as error:
             remedy = f"correct {workspace.file}, or what it names"
             finding = Finding(subject="", ok=False, message=error.message, remedy=remedy)
@@ -229,10 +229,12 @@ def _languages(workspace: Workspace) -> Finding:
     manifest = read_manifest(workspace.store, live.version) if live else None
     if manifest is None:
         return Finding(subject=" languages", ok=True, message="unknown until a version is live")
-    found = manifest.counts.documents_by_language
-    named = ", ".join(f"{count} in {name}" for name, count in found.items()) or "not known for any document"
+    document_counts = manifest.counts.documents_by_language
+    language_counts = (
+        ", ".join(f"{count} in {name}" for name, count in document_counts.items()) or "not known for any document"
+    )
     # Always ok: an installation without a network has no other model.
-    return Finding(subject=" languages", ok=True, message=unknown_languages(workspace, manifest.counts) or named)
+    return Finding(subject=" languages", ok=True, message=unknown_languages(workspace, manifest.counts) or language_counts)
 
 
 def _index(workspace: Workspace) -> Finding:
@@ -256,17 +258,17 @@ def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Fi
     subject = f"corpus {name} objects"
     try:
         damaged = find_damage(workspace, deep=deep, report=report)
-        remedies = [_remedy(workspace, found) for found in damaged]
+        remedies = [_remedy(workspace, damage) for damage in damaged]
         if deep and damaged:
             _discard(workspace, damaged)
     except InsetError as error:
         yield Finding(subject=subject, ok=False, message=error.message, remedy=f"then run: inset doctor {name}")
         return
     if not damaged:
-        looked = "every object that a kept version needs is intact" if deep else "nothing is missing; to read all: --deep"
-        yield Finding(subject=subject, ok=True, message=looked)
-    for found, remedy in list(zip(damaged.values(), remedies, strict=True))[:_MOST_NAMED]:
-        yield Finding(subject=subject, ok=False, message=found.message.partition("; ")[0], remedy=remedy)
+        summary = "every object that a kept version needs is intact" if deep else "nothing is missing; to read all: --deep"
+        yield Finding(subject=subject, ok=True, message=summary)
+    for damage, remedy in list(zip(damaged.values(), remedies, strict=True))[:_MOST_NAMED]:
+        yield Finding(subject=subject, ok=False, message=damage.message.partition("; ")[0], remedy=remedy)
     if len(damaged) > _MOST_NAMED:
         message = f"{len(damaged) - _MOST_NAMED} more are damaged"
         yield Finding(subject=subject, ok=False, message=message, remedy=f"inset refresh {name}, then inset doctor {name}")

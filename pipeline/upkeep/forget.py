@@ -83,32 +83,38 @@ def forget(
     run_id = f"forget-{uuid.uuid4().hex[:12]}"
     with holding(workspace.store, run_id, tied_to_process=True):
         try:
-            gone = _find(workspace, source)
-            held = [found.version for found in manifests(workspace.store) if _holds(workspace.store, found.version, gone)]
+            forgotten = _find(workspace, source)
+            versions_with_documents = [
+                manifest.version
+                for manifest in manifests(workspace.store)
+                if _holds(workspace.store, manifest.version, forgotten)
+            ]
             before = read_forgotten(workspace.store)
             objects: dict[str, int] = {}
             records: dict[str, int] = {}
             if not dry_run:
-                now, known = datetime.now(UTC), before.doc_ids
+                forgotten_at, forgotten_ids = datetime.now(UTC), before.doc_ids
                 added = [
-                    ForgottenDocument(doc_id=doc_id, at=now, by=this_person(), reason=(reason or "").strip() or None)
-                    for doc_id in sorted(gone.doc_ids - known)
+                    ForgottenDocument(
+                        doc_id=doc_id, at=forgotten_at, by=this_person(), reason=(reason or "").strip() or None
+                    )
+                    for doc_id in sorted(forgotten.doc_ids - forgotten_ids)
                 ]
-                noted = Forgotten(
+                record = Forgotten(
                     documents=[*before.documents, *added],
-                    pending=sorted({*before.pending, *gone.doc_ids}),
-                    sources=sorted({*before.sources, *gone.sources}),
+                    pending=sorted({*before.pending, *forgotten.doc_ids}),
+                    sources=sorted({*before.sources, *forgotten.sources}),
                 )
-                write_forgotten(workspace.store, noted)
-                objects, records = _finish(workspace, noted, resumed=bool(before.pending), report=report)
+                write_forgotten(workspace.store, record)
+                objects, records = _finish(workspace, record, resumed=bool(before.pending), report=report)
         finally:
             release(workspace.store, run_id)
     return ForgetResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,
-        documents=sorted(gone.doc_ids),
-        sources=sorted(gone.sources),
-        versions=held,
+        documents=sorted(forgotten.doc_ids),
+        sources=sorted(forgotten.sources),
+        versions=versions_with_documents,
         objects=objects,
         records=records,
     )
@@ -133,17 +139,17 @@ def readmit(workspace: Workspace, source: str) -> list[str]:
         try:
             before = read_forgotten(workspace.store)
             doc_ids = {source} if _DIGEST.fullmatch(source) else _in_source(workspace, source)
-            back = before.doc_ids & doc_ids
-            if not back:
+            readmitted = before.doc_ids & doc_ids
+            if not readmitted:
                 raise UserError(f"corpus {workspace.corpus.name}: {source} isn't forgotten; see: inset doctor")
-            if back.intersection(before.pending):
+            if readmitted.intersection(before.pending):
                 raise UserError(
                     f"corpus {workspace.corpus.name}: {source} is being deleted; finish it first: "
                     f"inset refresh {workspace.corpus.name}"
                 )
-            kept = [document for document in before.documents if document.doc_id not in back]
-            write_forgotten(workspace.store, before.model_copy(update={"documents": kept}))
-            return sorted(back)
+            remaining = [document for document in before.documents if document.doc_id not in readmitted]
+            write_forgotten(workspace.store, before.model_copy(update={"documents": remaining}))
+            return sorted(readmitted)
         finally:
             release(workspace.store, run_id)
 
@@ -151,7 +157,7 @@ def readmit(workspace: Workspace, source: str) -> list[str]:
 def _find(workspace: Workspace, source: str) -> _Gone:
     """Return the documents that a source, or digest, stands for, with all their sources."""
     store = workspace.store
-    rows: list[LedgerRow] = [row for found in manifests(store) for row in read_ledger(store, found.version)]
+    rows: list[LedgerRow] = [row for manifest in manifests(store) for row in read_ledger(store, manifest.version)]
     if _DIGEST.fullmatch(source):
         doc_ids = {source}
     else:
@@ -161,9 +167,9 @@ def _find(workspace: Workspace, source: str) -> _Gone:
                 f"corpus {workspace.corpus.name}: neither a kept version nor the source has {source}; name it as "
                 f"'inset search' shows it, below the corpus's source, or by its SHA-256"
             )
-    named = {row.source for row in rows if row.doc_id in doc_ids} | ({source} - doc_ids)
-    others = {row.source for row in rows if row.doc_id and row.doc_id not in doc_ids}
-    return _Gone(frozenset(doc_ids), frozenset(named - others))
+    document_sources = {row.source for row in rows if row.doc_id in doc_ids} | ({source} - doc_ids)
+    other_sources = {row.source for row in rows if row.doc_id and row.doc_id not in doc_ids}
+    return _Gone(frozenset(doc_ids), frozenset(document_sources - other_sources))
 
 
 def _in_source(workspace: Workspace, source: str) -> set[str]:
@@ -174,25 +180,25 @@ def _in_source(workspace: Workspace, source: str) -> set[str]:
     return {files.digest(source)}
 
 
-def _holds(store: ObjectStore, version: str, gone: _Gone) -> bool:
-    return any(gone.has(row.doc_id, row.source) for row in read_ledger(store, version))
+def _holds(store: ObjectStore, version: str, forgotten: _Gone) -> bool:
+    return any(forgotten.has(row.doc_id, row.source) for row in read_ledger(store, version))
 
 
 def _finish(
-    workspace: Workspace, noted: Forgotten, *, resumed: bool, report: Report
+    workspace: Workspace, record: Forgotten, *, resumed: bool, report: Report
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Delete what is pending; return numbers of deleted objects and cache records by folder."""
     store = workspace.store
-    gone = _Gone(frozenset(noted.pending), frozenset(noted.sources))
+    forgotten = _Gone(frozenset(record.pending), frozenset(record.sources))
     sweep(workspace, with_spare=True)
-    kept = manifests(store)
-    for done, manifest in enumerate(kept):
-        report("rewrite versions", done, len(kept))
-        _rewrite(workspace, manifest.version, gone, resumed=resumed)
-    report("rewrite versions", len(kept), len(kept))
+    finished_versions = manifests(store)
+    for rewritten_count, manifest in enumerate(finished_versions):
+        report("rewrite versions", rewritten_count, len(finished_versions))
+        _rewrite(workspace, manifest.version, forgotten, resumed=resumed)
+    report("rewrite versions", len(finished_versions), len(finished_versions))
     for name in store.names("quarantine"):
-        _filter_table(store, name, gone)
-    first = next((document for document in noted.documents if document.doc_id in gone.doc_ids), None)
+        _filter_table(store, name, forgotten)
+    first = next((document for document in record.documents if document.doc_id in forgotten.doc_ids), None)
     event = AuditEvent(
         action="forget",
         at=first.at if first else datetime.now(UTC),
@@ -200,7 +206,7 @@ def _finish(
         reason=first.reason if first else None,
         from_version=None,
         to_version="",
-        documents=sorted(gone.doc_ids),
+        documents=sorted(forgotten.doc_ids),
     )
     note_rewritten(store, event)
     update_alias(workspace)
@@ -209,17 +215,17 @@ def _finish(
     if paid.calls or read_spent(store).calls:
         add_spent(store, paid)
     pruned = prune_all(workspace, report)
-    write_forgotten(store, noted.model_copy(update={"pending": [], "sources": []}))
+    write_forgotten(store, record.model_copy(update={"pending": [], "sources": []}))
     return pruned.objects, pruned.records
 
 
-def _rewrite(workspace: Workspace, version: str, gone: _Gone, *, resumed: bool) -> None:
+def _rewrite(workspace: Workspace, version: str, forgotten: _Gone, *, resumed: bool) -> None:
     """Rewrite a version without documents; its manifest comes last, so that a killed rewrite is seen."""
-    store, held = workspace.store, _holds(workspace.store, version, gone)
+    store, has_documents = workspace.store, _holds(workspace.store, version, forgotten)
     manifest = read_manifest(store, version)
     if manifest is None:
         return
-    counts, changed = _delete_rows(store, version, gone.doc_ids)
+    counts, changed = _delete_rows(store, version, forgotten.doc_ids)
     notes = read_notes(store, version, [Stage.BUILD])
     # Files of a derived collection are shared with those it comes from, deleted rows included.
     derived = Stage.BUILD in notes and notes[Stage.BUILD].counts.get(DERIVATIONS, 1) > 0
@@ -228,21 +234,21 @@ def _rewrite(workspace: Workspace, version: str, gone: _Gone, *, resumed: bool) 
         fill(index, lambda: evidence_parts(store, version), vectors, LEXICAL_FIELDS)
         changed = True
     for file in ("ledger.parquet", "plan.parquet"):
-        changed |= _filter_table(store, version_file(version, file), gone)
-    if held or resumed:
+        changed |= _filter_table(store, version_file(version, file), forgotten)
+    if has_documents or resumed:
         changed |= _delete_reports(store, version)
     for name in store.names(version_file(version, "")):
         if name.endswith(".json") and not _is_kept(version, name):
-            changed |= _filter_json(store, name, gone)
+            changed |= _filter_json(store, name, forgotten)
     if not (changed or resumed):
         return
     diff, note = version_file(version, "diff.json"), version_file(version, "release_note.md")
     if store.exists(diff):
         store.replace(note, release_note(read_model(store, diff, VersionDiff)).encode())
-    _finish_version(workspace, manifest, gone, counts)
+    _finish_version(workspace, manifest, forgotten, counts)
 
 
-def _finish_version(workspace: Workspace, manifest: Manifest, gone: _Gone, counted: Mapping[str, int]) -> None:
+def _finish_version(workspace: Workspace, manifest: Manifest, forgotten: _Gone, counted: Mapping[str, int]) -> None:
     """Write the inventory and the manifest of a rewritten version."""
     store, version = workspace.store, manifest.version
     ledger = read_ledger(store, version)
@@ -254,17 +260,17 @@ def _finish_version(workspace: Workspace, manifest: Manifest, gone: _Gone, count
         "partly_read": manifest.counts.partly_read,
         "pages": sum(indexed_pages(ledger).values()),
     }
-    noted = version_file(version, f"stages/{Stage.ASSEMBLE}.json")
-    if store.exists(noted):
-        note = read_model(store, noted, StageNote)
-        store.replace(noted, note.model_copy(update={"counts": counts}).model_dump_json().encode())
+    note_name = version_file(version, f"stages/{Stage.ASSEMBLE}.json")
+    if store.exists(note_name):
+        note = read_model(store, note_name, StageNote)
+        store.replace(note_name, note.model_copy(update={"counts": counts}).model_dump_json().encode())
     sizes = {"sources": sum(row.size for row in ledger), "evidence": counts["evidence_bytes"]}
     fingerprint = manifest.fingerprint
     if "settings" in manifest.keys:
         sources = {row.source: row.doc_id for row in ledger}
         fingerprint = key(settings=manifest.keys["settings"], sources=sources)
-    filtered = Manifest.model_validate(_without(json.loads(store.get(manifest_name(version))), gone))
-    made = filtered.model_copy(
+    filtered = Manifest.model_validate(_without(json.loads(store.get(manifest_name(version))), forgotten))
+    rewritten = filtered.model_copy(
         update={
             "counts": counts_of(StageNote(seconds=0, counts=counts)),
             "fingerprint": fingerprint,
@@ -272,11 +278,11 @@ def _finish_version(workspace: Workspace, manifest: Manifest, gone: _Gone, count
             "ledger": sha256(store.get(version_file(version, "ledger.parquet"))),
         }
     )
-    made = made.model_copy(update={"inventory": write_inventory(store, version)})
-    store.replace(manifest_name(version), made.model_dump_json(indent=1).encode())
+    rewritten = rewritten.model_copy(update={"inventory": write_inventory(store, version)})
+    store.replace(manifest_name(version), rewritten.model_dump_json(indent=1).encode())
 
 
-def _delete_rows(store: ObjectStore, version: str, gone: Set[str]) -> tuple[dict[str, int], bool]:
+def _delete_rows(store: ObjectStore, version: str, doc_ids: Set[str]) -> tuple[dict[str, int], bool]:
     """Write a version's rows without those of some documents; return its counts, and whether there were any.
 
     Rows of release 0.2.0 are written as parts.
@@ -285,17 +291,23 @@ def _delete_rows(store: ObjectStore, version: str, gone: Set[str]) -> tuple[dict
     documents = read_documents(store, version) if parts is not None else {}
     rows: list[str] = []
     if parts is None:
-        rows = [doc_id for some in version_rows(store, version) for doc_id, _ in by_document(some.without(gone))]
-    made = (pair for some in version_rows(store, version) for pair in by_document(some.without(gone))) if rows else iter(())
+        rows = [
+            doc_id for rows_part in version_rows(store, version) for doc_id, _ in by_document(rows_part.without(doc_ids))
+        ]
+    remaining_rows = (
+        (pair for rows_part in version_rows(store, version) for pair in by_document(rows_part.without(doc_ids)))
+        if rows
+        else iter(())
+    )
     with TemporaryTables() as tables:
         facts = Facts(store, parts or VersionParts(), tables)
         counts = write_version_rows(
-            store, version, parts or VersionParts(), documents, gone, rows, made, facts, joined=True
+            store, version, parts or VersionParts(), documents, doc_ids, rows, remaining_rows, facts, joined=True
         )
     for folder in ("evidence", "placements", "changed") if parts is None else ():
         for name in store.names(version_file(version, folder)):
             store.delete(name)
-    return counts, parts is None or not gone.isdisjoint(documents)
+    return counts, parts is None or not doc_ids.isdisjoint(documents)
 
 
 def _delete_reports(store: ObjectStore, version: str) -> bool:
@@ -309,49 +321,53 @@ def _delete_reports(store: ObjectStore, version: str) -> bool:
 
 def _is_kept(version: str, name: str) -> bool:
     """Return whether a file of a version names no document, or is written by itself."""
-    own = (manifest_name(version), version_file(version, INDEX_FILE))
-    return name in own or name.startswith(f"{version_file(version, INDEX_FOLDER)}/")
+    separate_files = (manifest_name(version), version_file(version, INDEX_FILE))
+    return name in separate_files or name.startswith(f"{version_file(version, INDEX_FOLDER)}/")
 
 
-def _filter_table(store: ObjectStore, name: str, gone: _Gone) -> bool:
+def _filter_table(store: ObjectStore, name: str, forgotten: _Gone) -> bool:
     """Rewrite a table of sources without those of deleted documents; return whether it had any."""
     if not store.exists(name):
         return False
     rows = read_table(store, name)
-    named = zip(rows.column("doc_id").to_pylist(), rows.column("source").to_pylist(), strict=True)
-    left = [not gone.has(doc_id, str(source)) for doc_id, source in named]
-    if all(left):
+    documents = zip(rows.column("doc_id").to_pylist(), rows.column("source").to_pylist(), strict=True)
+    is_left = [not forgotten.has(doc_id, str(source)) for doc_id, source in documents]
+    if all(is_left):
         return False
-    store.replace(name, to_parquet(rows.filter(pa.array(left, pa.bool_())).combine_chunks()))
+    store.replace(name, to_parquet(rows.filter(pa.array(is_left, pa.bool_())).combine_chunks()))
     return True
 
 
-def _filter_json(store: ObjectStore, name: str, gone: _Gone) -> bool:
+def _filter_json(store: ObjectStore, name: str, forgotten: _Gone) -> bool:
     """Rewrite a JSON object without deleted documents; return whether it named any."""
-    found = json.loads(store.get(name))
-    left = _without(found, gone)
-    if left == found:
+    stored = json.loads(store.get(name))
+    remaining = _without(stored, forgotten)
+    if remaining == stored:
         return False
-    store.replace(name, json.dumps(left, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    store.replace(name, json.dumps(remaining, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return True
 
 
-def _without(value: Any, gone: _Gone) -> Any:
+def _without(value: Any, forgotten: _Gone) -> Any:
     """Return a JSON value without entries of deleted documents, and with their names replaced in messages."""
     if isinstance(value, dict):
-        return {name: _without(one, gone) for name, one in value.items() if name not in gone.doc_ids | gone.sources}
+        return {
+            name: _without(entry, forgotten)
+            for name, entry in value.items()
+            if name not in forgotten.doc_ids | forgotten.sources
+        }
     if isinstance(value, list):
-        return [_without(one, gone) for one in value if not _is_of(one, gone)]
+        return [_without(entry, forgotten) for entry in value if not _is_of(entry, forgotten)]
     if isinstance(value, str):
-        return _replaced(value, gone.doc_ids | gone.sources)
+        return _replaced(value, forgotten.doc_ids | forgotten.sources)
     return value
 
 
-def _is_of(entry: object, gone: _Gone) -> bool:
+def _is_of(entry: object, forgotten: _Gone) -> bool:
     if isinstance(entry, str):
-        return entry in gone.doc_ids or entry in gone.sources
+        return entry in forgotten.doc_ids or entry in forgotten.sources
     if isinstance(entry, dict):
-        return entry.get("doc_id") in gone.doc_ids or entry.get("source") in gone.sources
+        return entry.get("doc_id") in forgotten.doc_ids or entry.get("source") in forgotten.sources
     return False
 
 

@@ -85,43 +85,43 @@ def _claim(target: Workspace, version: str) -> None:
     )
 
 
-def _copy(workspace: Workspace, there: ObjectStore, version: str, report: Report) -> int:
-    here = workspace.store
+def _copy(workspace: Workspace, target: ObjectStore, version: str, report: Report) -> int:
+    source = workspace.store
 
     def copy(name: str) -> bool:
-        if there.exists(name):
+        if target.exists(name):
             return False
         try:
-            there.put(name, here.get(name))
+            target.put(name, source.get(name))
         except FileNotFoundError as error:
-            raise ContractError(f"{version} can't be copied: {name} is gone from {here.root}") from error
+            raise ContractError(f"{version} can't be copied: {name} is gone from {source.root}") from error
         return True
 
-    own = [name for name in here.names(version_file(version, "")) if not _made_there(version, name)]
+    version_files = [name for name in source.names(version_file(version, "")) if not _made_there(version, name)]
     with TemporaryTables() as tables, ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
         needs = needs_of(workspace, [version], tables)
-        names = sorted({*needs.objects(), *own})
+        names = sorted({*needs.objects(), *version_files})
         report("copy", 0, len(names))
         copied = 0
         for start in range(0, len(names), _OBJECTS_A_BATCH):  # the pool queues a task for each object
-            for done, fresh in enumerate(pool.map(copy, names[start : start + _OBJECTS_A_BATCH]), start + 1):
-                copied += fresh
-                report("copy", done, len(names))
-        _copy_records(needs, there)
+            for copied_count, is_copied in enumerate(pool.map(copy, names[start : start + _OBJECTS_A_BATCH]), start + 1):
+                copied += is_copied
+                report("copy", copied_count, len(names))
+        _copy_records(needs, target)
     return copied
 
 
-def _copy_records(needs: Needs, there: ObjectStore) -> None:
+def _copy_records(needs: Needs, target: ObjectStore) -> None:
     for folder, records in sorted(needs.records.items()):
-        kept = RecordCache(there, folder, records.cache.schema)
-        for table in records.not_in(kept):
-            kept.append(table)
+        target_cache = RecordCache(target, folder, records.cache.schema)
+        for table in records.not_in(target_cache):
+            target_cache.append(table)
 
 
 def _made_there(version: str, name: str) -> bool:
     """Return whether the target makes a file of a version itself: manifest, inventory and index."""
-    made = ("manifest.json", INDEX_FILE, FILE, "lance/", "inventory")
-    return name.startswith(tuple(version_file(version, file) for file in made))
+    target_files = ("manifest.json", INDEX_FILE, FILE, "lance/", "inventory")
+    return name.startswith(tuple(version_file(version, file) for file in target_files))
 
 
 def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
@@ -130,7 +130,7 @@ def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
     vectors = open_vectors(target.store, manifest.spaces)
     rows = fill(index, lambda: evidence_parts(target.store, manifest.version), vectors, LEXICAL_FIELDS, report)
     sample = evidence_sample(target.store, manifest.version)
-    for gate in read_back(index, sample, rows, [one.space for one in vectors]):
+    for gate in read_back(index, sample, rows, [space_vectors.space for space_vectors in vectors]):
         if not gate.passed:
             raise ContractError(f"{manifest.version} was copied, but {gate.message.partition(';')[0]}; mirror it again")
 

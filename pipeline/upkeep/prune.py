@@ -51,10 +51,10 @@ def _prune(
     store = workspace.store
     removable = removable_versions(workspace, with_spare=not keep_paid)
     freed = {version: sum(size for _, size in store.listing(version_file(version, ""))) for version in removable}
-    stored_objects = dict(found for kind in KINDS for found in store.listing(kind))
+    stored_objects = dict(stored_object for kind in KINDS for stored_object in store.listing(kind))
     versions = removable if dry_run else sweep(workspace, with_spare=not keep_paid)  # deletes rows that they alone have
-    kept = set(store.folders("versions")) - set(versions)
-    needs = needs_of(workspace, kept, tables, report)
+    kept_versions = set(store.folders("versions")) - set(versions)
+    needs = needs_of(workspace, kept_versions, tables, report)
     spare = {name: stored_objects[name] for name in sorted(stored_objects.keys() - needs.objects())}
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
     stand_ins = [near_duplicate_cache(workspace, used) for used in workspace.captioners.values()]
@@ -65,11 +65,11 @@ def _prune(
     of_pictures = {cache.folder: cache for cache in stand_ins}
     # In needed caches, single records may be unneeded.
     kept_caches = paid | needs.records.keys() | of_pictures.keys()
-    stored = sorted(found for kind in CACHES for found in store.listing(kind))
+    stored = sorted(stored_object for kind in CACHES for stored_object in store.listing(kind))
     spare |= {name: size for name, size in stored if name.rpartition("/")[0] not in kept_caches}
-    halves = store.abandoned("")
+    abandoned = store.abandoned("")
     counts = Counter(name.partition("/")[0] for name in spare)
-    counts.update({"half written": len(halves)} if halves else {})
+    counts.update({"half written": len(abandoned)} if abandoned else {})
     records: dict[str, Sequence[str]] = {
         name: needed.spare() for name, needed in sorted(needs.records.items()) if name not in paid
     }
@@ -79,9 +79,9 @@ def _prune(
         records |= {name: _without_picture(cache, pictures) for name, cache in of_pictures.items()}
         caches |= of_pictures
     if not dry_run:
-        for done, name in enumerate([*spare, *halves], 1):
+        for removed_count, name in enumerate([*spare, *abandoned], 1):
             store.delete(name)
-            report("remove", done, counts.total())
+            report("remove", removed_count, counts.total())
         for name, ids in records.items():
             if ids:
                 caches[name].remove(ids)
@@ -97,14 +97,14 @@ def _prune(
 
 def _without_picture(cache: RecordCache, pictures: Set[str]) -> list[str]:
     """Return the ids of a cache's records about figures, or with stand-ins, that aren't stored."""
-    found: set[str] = set()
+    spare_ids: set[str] = set()
     for shard in cache.shards():
-        named = [str(name) for name in shard.column("id").to_pylist()]
+        record_ids = [str(name) for name in shard.column("id").to_pylist()]
         has_stand_ins = "stand_in" in shard.schema.names
-        stand_ins = [str(name) for name in shard.column("stand_in").to_pylist()] if has_stand_ins else named
-        found |= {
+        stand_ins = [str(name) for name in shard.column("stand_in").to_pylist()] if has_stand_ins else record_ids
+        spare_ids |= {
             name
-            for name, stand_in in zip(named, stand_ins, strict=True)
+            for name, stand_in in zip(record_ids, stand_ins, strict=True)
             if not {figure_file(name), figure_file(stand_in)} <= pictures
         }
-    return sorted(found)
+    return sorted(spare_ids)

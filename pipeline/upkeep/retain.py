@@ -58,8 +58,8 @@ def _is_taken_over(workspace: Workspace, version: str) -> bool:
     """Return whether a newer version has the collection of this one, or may have: a file that says so is damaged."""
     try:
         collection = workspace.collection(version)
-        newer = (other for other in workspace.store.folders("versions") if other > version)
-        return any(workspace.collection(other) == collection for other in newer)
+        newer = (newer_version for newer_version in workspace.store.folders("versions") if newer_version > version)
+        return any(workspace.collection(newer_version) == collection for newer_version in newer)
     except DamagedError:
         return workspace.corpus.index.engine == "weaviate"
 

@@ -29,6 +29,7 @@ def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
     model = workspace.corpus.embeddings.text
     return (
         f"{total} of {counts.documents} documents are in languages that the text model {model!r} doesn't know: "
-        f"{language_counts}; it knows only {', '.join(sorted(model_languages))}; bm25 finds their words, dense and hybrid find less than "
-        f"they could; set embeddings.text to {MULTILINGUAL}, which is packaged, or to another multilingual model with its revision"
+        f"{language_counts}; it knows only {', '.join(sorted(model_languages))}; bm25 finds their words, dense and hybrid find "
+        f"less than they could; set embeddings.text to {MULTILINGUAL}, which is packaged, or to another multilingual model with "
+        "its revision"
     )

@@ -17,45 +17,45 @@ def show_answer(events: Iterable[AnswerEvent], *, everything: bool) -> AnswerRes
         events: The answer; the last event is the result.
         everything: Show folded parts too.
     """
-    shown: list[Part] = []
-    begun = False
+    shown_parts: list[Part] = []
+    in_text = False
     for event in events:
         match event:
             case TextDelta():
                 show_text(event.text, end="")
-                begun = True
+                in_text = True
             case PartFinished():
-                if begun and event.value.type == "text":
+                if in_text and event.value.type == "text":
                     show_text(f" {_marks(event.value)}\n")
                 else:
                     _show(event.value, everything=everything)
-                shown.append(event.value)
-                begun = False
+                shown_parts.append(event.value)
+                in_text = False
             case AnswerFinished():
-                if begun:
+                if in_text:
                     show_text("")
-                _finish(event.result, shown, everything=everything)
+                _finish(event.result, shown_parts, everything=everything)
                 return event.result
             case _:
                 pass
     raise AssertionError("an answer ends with its result")
 
 
-def _finish(result: AnswerResult, shown: list[Part], *, everything: bool) -> None:
-    if result.parts[: len(shown)] != shown:
+def _finish(result: AnswerResult, shown_parts: list[Part], *, everything: bool) -> None:
+    if result.parts[: len(shown_parts)] != shown_parts:
         show(RULE)
-        shown = []
+        shown_parts = []
     if result.note:
         say(result.note)
     if result.abstained:
         say("nothing in this version answers that")
     elif result.unsure:
         say("not sure: the nearest passage says")
-    for part in result.parts[len(shown) :]:
+    for part in result.parts[len(shown_parts) :]:
         _show(part, everything=everything)
     for citation in result.citations:
         name = f"{citation.title} ({citation.source})" if citation.title else citation.source
-        region = next((one for one in citation.regions if one.page == citation.page), None)
+        region = next((cited_region for cited_region in citation.regions if cited_region.page == citation.page), None)
         show(f"[{citation.n}] {name}, {region.page_name if region else f'page {citation.page}'}")
     folded = sum(part.folded for part in result.parts)
     if folded and not everything:
@@ -85,8 +85,8 @@ def _show(part: Part, *, everything: bool) -> None:
         print_table("", part.rows[0], rows)
         for figure in part.figures:
             show_text(f"{figure.tag}  {figure.caption}")
-        left = len(part.rows) - 1 - len(rows)
-        show_text(f"{f'({left} more rows: --all) ' if left else ''}{_marks(part)}\n")
+        rows_left = len(part.rows) - 1 - len(rows)
+        show_text(f"{f'({rows_left} more rows: --all) ' if rows_left else ''}{_marks(part)}\n")
     else:
         show_text(f"{part.tag}  {part.caption} {_marks(part)}\n")
 

@@ -31,12 +31,12 @@ def key(
     scopes = tuple(scope.strip() for scope in corpora.split(",") if scope.strip())
     if not scopes and not metrics:
         raise UserError("a key needs corpora that it may see: --corpora A,B, or --corpora '*' for all")
-    made = new_key()
+    secret = new_key()
     until = _moment(expires)
     try:
         entry = Key(
             name=name,
-            sha256=digest(made),
+            sha256=digest(secret),
             corpora=scopes,
             expires=until,
             metrics=metrics,
@@ -47,23 +47,23 @@ def key(
     except ValueError as error:
         raise UserError(f"{name!r} is no name of a key; write 1 to 100 printable characters") from error
     if as_json:
-        print_json({"key": made, "entry": entry.model_dump(mode="json", exclude_defaults=True)})
+        print_json({"key": secret, "entry": entry.model_dump(mode="json", exclude_defaults=True)})
         return
-    say(f"key of {name}, shown this once: {made}")
+    say(f"key of {name}, shown this once: {secret}")
     say("its line for the key file:")
     show(key_line(entry))
 
 
-def _moment(written: str) -> datetime | None:
-    if written == "never":
+def _moment(expires: str) -> datetime | None:
+    if expires == "never":
         return None
     now = datetime.now(UTC)
     try:
-        if found := re.fullmatch(r"([1-9]\d{0,5})([dwy])", written):
-            return (now + timedelta(days=int(found[1]) * _DAYS[found[2]])).replace(microsecond=0)
-        moment = datetime.strptime(written, "%Y-%m-%d").replace(tzinfo=UTC)
+        if match := re.fullmatch(r"([1-9]\d{0,5})([dwy])", expires):
+            return (now + timedelta(days=int(match[1]) * _DAYS[match[2]])).replace(microsecond=0)
+        moment = datetime.strptime(expires, "%Y-%m-%d").replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
-        raise UserError(f"--expires {written}: write days (90d), weeks (12w), years (1y), a date or never") from error
+        raise UserError(f"--expires {expires}: write days (90d), weeks (12w), years (1y), a date or never") from error
     if moment <= now:
-        raise UserError(f"--expires {written} has passed")
+        raise UserError(f"--expires {expires} has passed")
     return moment

@@ -63,8 +63,8 @@ app = typer.Typer(
 )
 
 
-def _show_release(wanted: bool) -> None:
-    if wanted:
+def _show_release(requested: bool) -> None:
+    if requested:
         from schemas.release import RELEASE
 
         sys.stdout.write(f"inset {RELEASE}\n")
@@ -119,26 +119,26 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     from pipeline.stages.plan import plan as make_plan
     from schemas.versions import in_words
 
-    made = make_plan(open_workspace(corpus), "plan")
+    corpus_plan = make_plan(open_workspace(corpus), "plan")
     if as_json:
-        summary = made.summary.model_dump(mode="json")
-        print_json({"outcome": made.outcome, "live": made.parent, **summary})
+        summary = corpus_plan.summary.model_dump(mode="json")
+        print_json({"outcome": corpus_plan.outcome, "live": corpus_plan.parent, **summary})
         return
-    say(f"{corpus}: {_OUTCOMES[made.outcome]}; live is {made.parent or 'nothing yet'}")
-    rows = [(name, getattr(made.summary, name)) for name in ("new", "changed", "gone", "kept", "to_parse")]
+    say(f"{corpus}: {_OUTCOMES[corpus_plan.outcome]}; live is {corpus_plan.parent or 'nothing yet'}")
+    rows = [(name, getattr(corpus_plan.summary, name)) for name in ("new", "changed", "gone", "kept", "to_parse")]
     print_table("", ("sources", "count"), rows)
-    for name, expected in made.summary.captions.items():
+    for name, expected in corpus_plan.summary.captions.items():
         say(f"  {name}: {in_words(expected)}")
-    for advice in made.summary.advice:
+    for advice in corpus_plan.summary.advice:
         say(f"  {advice}")
-    if made.summary.forgotten:
-        say(f"  {_left_out(made.summary.forgotten)}")
-    for kind, names in made.summary.sources.items():
+    if corpus_plan.summary.forgotten:
+        say(f"  {_left_out(corpus_plan.summary.forgotten)}")
+    for kind, names in corpus_plan.summary.sources.items():
         for source in names[:20]:
             show(f"  {kind:<8}{source}")
         if len(names) > 20:
             show(f"  {kind:<8}… and {len(names) - 20} more")
-    for row in made.carried:
+    for row in corpus_plan.carried:
         if row.code in OF_THE_SOURCE:
             say(f"  quarantine: {row.source}: {row.code}: {row.message}")
 
@@ -193,14 +193,14 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
         )
         if result.plan.forgotten:
             say(f"  {_left_out(result.plan.forgotten)}")
-        if gone := result.plan.sources.get("gone"):
-            more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
-            say(f"  gone from the source: {', '.join(gone[:_NAMED])}{more}")
+        if gone_sources := result.plan.sources.get("gone"):
+            and_more = f" and {len(gone_sources) - _NAMED} more" if len(gone_sources) > _NAMED else ""
+            say(f"  gone from the source: {', '.join(gone_sources[:_NAMED])}{and_more}")
         for failure, pages in _by_document(result.failures):
-            whole = "kept:" if failure.code is FailureCode.EARLIER_KEPT else "quarantine:"
-            read = f"partly read: {_of(pages)} of" if pages else whole
-            what = "to describe:" if failure.step == Step.CAPTION else read
-            say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
+            unread_status = "kept:" if failure.code is FailureCode.EARLIER_KEPT else "quarantine:"
+            parse_status = f"partly read: {_of(pages)} of" if pages else unread_status
+            status = "to describe:" if failure.step == Step.CAPTION else parse_status
+            say(f"  {status} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:
                 say(f"  {'refused' if refused else 'passed by override'}: {gate.gate}: {gate.message}")
@@ -278,11 +278,11 @@ def diff(
     from pipeline.records.differences import compare_versions
     from tasks.versions.diff import release_note
 
-    found = compare_versions(open_workspace(corpus), base, version)
+    differences = compare_versions(open_workspace(corpus), base, version)
     if as_json:
-        print_json(found)
+        print_json(differences)
         return
-    print_markdown(release_note(found))
+    print_markdown(release_note(differences))
 
 
 @app.command()
@@ -339,13 +339,13 @@ def prune(
     if as_json:
         print_json(result)
         return
-    found = [*(("versions", name, 1) for name in result.versions)]
-    found += [("objects", name, count) for name, count in result.objects.items()]
-    found += [("records", name, count) for name, count in result.records.items()]
-    if not found:
+    table_rows = [*(("versions", name, 1) for name in result.versions)]
+    table_rows += [("objects", name, count) for name, count in result.objects.items()]
+    table_rows += [("records", name, count) for name, count in result.records.items()]
+    if not table_rows:
         say(f"{corpus}: there is nothing that no kept version needs")
         return
-    print_table("", ("what", "where", "count"), found, fold=False)
+    print_table("", ("what", "where", "count"), table_rows, fold=False)
     size = decimal(result.bytes)
     say(
         f"{corpus}: removed, {size}"
@@ -382,12 +382,12 @@ def forget(
     if as_json:
         print_json(result)
         return
-    found = [("document", name, 1) for name in result.documents]
-    found += [("source", name, 1) for name in result.sources]
-    found += [("version", name, 1) for name in result.versions]
-    found += [("objects", name, count) for name, count in result.objects.items()]
-    found += [("records", name, count) for name, count in result.records.items()]
-    print_table("", ("what", "where", "count"), found, fold=False)
+    table_rows = [("document", name, 1) for name in result.documents]
+    table_rows += [("source", name, 1) for name in result.sources]
+    table_rows += [("version", name, 1) for name in result.versions]
+    table_rows += [("objects", name, count) for name, count in result.objects.items()]
+    table_rows += [("records", name, count) for name, count in result.records.items()]
+    print_table("", ("what", "where", "count"), table_rows, fold=False)
     if not yes:
         say(f"{corpus}: nothing was deleted yet; to delete it for good: inset forget {corpus} {source} --yes")
         return
@@ -511,15 +511,18 @@ def search(
     from schemas.evidence import Filters, Modality
     from schemas.retrieval import GroupBy, Query
 
-    for option, given, known in (("modality", modality, set(Modality)), ("group", [group] if group else [], set(GroupBy))):
-        if unknown := [name for name in given or [] if name not in known]:
-            raise UserError(f"--{option} {unknown[0]}: use one of {', '.join(sorted(known))}")
+    for option, names, allowed in (
+        ("modality", modality, set(Modality)),
+        ("group", [group] if group else [], set(GroupBy)),
+    ):
+        if unknown := [name for name in names or [] if name not in allowed]:
+            raise UserError(f"--{option} {unknown[0]}: use one of {', '.join(sorted(allowed))}")
     if unworded := [words for words in phrase or [] if not any(map(str.isalnum, words))]:
         raise UserError(f"--phrase {unworded[0]!r}: write at least one letter or digit")
     filters = _filters(
         documents=document or [],
         sources=source or [],
-        page_ranges=[_page_range(written) for written in pages or []],
+        page_ranges=[_page_range(page_range) for page_range in pages or []],
         page_labels=page_label or [],
         sections=section or [],
         modalities=[Modality(name) for name in modality or []],
@@ -531,10 +534,10 @@ def search(
         phrases=phrase or [],
     )
     query = None if query is None else _question(query)
-    shown = {"--group": group, "--highlight": highlight, "--trace": trace}
+    output_options = {"--group": group, "--highlight": highlight, "--trace": trace}
     if like is not None:
         narrowed = {"filters": filters != Filters(), "--preset": preset, "--set": steps}
-        _refuse("--like", {"QUERY": query, "--image": image, **narrowed, **shown})
+        _refuse("--like", {"QUERY": query, "--image": image, **narrowed, **output_options})
     elif not query and image is None:
         raise UserError("what should be searched for? Give a QUERY or an --image")
     search_query = Query(
@@ -568,10 +571,10 @@ def _question(words: str) -> str:
     return words.strip()
 
 
-def _refuse(option: str, others: Mapping[str, object]) -> None:
+def _refuse(option: str, other_options: Mapping[str, object]) -> None:
     """Refuse options that another one would ignore."""
-    if given := [name for name, value in others.items() if value]:
-        raise UserError(f"{option} takes no {' and no '.join(given)}; leave that out")
+    if conflicting := [name for name, value in other_options.items() if value]:
+        raise UserError(f"{option} takes no {' and no '.join(conflicting)}; leave that out")
 
 
 def _read(image: Path) -> bytes:
@@ -587,12 +590,12 @@ def _show_similar(
     from pipeline.published.version import DEFAULT_K
 
     with published.opened(version) as opened:
-        found = opened.similar(figure_id, k=k or DEFAULT_K)
+        similar_figures = opened.similar(figure_id, k=k or DEFAULT_K)
     if as_json:
-        print_json(found)
+        print_json(similar_figures)
         return
-    say(f"by vectors {found.space}")
-    _show_hits(found.hits)
+    say(f"by vectors {similar_figures.space}")
+    _show_hits(similar_figures.hits)
 
 
 def _filters(**given: Any) -> "Filters":
@@ -610,19 +613,19 @@ def _filters(**given: Any) -> "Filters":
         raise UserError(f"filters: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _page_range(written: str) -> "PageRange":
+def _page_range(page_range: str) -> "PageRange":
     """Parse an option such as ``3``, ``3-9`` or ``12-``."""
     from pydantic import ValidationError
 
     from schemas.evidence import PageRange
 
-    first, dash, last = (part.strip() for part in written.partition("-"))
+    first, dash, last = (part.strip() for part in page_range.partition("-"))
     try:
         pages = PageRange(first=int(first), last=int(last or first) if last or not dash else None)
     except (ValueError, ValidationError):
         pages = None
     if pages is None or (pages.last is not None and pages.last < pages.first):
-        raise UserError(f"--pages {written}: write a page such as 3, or pages such as 3-9 or 12-, counted from 1")
+        raise UserError(f"--pages {page_range}: write a page such as 3, or pages such as 3-9 or 12-, counted from 1")
     return pages
 
 
@@ -632,20 +635,20 @@ def _changes(settings: Sequence[str]) -> dict[str, Any]:
 
     steps: dict[str, Any] = {}
     for setting in settings:
-        path, found, value = setting.partition("=")
+        path, separator, value = setting.partition("=")
         *outer, name = path.split(".")
-        place = steps
+        parent = steps
         for part in outer:
-            place = place.setdefault(part, {})
-            if not isinstance(place, dict):
+            parent = parent.setdefault(part, {})
+            if not isinstance(parent, dict):
                 raise UserError(f"--set {setting}: {part} is set to a value already")
         try:
-            place[name] = yaml.safe_load(value)
+            parent[name] = yaml.safe_load(value)
         except yaml.YAMLError as error:
             raise UserError(
                 f"--set {setting}: the value can't be read; quote it, such as --set 'fuse.method=rrf'"
             ) from error
-        if not (found and name):
+        if not (separator and name):
             raise UserError(f"--set {setting}: write STEP.KEY=VALUE, such as select.diversity=0.5")
     return steps
 
@@ -672,14 +675,14 @@ def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
     searches, answers = published.presets(), published.answer_presets()
     if as_json:
         listed: dict[str, Sequence[BaseModel]] = {"presets": searches, "answers": answers}
-        print_json({name: [one.model_dump(mode="json") for one in found] for name, found in listed.items()})
+        print_json({name: [info.model_dump(mode="json") for info in infos] for name, infos in listed.items()})
         return
     _show_presets("preset", searches)
     _show_presets("answer", answers)
 
 
-def _show_presets(kind: str, found: "Iterable[PresetInfo | AnswerPresetInfo]") -> None:
-    for source, listed in groupby(found, lambda preset: preset.source):
+def _show_presets(kind: str, infos: "Iterable[PresetInfo | AnswerPresetInfo]") -> None:
+    for source, listed in groupby(infos, lambda preset: preset.source):
         rows = [(preset.name, preset.sentence, "; ".join(preset.missing)) for preset in listed]
         print_table(source, (kind, "what it does", "what is missing"), rows)
 
@@ -748,7 +751,7 @@ def ask(
         picture=None if image is None else _read(image),
         filters=_filters(
             documents=document or [],
-            page_ranges=[_page_range(written) for written in pages or []],
+            page_ranges=[_page_range(page_range) for page_range in pages or []],
             page_labels=page_label or [],
         ),
         version=version,
@@ -800,8 +803,8 @@ def parse(
         else:
             _show_pages(document.pages)
         for failure, pages in _by_document(document.failures):
-            place = f", {_of(pages)}" if pages else ""
-            say(f"{failure.source}{place}: {failure.code}: {failure.message}")
+            page_note = f", {_of(pages)}" if pages else ""
+            say(f"{failure.source}{page_note}: {failure.code}: {failure.message}")
         if folder is not None and document.pages:
             say(f"wrote pages and figures to {folder}" + (f"; look at {folder / 'index.html'}" if view else ""))
     if not document.pages:
@@ -870,15 +873,17 @@ def export(
     if images not in set(ImageFilter):
         raise UserError(f"--images {images}: use one of {', '.join(ImageFilter)}")
     with reporting() as report:
-        made = export_pages(
+        summary = export_pages(
             open_workspace(corpus), file, version=version, images=ImageFilter(images), unique=unique_texts, report=report
         )
     if as_json:
-        print_json(asdict(made))
+        print_json(asdict(summary))
         return
-    say(f"{made.file}: {made.rows} rows of {made.pages} pages with {made.images} images, from {made.version}")
-    if made.dropped:
-        say(f"{made.drops}: {made.dropped} images left out, with the reasons")
+    say(
+        f"{summary.file}: {summary.rows} rows of {summary.pages} pages with {summary.images} images, from {summary.version}"
+    )
+    if summary.dropped:
+        say(f"{summary.drops}: {summary.dropped} images left out, with the reasons")
 
 
 def _export_tables(corpus: str, folder: Path, version: str | None, *, csv: bool, as_json: bool) -> None:
@@ -888,11 +893,14 @@ def _export_tables(corpus: str, folder: Path, version: str | None, *, csv: bool,
     from pipeline.published.export_tables import export_tables
 
     with reporting() as report:
-        made = export_tables(open_workspace(corpus), folder, version=version, csv=csv, report=report)
+        summary = export_tables(open_workspace(corpus), folder, version=version, csv=csv, report=report)
     if as_json:
-        print_json(asdict(made))
+        print_json(asdict(summary))
         return
-    say(f"{made.folder}: {made.tables} tables with {made.rows} rows of {made.documents} documents, from {made.version}")
+    say(
+        f"{summary.folder}: {summary.tables} tables with {summary.rows} rows of {summary.documents} documents, "
+        f"from {summary.version}"
+    )
 
 
 @app.command()
@@ -1047,8 +1055,8 @@ def main() -> NoReturn:
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        _fail(InsetError(f"{place}{error.strerror or error}; correct that, then try again"), 1)
+        file_prefix = f"{error.filename}: " if error.filename else ""
+        _fail(InsetError(f"{file_prefix}{error.strerror or error}; correct that, then try again"), 1)
     sys.exit(0)
 
 

@@ -25,14 +25,14 @@ def status(
     from pipeline.operations.health import corpora_health
     from pipeline.operations.states import State
 
-    found = corpus_schedules()
-    if unknown := set(corpora or ()) - {one.name for one in found}:
-        known = ", ".join(one.name for one in found) or "none"
-        raise UserError(f"there is no corpus {', '.join(sorted(unknown))}; there are: {known}")
-    health = corpora_health([one for one in found if not corpora or one.name in corpora], timeout_s=timeout)
-    worst = min((one.state for one in health), key=lambda state: state.severity, default=State.OK)
+    schedules = corpus_schedules()
+    if unknown := set(corpora or ()) - {corpus.name for corpus in schedules}:
+        corpus_names = ", ".join(corpus.name for corpus in schedules) or "none"
+        raise UserError(f"there is no corpus {', '.join(sorted(unknown))}; there are: {corpus_names}")
+    health = corpora_health([corpus for corpus in schedules if not corpora or corpus.name in corpora], timeout_s=timeout)
+    worst = min((corpus.state for corpus in health), key=lambda state: state.severity, default=State.OK)
     if as_json:
-        print_json({"state": worst, "corpora": [one.model_dump(mode="json") for one in health]})
+        print_json({"state": worst, "corpora": [corpus.model_dump(mode="json") for corpus in health]})
     elif not health:
         say("there is no corpus file; make one: inset init NAME")
     else:
@@ -53,12 +53,26 @@ def _show(health: "list[CorpusHealth]") -> None:
         "gates",
     )
     rows = []
-    for one in health:
-        since, last = (f"{moment:%Y-%m-%d %H:%M}" if moment else "" for moment in (one.live_since, one.last_run))
-        counts = (one.counts.documents, one.counts.partly_read, one.counts.quarantined) if one.counts else ("", "", "")
-        gates = f"{sum(gate.passed for gate in one.gates)} of {len(one.gates)}" if one.gates else ""
-        rows.append((one.corpus, one.state, one.live or "", since, "now" if one.refreshing else last, *counts, gates))
+    for corpus in health:
+        since, last = (f"{moment:%Y-%m-%d %H:%M}" if moment else "" for moment in (corpus.live_since, corpus.last_run))
+        counts = (
+            (corpus.counts.documents, corpus.counts.partly_read, corpus.counts.quarantined)
+            if corpus.counts
+            else ("", "", "")
+        )
+        gates = f"{sum(gate.passed for gate in corpus.gates)} of {len(corpus.gates)}" if corpus.gates else ""
+        rows.append(
+            (
+                corpus.corpus,
+                corpus.state,
+                corpus.live or "",
+                since,
+                "now" if corpus.refreshing else last,
+                *counts,
+                gates,
+            )
+        )
     print_table("", columns, rows, fold=False)
-    for one in health:
-        for problem in one.problems:
-            show(f": {problem}", bold=one.corpus)
+    for corpus in health:
+        for problem in corpus.problems:
+            show(f": {problem}", bold=corpus.corpus)

@@ -67,12 +67,12 @@ class _Planned(NamedTuple):
 def _plan(refresh: "RefreshRun", groups: int) -> _Planned:
     from pipeline.run_log import log_plan
 
-    made = refresh.plan()
-    log_plan(made)
-    numbers = [str(number) for number in range(len(made.shards))]
+    corpus_plan = refresh.plan()
+    log_plan(corpus_plan)
+    numbers = [str(number) for number in range(len(corpus_plan.shards))]
     parts = [",".join(numbers[first::groups]) for first in range(min(groups, len(numbers)))]
-    builds = made.outcome == "build"
-    return _Planned(made.version, parts if builds else [], refresh.workspace.corpus.gpus if builds else 0)
+    builds = corpus_plan.outcome == "build"
+    return _Planned(corpus_plan.version, parts if builds else [], refresh.workspace.corpus.gpus if builds else 0)
 
 
 def _work(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] | None) -> None:

@@ -114,9 +114,11 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     if fold or _out.measure(table, options=_out.options.update(width=_ANY_WIDTH)).maximum <= _out.width:
         _out.print(table)
         return
-    for first, *rest in rows:
-        named = [f"{column} {cell}" for column, cell in zip(columns[1:], rest, strict=True) if cell not in (None, "")]
-        show(f"  {', '.join(named)}", bold=str(first))
+    for first, *other_cells in rows:
+        labelled_cells = [
+            f"{column} {cell}" for column, cell in zip(columns[1:], other_cells, strict=True) if cell not in (None, "")
+        ]
+        show(f"  {', '.join(labelled_cells)}", bold=str(first))
 
 
 class _Steps:

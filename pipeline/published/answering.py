@@ -88,7 +88,7 @@ def answer_events(
         result = extractive_answer(opened, plan.question, plan.retrieval, filters=plan.filters, trace=trace)
         result = result.model_copy(update={"preset": plan.preset.name})
         yield AnswerStarted(version=opened.version, preset=plan.preset.name, citations=result.citations)
-        yield from (PartFinished(part=place, value=part) for place, part in enumerate(result.parts))
+        yield from (PartFinished(part=number, value=part) for number, part in enumerate(result.parts))
         yield AnswerFinished(result=result.model_copy(update={"trace": trace.steps if traced else None}))
         return
     yield from _Generated(opened, plan, plan.prompt, trace, traced, stopped).events()
@@ -122,7 +122,7 @@ class _Generated:
             yield self._finished(WrittenAnswer(says_no_answer=True), sent, rounds)
             return
         cost = maximum_text_cost(self._options, _characters(sent), sum(len(message.pictures) for message in sent.messages))
-        written = WrittenAnswer(failure="the budget of one answer (answer.budget) is spent")
+        answer = WrittenAnswer(failure="the budget of one answer (answer.budget) is spent")
         if self._affords(cost):
             yield AnswerStarted(
                 version=self._opened.version,
@@ -135,13 +135,13 @@ class _Generated:
                 readable = sent if self._preset.figures == "in_place" else sent.without_figures()
                 for event in self._written(readable):
                     if isinstance(event, WrittenAnswer):
-                        written = event
+                        answer = event
                     else:
                         yield event
                 used = self._models.spent - before
                 doing.input_tokens, doing.output_tokens = used.input_tokens, used.output_tokens
-                doing.note = written.failure or written.note
-        yield self._finished(written, sent, rounds)
+                doing.note = answer.failure or answer.note
+        yield self._finished(answer, sent, rounds)
 
     def _written(self, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
         """Yield what the model writes; a model that is misconfigured is a failure like any other."""
@@ -150,14 +150,14 @@ class _Generated:
         except UserError as error:
             yield WrittenAnswer(failure=error.message)
 
-    def _finished(self, written: WrittenAnswer, sent: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
+    def _finished(self, answer: WrittenAnswer, sent: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
         shared = {
             "preset": self._preset.name,
             "rounds": list(rounds),
-            "counts": written.counts,
+            "counts": answer.counts,
             "spent": self._models.spent,
         }
-        if written.failure:
+        if answer.failure:
             result = extractive_answer(
                 self._opened,
                 self._searched(self._plan.question, self._plan.fallback),
@@ -165,24 +165,24 @@ class _Generated:
                 filters=self._plan.filters,
                 trace=self._trace,
             )
-            result = result.model_copy(update=shared | {"note": f"answered without a model: {written.failure}"})
+            result = result.model_copy(update=shared | {"note": f"answered without a model: {answer.failure}"})
         else:
             texts = [self._opened.template.without(hit.tagged_text) for hit in sent.passages]
-            supported, unsupported = with_support(written.parts, texts, self._plan.question.words)
-            parts = [] if written.says_no_answer else [*supported, *self._figures_after(sent)]
-            shared["counts"] = with_uncited(written.counts, supported).model_copy(update={"unsupported": unsupported})
+            supported, unsupported = with_support(answer.parts, texts, self._plan.question.words)
+            parts = [] if answer.says_no_answer else [*supported, *self._figures_after(sent)]
+            shared["counts"] = with_uncited(answer.counts, supported).model_copy(update={"unsupported": unsupported})
             sure = self._confidence()
             sure_above = thresholds(self._corpus.answer, self._opened.calibration)[1]
             cited = {n for part in parts for n in part.citations}
             result = AnswerResult(
                 version=self._opened.version,
-                abstained=written.says_no_answer,
+                abstained=answer.says_no_answer,
                 unsure=bool(parts) and ((sure is not None and sure < sure_above) or (bool(texts) and not cited)),
                 confidence=sure,
                 model=self._options.model,
-                note=written.note,
+                note=answer.note,
                 parts=parts,
-                citations=[one for one in self._citations(sent) if one.n in cited],
+                citations=[citation for citation in self._citations(sent) if citation.n in cited],
                 **shared,
             )
         return AnswerFinished(result=result.model_copy(update={"trace": self._trace.steps if self._traced else None}))
@@ -211,9 +211,9 @@ class _Generated:
         """Return the figures that an answer shows after its text."""
         if self._preset.figures != "after":
             return []
-        known = {part.figure_id: part for part in sent.figures.values()}
+        figures_by_id = {part.figure_id: part for part in sent.figures.values()}
         rows = dict.fromkeys(hit.figure_id for hit in sent.passages if hit.modality is Modality.FIGURE)
-        return [known[name] for name in rows if name in known]
+        return [figures_by_id[name] for name in rows if name in figures_by_id]
 
     def _compose(self, hits: Sequence[Hit]) -> ModelInput:
         question = self._plan.question
@@ -274,15 +274,15 @@ class _Generated:
 
     def _ranked_again(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the rows of all rounds, ranked against the original question."""
-        known = {hit.evidence_id: hit for hit in hits}
-        narrowed = Filters(evidence_ids=list(known))
-        ranked = self._hits(self._plan.question, packaged()[ORDERED_BY], len(known), narrowed)
-        return list(({hit.evidence_id: known[hit.evidence_id] for hit in ranked} | known).values())
+        hits_by_id = {hit.evidence_id: hit for hit in hits}
+        narrowed = Filters(evidence_ids=list(hits_by_id))
+        ranked = self._hits(self._plan.question, packaged()[ORDERED_BY], len(hits_by_id), narrowed)
+        return list(({hit.evidence_id: hits_by_id[hit.evidence_id] for hit in ranked} | hits_by_id).values())
 
     def _hits(self, question: EmbeddedQuery, plan: Preset, k: int, filters: Filters) -> list[Hit]:
         opened = self._opened
-        asked = self._searched(question, plan)
-        return opened.hits(opened.ranked(asked, plan, k, filters, self._trace, models=self._models))
+        query = self._searched(question, plan)
+        return opened.hits(opened.ranked(query, plan, k, filters, self._trace, models=self._models))
 
     @property
     def _filters(self) -> Filters:
@@ -309,10 +309,10 @@ class _Generated:
 
     def _may_go_on(self) -> bool:
         """Return whether the budget covers another judgement and the answer after it."""
-        each = maximum_text_cost(
+        round_cost = maximum_text_cost(
             self._options, max(JUDGED_CHARS, self._corpus.answer.context_chars), self._preset.max_images
         )
-        return not self._stopped() and self._affords(each.times(2))
+        return not self._stopped() and self._affords(round_cost.times(2))
 
     def _affords(self, cost: Spent) -> bool:
         return Budget(Spend(), self._corpus.answer.budget, self._models.spent).reserve(cost)

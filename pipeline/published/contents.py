@@ -86,13 +86,13 @@ class Contents:
         numbers = catalogue.ordered(sort)
         fits = catalogue.fitting(sources)
         if languages:
-            known = catalogue.documents.column("language")
-            fits &= pc.is_in(known, pa.array([one.lower() for one in languages])).to_numpy()
+            language_column = catalogue.documents.column("language")
+            fits &= pc.is_in(language_column, pa.array([language.lower() for language in languages])).to_numpy()
         if contains:
             fits &= catalogue.named(contains)
         numbers = numbers[fits[numbers]]
-        found = [catalogue.document(number) for number in numbers[part.items]]
-        return Listing(version=self._opened.version, total=len(numbers), items=found)
+        summaries = [catalogue.document(number) for number in numbers[part.items]]
+        return Listing(version=self._opened.version, total=len(numbers), items=summaries)
 
     def document(self, doc_id: str) -> DocumentInfo:
         """Return a document.
@@ -102,12 +102,12 @@ class Contents:
         """
         self._opened.require(doc_id)
         catalogue = self._catalogue
-        found = catalogue.document(catalogue.number(doc_id))
-        return DocumentInfo(version=self._opened.version, **found.model_dump())
+        summary = catalogue.document(catalogue.number(doc_id))
+        return DocumentInfo(version=self._opened.version, **summary.model_dump())
 
     def document_of(self, source: str) -> DocumentInfo:
         """Return the document of a source; raises as ``document`` does."""
-        doc_id = next((doc_id for doc_id, named in self._opened.sources.items() if source in named), None)
+        doc_id = next((doc_id for doc_id, names in self._opened.sources.items() if source in names), None)
         if doc_id is None:
             raise NotFoundError(f"{self._opened.name} has no source {source!r}")
         return self.document(doc_id)
@@ -120,10 +120,10 @@ class Contents:
             for row in rows.values()
         )
         sections = [entry for entry in entries if len(entry.path) > 1]
-        found = []
+        listed_sections = []
         for entry in sections[part.items]:
             first = rows[entry.rows[0]] if entry.rows else None
-            found.append(
+            listed_sections.append(
                 OutlineSection(
                     path=list(entry.path[1:]),
                     title=entry.title,
@@ -133,7 +133,7 @@ class Contents:
                     rows=len(entry.rows),
                 )
             )
-        return Listing(version=self._opened.version, total=len(sections), items=found)
+        return Listing(version=self._opened.version, total=len(sections), items=listed_sections)
 
     def pages(self, part: ListPart, doc_id: str) -> Listing[DocumentPage]:
         """Return the pages of a document; raises as ``document`` does.
@@ -148,7 +148,7 @@ class Contents:
             rows.update(on)
             by_modality[Modality(row["modality"])].update(on)
         last = self._opened.pages[doc_id]
-        found = [
+        listed_pages = [
             DocumentPage(
                 page=page,
                 label=labels.get(page),
@@ -158,7 +158,7 @@ class Contents:
             )
             for page in range(1, last + 1)[part.items]
         ]
-        return Listing(version=self._opened.version, total=last, items=found)
+        return Listing(version=self._opened.version, total=last, items=listed_pages)
 
     def rows(
         self,
@@ -181,7 +181,9 @@ class Contents:
         if doc_id is not None:
             table = _read(self._opened, doc_id)
             if modalities:
-                table = table.filter(pc.is_in(table.column("modality"), pa.array([str(one) for one in modalities])))
+                table = table.filter(
+                    pc.is_in(table.column("modality"), pa.array([str(modality) for modality in modalities]))
+                )
             if page is not None:
                 on = [
                     page in {region["page"] for region in row["regions"]} for row in table.select(["regions"]).to_pylist()
@@ -214,8 +216,10 @@ class Contents:
         sources: Sequence[str] = (),
     ) -> Listing[TableSummary]:
         """Return tables; arguments and errors are those of ``rows``."""
-        found = self.rows(part, doc_id, modalities=[Modality.TABLE], page=page, sources=sources)
-        return Listing(version=found.version, total=found.total, items=[TableSummary(**_table(row)) for row in found.items])
+        listing = self.rows(part, doc_id, modalities=[Modality.TABLE], page=page, sources=sources)
+        return Listing(
+            version=listing.version, total=listing.total, items=[TableSummary(**_table(row)) for row in listing.items]
+        )
 
     def table(self, evidence_id: str) -> TableInfo:
         """Return a table.
@@ -255,14 +259,14 @@ class Contents:
             fits &= pc.equal(table.column("page"), pa.scalar(page, pa.int32())).to_numpy()
         if sources:
             catalogue = self._catalogue
-            wanted = pa.array(catalogue.doc_ids).filter(pa.array(catalogue.fitting(sources)))
-            fits &= pc.is_in(table.column("doc_id"), wanted).to_numpy()
+            fitting_documents = pa.array(catalogue.doc_ids).filter(pa.array(catalogue.fitting(sources)))
+            fits &= pc.is_in(table.column("doc_id"), fitting_documents).to_numpy()
         if contains:
             fits &= _holding(table.column("caption"), contains)
         numbers = np.flatnonzero(fits)
         rows = table.take(numbers[part.items]).to_pylist()
-        found = [FigureSummary(**_figure(self._opened, row)) for row in rows]
-        return Listing(version=self._opened.version, total=len(numbers), items=found)
+        summaries = [FigureSummary(**_figure(self._opened, row)) for row in rows]
+        return Listing(version=self._opened.version, total=len(numbers), items=summaries)
 
     def context(self, part: ListPart, figure_id: str, *, around: int = 2) -> Listing[FigureContext]:
         """Return the placements of a figure that have a tag, each with ``around`` rows before and after in reading order.
@@ -273,24 +277,26 @@ class Contents:
         self._opened.require_figure(figure_id)
         table = self._opened.tagged_figures
         table = table.filter(pc.equal(table.column("figure_id"), pa.scalar(figure_id)))
-        found = []
+        contexts = []
         for row in table.slice(part.offset, part.limit).to_pylist():
             rows = _read(self._opened, row["doc_id"], but=Modality.PAGE)
-            place = _place_of(rows, row)
-            first = 0 if place is None else max(0, place - around)
+            row_number = _place_of(rows, row)
+            first = 0 if row_number is None else max(0, row_number - around)
             near = (
-                [] if place is None else _browsed(self._opened, rows.slice(first, place + around + 1 - first).to_pylist())
+                []
+                if row_number is None
+                else _browsed(self._opened, rows.slice(first, row_number + around + 1 - first).to_pylist())
             )
-            own = 0 if place is None else place - first
-            found.append(
+            row_index = 0 if row_number is None else row_number - first
+            contexts.append(
                 FigureContext(
                     **_figure(self._opened, row),
-                    row=near[own] if near else None,
-                    before=near[:own],
-                    after=near[own + 1 :],
+                    row=near[row_index] if near else None,
+                    before=near[:row_index],
+                    after=near[row_index + 1 :],
                 )
             )
-        return Listing(version=self._opened.version, total=table.num_rows, items=found)
+        return Listing(version=self._opened.version, total=table.num_rows, items=contexts)
 
     def changes(self, part: ListPart, since: "OpenVersion") -> Changes:
         """Return the rows that differ from an earlier (or later) version; the first call reads all rows of both."""
@@ -323,7 +329,7 @@ class _Catalogue:
         self.doc_ids = sorted(opened.sources)
         self._starts = [0]
         modalities: list[NDArray[np.int8]] = [np.empty(0, np.int8)]
-        seen: list[str] = []
+        stored_doc_ids: list[str] = []
         firsts: list[int] = []
         facts: dict[str, list[str | None]] = {name: [] for name in _FACTS}
         for file in self._files:
@@ -335,23 +341,27 @@ class _Catalogue:
             numbers = of_document.dictionary_encode().indices.to_numpy()
             begin = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
             some = {name: read_part(store, file, name).take(pa.array(begin)).to_pylist() for name in _FACTS}
-            for place, doc_id in enumerate(map(str, of_document.take(pa.array(begin)).to_pylist())):
-                if not seen or seen[-1] != doc_id:
-                    seen.append(doc_id)
-                    firsts.append(base + begin[place])
+            for run_index, doc_id in enumerate(map(str, of_document.take(pa.array(begin)).to_pylist())):
+                if not stored_doc_ids or stored_doc_ids[-1] != doc_id:
+                    stored_doc_ids.append(doc_id)
+                    firsts.append(base + begin[run_index])
                     for name in _FACTS:
-                        facts[name].append(some[name][place])
+                        facts[name].append(some[name][run_index])
             kinds = pc.index_in(read_part(store, file, "modality"), pa.array(_MODALITIES, pa.string()))
             modalities.append(kinds.to_numpy().astype(np.int8))
         self._modalities = np.concatenate(modalities)
         self._of_document = np.searchsorted(np.array(firsts), np.arange(len(self._modalities)), "right") - 1
-        places = pc.index_in(pa.array(seen, pa.string()), pa.array(self.doc_ids, pa.string())).to_numpy()
-        self._of_document = places[self._of_document].astype(np.int32) if seen else np.empty(0, np.int32)
+        catalogue_numbers = pc.index_in(
+            pa.array(stored_doc_ids, pa.string()), pa.array(self.doc_ids, pa.string())
+        ).to_numpy()
+        self._of_document = (
+            catalogue_numbers[self._of_document].astype(np.int32) if stored_doc_ids else np.empty(0, np.int32)
+        )
         counts = {
             modality: np.bincount(self._of_document[self._modalities == number], minlength=len(self.doc_ids))
             for number, modality in enumerate(_MODALITIES)
         }
-        has_rows = pc.index_in(pa.array(self.doc_ids, pa.string()), pa.array(seen, pa.string()))
+        has_rows = pc.index_in(pa.array(self.doc_ids, pa.string()), pa.array(stored_doc_ids, pa.string()))
         sizes = {row.doc_id: row.size for row in read_ledger(store, opened.version)}
         self.documents = pa.table(
             {
@@ -383,23 +393,23 @@ class _Catalogue:
     def _ordered(self, sort: str) -> NDArray[np.int64]:
         name, down = sort.removeprefix("-"), sort.startswith("-")
         order: Literal["ascending", "descending"] = "descending" if down else "ascending"
-        found = pc.sort_indices(self.documents, [(name, order), ("doc_id", "ascending")])
-        return cast(NDArray[np.int64], found.to_numpy().astype(np.int64))
+        indices = pc.sort_indices(self.documents, [(name, order), ("doc_id", "ascending")])
+        return cast(NDArray[np.int64], indices.to_numpy().astype(np.int64))
 
     def fitting(self, sources: Sequence[str]) -> NDArray[np.bool_]:
         """Return which documents have a source that fits one of some globs; all without globs."""
-        found = np.full(len(self.doc_ids), not sources)
+        mask = np.full(len(self.doc_ids), not sources)
         if sources:
             fits = re.compile("|".join(translate(glob) for glob in sources)).match
             fitting = (fits(source) is not None for source in self._flat)
-            found[self._owners[np.fromiter(fitting, bool, len(self._flat))]] = True
-        return found
+            mask[self._owners[np.fromiter(fitting, bool, len(self._flat))]] = True
+        return mask
 
     def named(self, contains: str) -> NDArray[np.bool_]:
         """Return which documents have a text in their title or a source, in any case."""
-        found = _holding(self.documents.column("title"), contains)
-        found[self._owners[_holding(pa.chunked_array([pa.array(self._flat, pa.string())]), contains)]] = True
-        return found
+        mask = _holding(self.documents.column("title"), contains)
+        mask[self._owners[_holding(pa.chunked_array([pa.array(self._flat, pa.string())]), contains)]] = True
+        return mask
 
     def rows(self, modalities: Sequence[Modality], documents: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the numbers of the rows of some kinds, or of all, and of some documents."""
@@ -419,8 +429,8 @@ _PAGED = ("modality", "regions", "page_labels")
 
 def _holding(texts: "pa.ChunkedArray[Any]", contains: str) -> NDArray[np.bool_]:
     """Return which texts have a part, in any case."""
-    found = cast("pa.ChunkedArray[Any]", pc.match_substring(texts, contains, ignore_case=True))
-    return cast(NDArray[np.bool_], found.fill_null(pa.scalar(False)).to_numpy().copy())
+    matches = cast("pa.ChunkedArray[Any]", pc.match_substring(texts, contains, ignore_case=True))
+    return cast(NDArray[np.bool_], matches.fill_null(pa.scalar(False)).to_numpy().copy())
 
 
 def _read(
@@ -455,35 +465,35 @@ def _as_row(hit: Hit) -> BrowsedRow:
 
 
 def _table(row: BrowsedRow) -> dict[str, Any]:
-    known = row.model_dump(include=TableSummary.model_fields.keys() - {"links"})
+    fields = row.model_dump(include=TableSummary.model_fields.keys() - {"links"})
     size = {"lines": len(row.rows), "columns": max(map(len, row.rows), default=0)}
-    return known | size | {"label": row.regions[0].label}
+    return fields | size | {"label": row.regions[0].label}
 
 
 def _figure(opened: "OpenVersion", row: Mapping[str, Any]) -> dict[str, Any]:
-    known = {name: row[name] for name in FigureSummary.model_fields if name in row}
-    return known | {"source": opened.sources[row["doc_id"]][0]}
+    fields = {name: row[name] for name in FigureSummary.model_fields if name in row}
+    return fields | {"source": opened.sources[row["doc_id"]][0]}
 
 
 def _place_of(rows: pa.Table, figure: Mapping[str, Any]) -> int | None:
     """Return the place of a figure's own row on its page, or else of a row that shows or mentions it there, or anywhere."""
     best: tuple[tuple[bool, bool], int] | None = None
     columns = rows.select(["figure_id", "figure_refs", "regions"]).to_pylist()
-    for place, row in enumerate(columns):
+    for row_number, row in enumerate(columns):
         if figure["figure_id"] in row["figure_refs"] or row["figure_id"] == figure["figure_id"]:
             on = figure["page"] in {region["page"] for region in row["regions"]}
             rank = (not on, row["figure_id"] != figure["figure_id"])
             if best is None or rank < best[0]:
-                best = rank, place
+                best = rank, row_number
     return None if best is None else best[1]
 
 
 def _compare(store: ObjectStore, since: str, version: str) -> pa.Table:
     """Return the rows that differ, by document."""
     with TemporaryTables() as tables:
-        for name, one in (("had", since), ("has", version)):
+        for name, compared_version in (("had", since), ("has", version)):
             tables.create(name, _DIGESTS)
-            for part in evidence_parts(store, one):
+            for part in evidence_parts(store, compared_version):
                 tables.create("part", EVIDENCE)
                 tables.add("part", part)
                 for digests in tables.query("SELECT evidence_id, doc_id, hash(part) AS digest FROM part"):
@@ -492,7 +502,7 @@ def _compare(store: ObjectStore, since: str, version: str) -> pa.Table:
             "SELECT '{change}' AS change, evidence_id, doc_id FROM {one} WHERE NOT EXISTS "
             "(SELECT 1 FROM {other} WHERE {other}.evidence_id = {one}.evidence_id AND {other}.digest = {one}.digest)"
         )
-        gone = differing.format(change="gone", one="had", other="has")
-        added = differing.format(change="added", one="has", other="had")
-        found = tables.query(f"{gone} UNION ALL {added} ORDER BY doc_id, change DESC, evidence_id")
-        return pa.concat_tables([_CHANGED.empty_table(), *(part.cast(_CHANGED) for part in found)])
+        gone_query = differing.format(change="gone", one="had", other="has")
+        added_query = differing.format(change="added", one="has", other="had")
+        batches = tables.query(f"{gone_query} UNION ALL {added_query} ORDER BY doc_id, change DESC, evidence_id")
+        return pa.concat_tables([_CHANGED.empty_table(), *(part.cast(_CHANGED) for part in batches)])

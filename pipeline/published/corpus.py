@@ -133,21 +133,21 @@ class PublishedCorpus:
             ) from error
 
     @contextlib.contextmanager
-    def opened(self, wanted: str | Pointer | None = None) -> Iterator[OpenVersion]:
+    def opened(self, requested: str | Pointer | None = None) -> Iterator[OpenVersion]:
         """Open a version, the live one where None, by ``resolve_version``; errors are translated as by ``reading``."""
         with self.reading():
-            pointer = wanted if isinstance(wanted, Pointer) else self.live()
+            pointer = requested if isinstance(requested, Pointer) else self.live()
             self._close_rewritten(pointer)
-            if wanted is None:
-                wanted = pointer
-                if wanted is None:
+            if requested is None:
+                requested = pointer
+                if requested is None:
                     raise NotFoundError(nothing_live(self._workspace.store, self.name))
-            elif isinstance(wanted, str):
-                wanted = resolve_version(self._workspace.store, self.name, wanted)
-        version = wanted.version if isinstance(wanted, Pointer) else wanted
+            elif isinstance(requested, str):
+                requested = resolve_version(self._workspace.store, self.name, requested)
+        version = requested.version if isinstance(requested, Pointer) else requested
         with self.reading(version):
             # A named version may have been removed while it was open here; the live one is never removed.
-            if isinstance(wanted, str) and ("/" in wanted or self._is_gone(version)):
+            if isinstance(requested, str) and ("/" in requested or self._is_gone(version)):
                 raise NotFoundError(f"corpus {self.name}: there is no version {version}")
             yield self._open_once(version)
 
@@ -285,8 +285,8 @@ class PublishedCorpus:
         corpus = self._settings()
         default = answer_preset_of(corpus, None)
         with self.opened(version) as opened:
-            known = [default, *(one for name, one in answers_of(corpus).items() if name != default.name)]
-            return [self._answer_info(one, corpus, opened) for one in known]
+            presets = [default, *(preset for name, preset in answers_of(corpus).items() if name != default.name)]
+            return [self._answer_info(preset, corpus, opened) for preset in presets]
 
     def _answer_info(self, preset: AnswerPreset, corpus: Corpus, opened: OpenVersion) -> AnswerPresetInfo:
         plan = self._plan(preset.retrieval, {})
@@ -296,7 +296,7 @@ class PublishedCorpus:
             needs = [*needs, f"a model {preset.model} that writes"]
             missing = [
                 *missing,
-                *(f"{what} (set {setting})" for what, setting in lacking_for_answer(preset, corpus).items()),
+                *(f"{need} (set {setting})" for need, setting in lacking_for_answer(preset, corpus).items()),
             ]
         return answer_preset_info(preset, needs, missing)
 
@@ -312,8 +312,8 @@ class PublishedCorpus:
 
     def _plan(self, preset: str | None, steps: Mapping[str, Any]) -> Preset:
         options = self._settings().retrieval
-        named = preset_of(options, preset) if preset else default_preset(options)
-        return changed(named, steps) if steps else named
+        plan = preset_of(options, preset) if preset else default_preset(options)
+        return changed(plan, steps) if steps else plan
 
     def _for_pictures(self, opened: OpenVersion) -> str:
         able = [preset for preset in self._presets() if takes_pictures(preset) and not opened.lacks(preset)]
@@ -333,7 +333,7 @@ class PublishedCorpus:
                 return CorpusOverview(name=self.name, problem=nothing_live(self._workspace.store, self.name))
         with self.opened(pointer) as opened:
             counts = opened.counts
-            sources = sorted(source for named in opened.sources.values() for source in named)
+            sources = sorted(source for names in opened.sources.values() for source in names)
             presets = [preset for preset in self._presets() if not opened.lacks(preset)]
         return CorpusOverview(
             name=self.name,

@@ -71,16 +71,16 @@ def _write(
     """Write the rows of documents, or each text once; return the counts of the summary."""
     count = {"rows": 0, "pages": 0, "images": 0, "dropped": 0}
     texts: list[pa.Table] = []
-    for pages, made in documents:
-        drops.write_table(made.drops)
+    for pages, paginated in documents:
+        drops.write_table(paginated.drops)
         if unique:
-            texts.append(made.rows.drop_columns(["image_bytes"]))
+            texts.append(paginated.rows.drop_columns(["image_bytes"]))
         else:
-            rows.write_table(made.rows)
-            count["rows"] += made.rows.num_rows
+            rows.write_table(paginated.rows)
+            count["rows"] += paginated.rows.num_rows
         count["pages"] += pages
-        count["images"] += made.rows.num_rows - made.rows.column("image_id").null_count
-        count["dropped"] += made.drops.num_rows
+        count["images"] += paginated.rows.num_rows - paginated.rows.column("image_id").null_count
+        count["dropped"] += paginated.drops.num_rows
     if unique:
         table = unique_texts(texts)
         rows.write_table(table)
@@ -109,9 +109,9 @@ def _documents(
         doc_ids, store_address=store.root, limits=workspace.corpus.parse, passwords=workspace.passwords()
     )
     index = 0
-    for done, row in enumerate(sorted(ledger, key=lambda row: row.source), 1):
+    for number, row in enumerate(sorted(ledger, key=lambda row: row.source), 1):
         document = read_parsed(store, parsed_file(row.doc_id, manifest.keys["parse"]))
-        made = paginate(
+        paginated = paginate(
             document,
             source=row.source,
             subject=subjects[row.doc_id],
@@ -119,6 +119,6 @@ def _documents(
             images=images,
             first_index=index,
         )
-        index += made.rows.num_rows
-        yield len(document.pages), made
-        report("export", done, len(ledger))
+        index += paginated.rows.num_rows
+        yield len(document.pages), paginated
+        report("export", number, len(ledger))

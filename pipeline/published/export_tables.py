@@ -48,16 +48,16 @@ def export_tables(
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder} isn't empty; name a new folder")
-        for done, (doc_id, names) in enumerate(sources.items(), 1):
+        for number, (doc_id, names) in enumerate(sources.items(), 1):
             file = StructuredDocumentFile(workspace.store, structured_file(doc_id, manifest.keys["structured"]))
-            for known, table in _tables(names[0], doc_id, file.blocks):
-                name = f"{known['name']}.{'csv' if csv else 'parquet'}"
+            for description, table in _tables(names[0], doc_id, file.blocks):
+                name = f"{description['name']}.{'csv' if csv else 'parquet'}"
                 if csv:
                     write_csv(table, folder / name)
                 else:
                     pq.write_table(table, folder / name, compression="zstd")
-                listed.append(known | {"file": name, "sources": names})
-            report("export", done, len(sources))
+                listed.append(description | {"file": name, "sources": names})
+            report("export", number, len(sources))
         pq.write_table(pa.Table.from_pylist(listed, schema=TABLES), folder / _LIST, compression="zstd")
     except OSError as error:
         raise UserError(f"can't write to {folder}: {error.strerror or error}") from error

@@ -65,7 +65,7 @@ def extractive_answer(
             opened.template,
             corpus=opened.workspace.corpus.name,
             version=opened.version,
-            most=options.passages,
+            max_passages=options.passages,
             tags=material.tags,
             figures=material.figures,
         )
@@ -80,19 +80,19 @@ def evidence_for(
     resolved = opened.resolved_without_pages(filters)
     if resolved == NOTHING:
         return Material(), {}
-    most = opened.settings().answer.passages
-    ranked = opened.ranked(question, plan, most * RANKED, resolved, trace)
+    max_passages = opened.settings().answer.passages
+    ranked = opened.ranked(question, plan, max_passages * RANKED, resolved, trace)
     with trace.step("passages", question.words):
         hits = opened.hits(ranked)
         passages, tags = _passages(opened, hits)
-        found = candidates(passages, opened.template)
+        answer_candidates = candidates(passages, opened.template)
     with trace.step(f"compare: {NEARNESS.name}", question.words):
 
         def cosines(compared: Sequence[Candidate]) -> list[float]:
             vectors = opened.sentence_vectors([candidate.context for candidate in compared])
             return [float(cosine) for cosine in vectors @ question.vector(NEARNESS.name)]
 
-        scored, near = scores(question.words, found, passages, cosines, most=most)
+        scored, near = scores(question.words, answer_candidates, passages, cosines, max_passages=max_passages)
     with trace.step("confidence", question.words):
         evidence = gather(
             question,
@@ -100,12 +100,15 @@ def evidence_for(
             hits,
             resolved,
             analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
-            sentence=max((near[one] for one in near if passages[one.passage].rank < PASSAGES), default=0.0),
+            sentence=max(
+                (near[near_candidate] for near_candidate in near if passages[near_candidate.passage].rank < PASSAGES),
+                default=0.0,
+            ),
             judged=bool(plan.rerank) and isinstance(plan.rerank[-1], Scored),
         )
     with trace.step("figures", question.words):
-        figures = _figures(opened, question, hits, passages, list(zip(found, scored, strict=True)))
-    return Material(passages, found, scored, tags, figures), evidence
+        figures = _figures(opened, question, hits, passages, list(zip(answer_candidates, scored, strict=True)))
+    return Material(passages, answer_candidates, scored, tags, figures), evidence
 
 
 def _figures(

@@ -20,18 +20,18 @@ def gold_evidence(opened: OpenVersion, questions: Sequence[Question]) -> list[Go
 
 def _placed(opened: OpenVersion, questions: Sequence[Question]) -> dict[str, list[tuple[str, int, BBox]]]:
     """Return the figures of the documents whose figures questions ask for: file name, page and box, by figure id."""
-    wanted = {figure.doc for question in questions for figure in question.figures}
-    named = {
-        doc_id: [name for source in sources if (name := source.rpartition("/")[2]) in wanted]
+    file_names = {figure.doc for question in questions for figure in question.figures}
+    names_by_document = {
+        doc_id: [name for source in sources if (name := source.rpartition("/")[2]) in file_names]
         for doc_id, sources in opened.sources.items()
     }
-    doc_ids = pa.array([doc_id for doc_id, names in named.items() if names], pa.string())
+    doc_ids = pa.array([doc_id for doc_id, names in names_by_document.items() if names], pa.string())
     placed: dict[str, list[tuple[str, int, BBox]]] = {}
     for part in placement_parts(opened.workspace.store, opened.version):
         rows = part.select(["doc_id", "page", "bbox", "figure_id"]).filter(pc.is_in(part.column("doc_id"), doc_ids))
         for row in rows.to_pylist():
             if row["figure_id"] is None:
                 continue
-            for name in named[row["doc_id"]]:
+            for name in names_by_document[row["doc_id"]]:
                 placed.setdefault(row["figure_id"], []).append((name, row["page"], BBox(*row["bbox"])))
     return placed

@@ -120,19 +120,19 @@ class OpenVersion:
         trace, models = Trace(time.perf_counter, stopped), self.models(stopped)
         question = question or self.question(query.text, query.picture, stopped)
         last = query.offset + (query.k or plan.select.k or DEFAULT_K)
-        wanted = last + 1 if last < POOL else last  # one more, to know whether there is
-        filters, others = self.resolved(query.filters), dict[str, int]()
+        depth = last + 1 if last < POOL else last  # one more, to know whether there is
+        filters, other_counts = self.resolved(query.filters), dict[str, int]()
         if query.group_by is None:
-            ranked = self.ranked(question, plan, wanted, filters, trace, models=models)
+            ranked = self.ranked(question, plan, depth, filters, trace, models=models)
         else:
             best = self._grouped(self.ranked(question, plan, GROUPED, filters, trace, models=models), query.group_by)[
-                :wanted
+                :depth
             ]
             ranked = [(leader.evidence_id, leader.score) for leader in best]
-            others = {leader.evidence_id: leader.others for leader in best}
+            other_counts = {leader.evidence_id: leader.others for leader in best}
         marked = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
-        found = self.hits(ranked[query.offset : last], marked)
-        hits = [hit.model_copy(update={"more": others.get(hit.evidence_id, 0)}) for hit in found]
+        ranked_hits = self.hits(ranked[query.offset : last], marked)
+        hits = [hit.model_copy(update={"more": other_counts.get(hit.evidence_id, 0)}) for hit in ranked_hits]
         if query.highlight and query.text:
             with trace.step(f"highlight: {NEARNESS.name}", query.text):
                 hits = self._with_sentences(hits, question)
@@ -171,7 +171,7 @@ class OpenVersion:
         """Return what a plan needs and this version lacks, each with the setting that adds it."""
         absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self.models())
         absent |= lacking_rows(plan, has_pages=self.has_pages)
-        return [f"{what} (set {option})" for what, option in absent.items()]
+        return [f"{need} (set {option})" for need, option in absent.items()]
 
     def picture(self, figure_id: str) -> bytes:
         """Return the encoded picture of a figure."""
@@ -233,10 +233,10 @@ class OpenVersion:
     def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
         """Return the rows of documents for a table of contents, in the order of the documents."""
         columns = ["evidence_id", "doc_id", "title", "section_path", "modality"]
-        found = (row for doc_id in doc_ids for row in self.document_rows.of(doc_id).select(columns).to_pylist())
+        rows = (row for doc_id in doc_ids for row in self.document_rows.of(doc_id).select(columns).to_pylist())
         return [
             ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
-            for row in found
+            for row in rows
             if row["modality"] != Modality.PAGE
         ]
 
@@ -245,8 +245,8 @@ class OpenVersion:
         plain = resolve(filters, self.sources, self.longest)
         if not plain.phrases:
             return plain
-        held = holding(self.index, plain)
-        return plain.model_copy(update={"phrases": [], "evidence_ids": held}) if held else NOTHING
+        evidence_ids = holding(self.index, plain)
+        return plain.model_copy(update={"phrases": [], "evidence_ids": evidence_ids}) if evidence_ids else NOTHING
 
     def resolved_without_pages(self, filters: Filters) -> Filters:
         """Return resolved filters that leave out rows of whole pages, which repeat other rows, unless modalities are given."""
@@ -260,8 +260,8 @@ class OpenVersion:
         return group((evidence_id, score, names[evidence_id]) for evidence_id, score in ranked if evidence_id in names)
 
     def _with_sentences(self, hits: Sequence[Hit], question: EmbeddedQuery) -> list[Hit]:
-        found = nearest_sentences([hit.text for hit in hits], question.vector(NEARNESS.name), self.sentence_vectors)
-        return [hit.model_copy(update={"nearest_sentence": span}) for hit, span in zip(hits, found, strict=True)]
+        spans = nearest_sentences([hit.text for hit in hits], question.vector(NEARNESS.name), self.sentence_vectors)
+        return [hit.model_copy(update={"nearest_sentence": span}) for hit, span in zip(hits, spans, strict=True)]
 
     def ranked(
         self,
@@ -310,17 +310,19 @@ class OpenVersion:
         if filters.evidence_ids:
             rows: Sequence[Mapping[str, Any]] = self.index.fetch(narrowed.evidence_ids)
         else:
-            known = {name: doc_id for doc_id, sources in self.sources.items() for name in names_of(doc_id, sources)}
-            doc_ids = dict.fromkeys(known[name] for name in narrowed.documents if name in known)
+            doc_ids_by_name = {
+                name: doc_id for doc_id, sources in self.sources.items() for name in names_of(doc_id, sources)
+            }
+            doc_ids = dict.fromkeys(doc_ids_by_name[name] for name in narrowed.documents if name in doc_ids_by_name)
             rows = [row for doc_id in doc_ids for row in self.document_rows.of(doc_id).to_pylist()]
             pages, labels = set(narrowed.pages), set(narrowed.page_labels)
             rows = [
                 row
-                for row, there in ((row, filtered(row)) for row in rows)
-                if (not pages or pages.intersection(there[PAGES])) and (not labels or labels.intersection(there[LABELS]))
+                for row, fields in ((row, filtered(row)) for row in rows)
+                if (not pages or pages.intersection(fields[PAGES])) and (not labels or labels.intersection(fields[LABELS]))
             ]
-        wanted = modalities or [modality for modality in Modality if modality is not Modality.PAGE]
-        return [str(row["evidence_id"]) for row in rows if Modality(row["modality"]) in wanted]
+        selected_modalities = modalities or [modality for modality in Modality if modality is not Modality.PAGE]
+        return [str(row["evidence_id"]) for row in rows if Modality(row["modality"]) in selected_modalities]
 
     def require(self, doc_id: str) -> list[str]:
         """Return the sources of a document.
@@ -397,26 +399,27 @@ class OpenVersion:
     def _first_rows(self) -> pa.Table:
         """The first row of each figure that has one."""
         names = self._figure_rows.column("figure_id").combine_chunks()
-        each = names.unique()
-        return self._figure_rows.take(pc.index_in(each, names))
+        figure_ids = names.unique()
+        return self._figure_rows.take(pc.index_in(figure_ids, names))
 
     def _first_row(self, figure_id: str) -> str:
         self.require_figure(figure_id)
-        place = pc.index(self._first_rows.column("figure_id"), pa.scalar(figure_id)).as_py()
-        if place < 0:
+        row_number = pc.index(self._first_rows.column("figure_id"), pa.scalar(figure_id)).as_py()
+        if row_number < 0:
             raise NotFoundError(f"{self.name} has no row of figure {figure_id}, so there is nothing to compare it by")
-        return str(self._first_rows.column("evidence_id")[place].as_py())
+        return str(self._first_rows.column("evidence_id")[row_number].as_py())
 
     def _figures_of(self, rows: Sequence[str]) -> list[str | None]:
-        places = pc.index_in(pa.array(rows, pa.string()), self._figure_rows.column("evidence_id"))
+        row_numbers = pc.index_in(pa.array(rows, pa.string()), self._figure_rows.column("evidence_id"))
         return [
-            None if name is None else str(name) for name in self._figure_rows.column("figure_id").take(places).to_pylist()
+            None if name is None else str(name)
+            for name in self._figure_rows.column("figure_id").take(row_numbers).to_pylist()
         ]
 
     def _marker(self, words: str, phrases: Sequence[str]) -> Callable[[str, str | None], list[Span]]:
         """Return what finds the places to mark in a text of a language, or of one that isn't known."""
-        wanted = query_terms(content_words(words), self.counts.documents_by_language)
-        return lambda text, language: highlights(text, spans(text, language, wanted), phrases)
+        terms = query_terms(content_words(words), self.counts.documents_by_language)
+        return lambda text, language: highlights(text, spans(text, language, terms), phrases)
 
     def hits(
         self,
@@ -437,8 +440,8 @@ class OpenVersion:
         figures = sorted({figure_id for row in rows for figure_id in row["figure_refs"]})
         placements: list[dict[str, Any]] = []
         if figures:
-            wanted = pc.is_in(self._figures.column("figure_id"), pa.array(figures))
-            tagged = pc.and_(wanted, pc.is_valid(self._figures.column("number")))
+            referenced = pc.is_in(self._figures.column("figure_id"), pa.array(figures))
+            tagged = pc.and_(referenced, pc.is_valid(self._figures.column("number")))
             placements = self._figures.filter(tagged).to_pylist()
         return [
             self._hit(row, scores[row["evidence_id"]], placements, marked(row["text"], row.get("language"))) for row in rows

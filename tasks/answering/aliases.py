@@ -53,24 +53,24 @@ _FENCE = re.compile(r"[<＜](?=\s*/?\s*passage)", re.IGNORECASE)
 
 def aliases(figure_ids: Iterable[str], avoid: Collection[str] = ()) -> dict[str, str]:
     """Return a number of at least ``DIGITS`` digits for each figure, none in ``avoid``; equal arguments give equal numbers."""
-    wanted = list(dict.fromkeys(figure_ids))
+    unique_ids = list(dict.fromkeys(figure_ids))
     # Five digits are too few for more figures or numbers.
-    digits = DIGITS if len(wanted) <= 100 and len(avoid) <= 10_000 else DIGITS + 2
+    digits = DIGITS if len(unique_ids) <= 100 and len(avoid) <= 10_000 else DIGITS + 2
     least, room = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
     chosen: dict[str, str] = {}
-    taken = {trait for number in _INVENTED for trait in _traits(number)}
-    for figure_id in wanted:
+    taken_traits = {trait for number in _INVENTED for trait in _traits(number)}
+    for figure_id in unique_ids:
         number = int(figure_id[:12], 16) % room
-        while (name := str(least + number)) in avoid or not taken.isdisjoint(_traits(name)):
+        while (name := str(least + number)) in avoid or not taken_traits.isdisjoint(_traits(name)):
             number = (number + _STEP) % room
         chosen[figure_id] = name
-        taken.update(_traits(name))
+        taken_traits.update(_traits(name))
     return chosen
 
 
-def meant(written: str, known: Mapping[str, object]) -> str | None:
+def meant(digits: str, numbers: Mapping[str, object]) -> str | None:
     """Return the only known number one edit away from a misspelled one; None if there is none or several."""
-    near = [number for number in known if _one_edit(written, number)]
+    near = [number for number in numbers if _one_edit(digits, number)]
     return near[0] if len(near) == 1 else None
 
 
@@ -90,29 +90,29 @@ def quoted(text: str) -> str:
     return escape(_FENCE.sub("‹", text)).replace("<\u2060", "‹")
 
 
-def plain(written: str) -> str:
+def plain(text: str) -> str:
     """Return the text in normal width, without hidden characters and surrounding white space."""
-    normal = unicodedata.normalize("NFKC", written)
+    normal = unicodedata.normalize("NFKC", text)
     return "".join(character for character in normal if unicodedata.category(character) != "Cf").strip()
 
 
 def _traits(name: str) -> Iterator[str]:
     """Yield strings that two numbers of one length share only if they are at most two edits apart."""
-    for one, other in itertools.combinations(range(len(name)), 2):
-        yield f"{name[:one]}*{name[one + 1 : other]}*{name[other + 1 :]}"  # two digits replaced
-    for place in range(len(name)):
-        yield name[:place] + name[place + 1 :]  # one insertion and one deletion
+    for first, second in itertools.combinations(range(len(name)), 2):
+        yield f"{name[:first]}*{name[first + 1 : second]}*{name[second + 1 :]}"  # two digits replaced
+    for position in range(len(name)):
+        yield name[:position] + name[position + 1 :]  # one insertion and one deletion
 
 
-def _difference(one: str, other: str) -> int:
-    return sum(a != b for a, b in zip(one, other, strict=True))
+def _difference(first: str, second: str) -> int:
+    return sum(a != b for a, b in zip(first, second, strict=True))
 
 
-def _one_edit(one: str, other: str) -> bool:
+def _one_edit(first: str, second: str) -> bool:
     """Return whether one insertion, deletion or replacement turns one text into the other."""
-    if abs(len(one) - len(other)) > 1:
+    if abs(len(first) - len(second)) > 1:
         return False
-    if len(one) == len(other):
-        return _difference(one, other) == 1
-    short, long = sorted((one, other), key=len)
-    return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
+    if len(first) == len(second):
+        return _difference(first, second) == 1
+    short, long = sorted((first, second), key=len)
+    return any(long[:position] + long[position + 1 :] == short for position in range(len(long)))

@@ -24,8 +24,8 @@ def reply(
     """
     request = Request.of("prompt", prompt, picture) if isinstance(prompt, str) else Request("prompt", prompt)
     text = ""
-    with closing(model.stream(request)) as said:
-        for item in said:
+    with closing(model.stream(request)) as events:
+        for item in events:
             if isinstance(item, Reply):
                 record.input_tokens += item.input_tokens
                 record.output_tokens += item.output_tokens
@@ -40,10 +40,10 @@ def filled(prompt: str, **values: str) -> str:
     return _template(prompt).substitute(values)
 
 
-def numbers_in(text: str, most: int) -> list[int]:
-    """Return the numbers from 1 to ``most`` in a reply, in its order, each once."""
-    found = (int(number) for number in _NUMBER.findall(text) if len(number) <= 9)
-    return list(dict.fromkeys(number for number in found if 1 <= number <= most))
+def numbers_in(text: str, highest: int) -> list[int]:
+    """Return the numbers from 1 to ``highest`` in a reply, in its order, each once."""
+    numbers = (int(number) for number in _NUMBER.findall(text) if len(number) <= 9)
+    return list(dict.fromkeys(number for number in numbers if 1 <= number <= highest))
 
 
 @functools.cache

@@ -81,9 +81,9 @@ def asked_figures(
     captions = [terms & stems(figure.caption) for figure in figures]
     texts = [terms & stems(f"{figure.text} {figure.caption}") for figure in figures]
     rarity = rarity_of(Counter(word for text in texts for word in text), terms, len(figures))
-    whole = math.fsum(sorted(rarity.values())) or 1.0
+    total_rarity = math.fsum(sorted(rarity.values())) or 1.0
     labels = {label for label in mentions(question) if label.number}
-    asked = float(speaks_of_pictures(question) or _MEASURED.search(question) is not None)
+    asks_for_picture = float(speaks_of_pictures(question) or _MEASURED.search(question) is not None)
     best_page = max(page_scores.values(), default=0.0)
     probabilities = []
     for figure, caption in zip(figures, captions, strict=True):
@@ -91,12 +91,12 @@ def asked_figures(
         x0, y0, x1, y1 = figure.bbox
         signals = Signals(
             cosine=cosines.get(figure.evidence_id, 0.0),
-            caption=math.fsum(sorted(rarity[word] for word in caption)) / whole,
+            caption=math.fsum(sorted(rarity[word] for word in caption)) / total_rarity,
             page_fit=page_scores.get(page, 0.0) - best_page,
             size=min(1.0, math.sqrt(max(0.0, (x1 - x0) * (y1 - y0)) / A_PAGE)),
             label=float(caption_label(figure.caption) in labels),
             rank=1 / (1 + page_ranks[page]) if page in page_ranks else 0.0,
-            asked=asked,
+            asked=asks_for_picture,
         )
         logit = BIAS + math.fsum(weight * signal for weight, signal in zip(WEIGHTS, signals, strict=True))
         probabilities.append(1 / (1 + math.exp(-logit)))

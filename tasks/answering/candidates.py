@@ -74,16 +74,16 @@ class Candidate(NamedTuple):
 
 def candidates(passages: Sequence[Passage], template: TagTemplate) -> list[Candidate]:
     """Return the candidates: sentences, table rows and figures of the rows found, and of lists that cross their edges."""
-    found: list[Candidate] = []
+    all_candidates: list[Candidate] = []
     for number, passage in enumerate(passages):
-        steps = {place for run in runs(passage.blocks) if len(run) > 1 for place in run}
-        for place in kept_blocks(passage):
-            block = passage.blocks[place]
+        steps = {block_number for run in runs(passage.blocks) if len(run) > 1 for block_number in run}
+        for block_number in kept_blocks(passage):
+            block = passage.blocks[block_number]
             heading = next(iter(passage.rows[block.rows[0]].section_path[-1:]), "")
-            is_step = place in steps and block.number is not None
+            is_step = block_number in steps and block.number is not None
             texts = enumerate(_texts(passage, block, template))
-            found.extend(Candidate(number, place, at, text, heading, is_step) for at, text in texts if text)
-    return found
+            all_candidates.extend(Candidate(number, block_number, at, text, heading, is_step) for at, text in texts if text)
+    return all_candidates
 
 
 def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iterator[str]:
@@ -94,10 +94,10 @@ def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iter
     elif block.style == "table":
         header, *body = row.rows or [[]]
         for cells in [header, *body][:MOST_TABLE_ROWS]:
-            named = (
+            named_cells = (
                 f"{name}: {cell}" if name and name != cell else cell for name, cell in zip(header, cells, strict=False)
             )
-            yield " ".join(filter(None, (row.caption, *named)))
+            yield " ".join(filter(None, (row.caption, *named_cells)))
     else:
         for start, end in block.sentences:
             yield template.without(block.text[start:end])
@@ -105,11 +105,11 @@ def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iter
 
 def scores(
     question: str,
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     passages: Sequence[Passage],
     cosines: Callable[[Sequence[Candidate]], Sequence[float]],
     *,
-    most: int,
+    max_passages: int,
 ) -> tuple[list[float], dict[Candidate, float]]:
     """Return a score for each candidate, and the cosines of those compared.
 
@@ -118,39 +118,39 @@ def scores(
 
     Args:
         question: Its words.
-        found: The candidates.
+        candidates: The candidates.
         passages: Their passages.
         cosines: Returns the cosine of each candidate with the question; called once.
-        most: Passages that the answer may show.
+        max_passages: Passages that the answer may show.
     """
-    by_words = _by_words(question, found, passages)
-    best = sorted(range(len(found)), key=lambda place: (-by_words[place], place))[: COMPARED * most]
-    compared = [found[place] for place in sorted(best)]
+    by_words = _by_words(question, candidates, passages)
+    best = sorted(range(len(candidates)), key=lambda index: (-by_words[index], index))[: COMPARED * max_passages]
+    compared = [candidates[index] for index in sorted(best)]
     near = dict(zip(compared, cosines(compared), strict=True)) if compared else {}
     farthest = min(near.values(), default=0.0)
-    scored = [score + NEAR * near.get(candidate, farthest) for candidate, score in zip(found, by_words, strict=True)]
+    scored = [score + NEAR * near.get(candidate, farthest) for candidate, score in zip(candidates, by_words, strict=True)]
     return scored, near
 
 
-def _by_words(question: str, found: Sequence[Candidate], passages: Sequence[Passage]) -> list[float]:
+def _by_words(question: str, candidates: Sequence[Candidate], passages: Sequence[Passage]) -> list[float]:
     terms = stems(content_words(question))
-    held = [terms & stems(candidate.context) for candidate in found]
-    frequency = Counter(word for own in held for word in own)
-    rarity = rarity_of(frequency, frequency, len(found))
-    whole = math.fsum(rarity.values()) or 1.0
+    shared_terms = [terms & stems(candidate.context) for candidate in candidates]
+    frequency = Counter(word for candidate_terms in shared_terms for word in candidate_terms)
+    rarity = rarity_of(frequency, frequency, len(candidates))
+    total_rarity = math.fsum(rarity.values()) or 1.0
     is_how, asks_number = is_how_to(question), _ASKS_NUMBER.search(question) is not None
-    given = set(_NUMBER.findall(question))
+    question_numbers = set(_NUMBER.findall(question))
 
-    def share(own: Iterable[str]) -> float:
-        return math.fsum(sorted(rarity[word] for word in own)) / whole
+    def share(candidate_terms: Iterable[str]) -> float:
+        return math.fsum(sorted(rarity[word] for word in candidate_terms)) / total_rarity
 
     return [
-        WORDS * share(own)
+        WORDS * share(candidate_terms)
         + RANKED / (1 + passages[candidate.passage].rank)
         + (STEPS * share(terms & stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
-        + (TYPED if asks_number and not given.issuperset(_NUMBER.findall(candidate.text)) else 0.0)
+        + (TYPED if asks_number and not question_numbers.issuperset(_NUMBER.findall(candidate.text)) else 0.0)
         - (ASKS if candidate.text.rstrip().endswith("?") else 0.0)
-        for candidate, own in zip(found, held, strict=True)
+        for candidate, candidate_terms in zip(candidates, shared_terms, strict=True)
     ]
 
 

@@ -11,8 +11,8 @@ MOST_BOXES = 50
 
 def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
     """Return the citation of a passage, number ``n`` from 1; its links name the version, so they always show the same page."""
-    here = [region for region in hit.regions if region.page == hit.page]
-    boxes = [region.bbox for region in here][:MOST_BOXES] or [hit.bbox]
+    page_regions = [region for region in hit.regions if region.page == hit.page]
+    boxes = [region.bbox for region in page_regions][:MOST_BOXES] or [hit.bbox]
     document = f"/v1/corpora/{corpus}/documents/{hit.doc_id}"
     pinned = urlencode({"version": version})
     marked = urlencode({"box": [",".join(f"{edge:.1f}" for edge in box) for box in boxes]}, doseq=True, safe=",")
@@ -23,7 +23,7 @@ def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
         title=hit.title,
         source=hit.source,
         page=hit.page,
-        label=here[0].label if here else None,
+        label=page_regions[0].label if page_regions else None,
         bbox=hit.bbox,
         doc_id=hit.doc_id,
         section_path=hit.section_path,

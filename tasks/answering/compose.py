@@ -111,8 +111,8 @@ def rows_to_send(hits: Sequence[Hit], settings: AnswerSettings) -> tuple[list[Hi
             offered = hit.figure_refs if Content.MENTIONED_PICTURES in settings.sends else []
         else:
             offered = [hit.figure_id] if Content.PICTURES in settings.sends else []
-        seen = {*offered, *pictures} if len(pictures) < settings.max_images else pictures.keys()
-        if hit.figure_id is not None and Content.CAPTIONS not in settings.sends and hit.figure_id not in seen:
+        sent_figures = {*offered, *pictures} if len(pictures) < settings.max_images else pictures.keys()
+        if hit.figure_id is not None and Content.CAPTIONS not in settings.sends and hit.figure_id not in sent_figures:
             continue
         rows.append(hit)
         pictures |= dict.fromkeys([name for name in offered if name not in pictures][: settings.max_images - len(pictures)])
@@ -144,35 +144,35 @@ def compose(
         query_picture: An encoded picture of the question, which the model sees first.
         queries: What was searched for so far.
     """
-    held = {number for hit in hits for number in _LONG_NUMBER.findall(template.without(_said(hit, template)))}
-    named = aliases((figure.figure_id for hit in hits for figure in hit.figures), held)
-    shown: list[Hit] = []
+    long_numbers = {number for hit in hits for number in _LONG_NUMBER.findall(template.without(_said(hit, template)))}
+    aliases_by_figure = aliases((figure.figure_id for hit in hits for figure in hit.figures), long_numbers)
+    sent_hits: list[Hit] = []
     tagged: list[str] = []
     plain: list[str] = []
-    left = context_chars
+    chars_left = context_chars
     for hit in hits:
-        number = len(shown) + 1
+        number = len(sent_hits) + 1
         if hit.figure_id is not None and not captions:
-            shown.append(hit)
+            sent_hits.append(hit)
             continue
         head = _head(hit, number)
-        words = _cut(_aliased(hit, template, named, 4 * context_chars), left - len(head))
+        words = _cut(_aliased(hit, template, aliases_by_figure, 4 * context_chars), chars_left - len(head))
         if not words:
             break
-        left -= len(head) + len(words)
-        shown.append(hit)
+        chars_left -= len(head) + len(words)
+        sent_hits.append(hit)
         tagged.append(_fenced(head, words))
         bare = quoted(template.without(_said(hit, template)[: 4 * context_chars]))
         plain.append(_fenced(f"[P{number}]:", _cut(bare, max(len(words), MOST_LINE))))
-    held_pictures = {name for hit in shown for name in (hit.figure_id, *hit.figure_refs)}
+    held_pictures = {name for hit in sent_hits for name in (hit.figure_id, *hit.figure_refs)}
     images = [(name, picture) for name, picture in images if name in held_pictures]
-    tags = {number: tag for hit in shown for tag, number in template.split(hit.tagged_text) if number is not None}
+    tags = {number: tag for hit in sent_hits for tag, number in template.split(hit.tagged_text) if number is not None}
     figures: dict[str, FigurePart] = {}
-    for place, hit in enumerate(shown, 1):
+    for passage_number, hit in enumerate(sent_hits, 1):
         for figure in hit.figures:
-            digits = named[figure.figure_id]
-            known = figures.get(digits)
-            cited = [*known.citations, place] if known else [place]
+            digits = aliases_by_figure[figure.figure_id]
+            earlier_part = figures.get(digits)
+            cited = [*earlier_part.citations, passage_number] if earlier_part else [passage_number]
             tag = tags.get(figure.number) or TagTemplate().write(figure.number)
             figures[digits] = FigurePart(
                 figure_id=figure.figure_id,
@@ -187,22 +187,22 @@ def compose(
         "passages": "\n\n".join(tagged),
         "texts": "\n\n".join(plain),
         "pictures": _picture_lines(
-            [name for name, _ in images], shown, 1 if query_picture is None else 2, captions=captions
+            [name for name, _ in images], sent_hits, 1 if query_picture is None else 2, captions=captions
         ),
         "query_picture": "The first picture belongs to the question." if query_picture is not None else "",
         "queries": "\n".join(f"- {_line(query)}" for query in queries),
     }
     pictures = [*([query_picture] if query_picture is not None else []), *(data for _, data in images)]
     numbers = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain)))
-    return ModelInput(prompt.messages(values, pictures), tuple(shown), figures, numbers | held)
+    return ModelInput(prompt.messages(values, pictures), tuple(sent_hits), figures, numbers | long_numbers)
 
 
 def _head(hit: Hit, number: int) -> str:
     """Return the line over a passage: its name, document, section and page. No line of a passage can imitate it."""
-    places = [hit.title or hit.source.rpartition("/")[2], *hit.section_path]
-    region = next((one for one in hit.regions if one.page == hit.page), None)
+    location = [hit.title or hit.source.rpartition("/")[2], *hit.section_path]
+    region = next((hit_region for hit_region in hit.regions if hit_region.page == hit.page), None)
     page = region.page_name if region is not None else f"page {hit.page}"
-    return f"[P{number}] {_line(' › '.join(places))}, {quoted(page)}:"
+    return f"[P{number}] {_line(' › '.join(location))}, {quoted(page)}:"
 
 
 def _fenced(head: str, words: str) -> str:
@@ -221,19 +221,21 @@ def _said(hit: Hit, template: TagTemplate) -> str:
     return "\n".join([*(tag for tag, number in template.split(hit.tagged_text) if number is not None), hit.text])
 
 
-def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str], most: int) -> str:
+def _aliased(hit: Hit, template: TagTemplate, aliases_by_figure: Mapping[str, str], max_chars: int) -> str:
     """Return a passage with names of figures in place of tags; tags of unknown figures are dropped.
 
     Figures that the passage is, or only mentions, follow with their captions.
     """
-    known = {figure.number: figure for figure in hit.figures}
+    figures_by_number = {figure.number: figure for figure in hit.figures}
     pieces = []
-    for words, number in template.split(_said(hit, template)[:most]):
+    for words, number in template.split(_said(hit, template)[:max_chars]):
         if number is None:
             pieces.append(quoted(words))
-        elif (figure := known.pop(number, None)) is not None:
-            pieces.append(f"[IMG-{named[figure.figure_id]}]")
-    behind = [f"\n[IMG-{named[figure.figure_id]}] {_line(figure.caption)}" for figure in known.values()]
+        elif (figure := figures_by_number.pop(number, None)) is not None:
+            pieces.append(f"[IMG-{aliases_by_figure[figure.figure_id]}]")
+    behind = [
+        f"\n[IMG-{aliases_by_figure[figure.figure_id]}] {_line(figure.caption)}" for figure in figures_by_number.values()
+    ]
     return "".join([*pieces, *behind]).strip()
 
 
@@ -247,24 +249,26 @@ def _cut(text: str, room: int) -> str:
 
 def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int, *, captions: bool) -> str:
     lines = []
-    for place, figure_id in enumerate(figure_ids, first):
+    for picture_number, figure_id in enumerate(figure_ids, first):
         holds = [
-            (figure_id != one.figure_id, n, one)
-            for n, one in enumerate(hits, 1)
-            if figure_id in (one.figure_id, *one.figure_refs)
+            (figure_id != candidate_hit.figure_id, n, candidate_hit)
+            for n, candidate_hit in enumerate(hits, 1)
+            if figure_id in (candidate_hit.figure_id, *candidate_hit.figure_refs)
         ]
-        _, number, hit = min(holds, key=lambda held: held[:2], default=(True, 0, None))
+        _, number, hit = min(holds, key=lambda holder: holder[:2], default=(True, 0, None))
         printed = [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit and captions else []
         caption = _line(next(iter(printed), "") or (hit.caption if hit and captions else ""))
-        lines.append(f"Picture {place}" + (f", of [P{number}]" if hit else "") + (f": {caption}" if caption else ""))
+        lines.append(
+            f"Picture {picture_number}" + (f", of [P{number}]" if hit else "") + (f": {caption}" if caption else "")
+        )
     return "\n".join(lines)
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
     """Fill in a template and drop lines whose placeholders are all empty."""
-    kept = []
+    kept_lines = []
     for line in template.splitlines():
         names = string.Template(line).get_identifiers()
         if not names or any(values[name] for name in names):
-            kept.append(line)
-    return re.sub(r"\n{3,}", "\n\n", string.Template("\n".join(kept)).substitute(values)).strip()
+            kept_lines.append(line)
+    return re.sub(r"\n{3,}", "\n\n", string.Template("\n".join(kept_lines)).substitute(values)).strip()

@@ -94,24 +94,28 @@ def _of_words(
     texts: Sequence[Sequence[str]],
     best: float,
 ) -> Evidence:
-    wanted = [(word, terms) for word in _once(question) if (terms := frozenset(analyse(word)))]
-    found = [index.bm25(word, 1, filters) for word, _ in wanted]
-    alone = [ranked[0][1] if ranked else None for ranked in found]
+    question_terms = [(word, terms) for word in _once(question) if (terms := frozenset(analyse(word)))]
+    rankings = [index.bm25(word, 1, filters) for word, _ in question_terms]
+    alone = [ranked[0][1] if ranked else None for ranked in rankings]
     rarest = max((weight for weight in alone if weight is not None), default=0.0)
     weights = [rarest if weight is None else weight for weight in alone]
     if not sum(weights):
         return {"words": 0.0, "coverage": 0.0, "pairs": 0.0}
     # Of each sentence of each passage: which words of the question it holds.
-    held = [
-        [[not terms.isdisjoint(there) for _, terms in wanted] for there in map(set, map(analyse, text))] for text in texts
+    presence = [
+        [
+            [not terms.isdisjoint(sentence_terms) for _, terms in question_terms]
+            for sentence_terms in map(set, map(analyse, text))
+        ]
+        for text in texts
     ]
-    passages = [list(map(any, zip(*text, strict=True))) for text in held if text]
-    of_pairs = [one + other for one, other in pairwise(weights)] or weights
-    said = [[one and other for one, other in pairwise(row)] or row for text in held for row in text]
+    passages = [list(map(any, zip(*text, strict=True))) for text in presence if text]
+    of_pairs = [first + second for first, second in pairwise(weights)] or weights
+    pair_presence = [[first and second for first, second in pairwise(row)] or row for text in presence for row in text]
     return {
         "words": best / sum(weights),
         "coverage": max((_share(row, weights) for row in passages), default=0.0),
-        "pairs": _share(list(map(any, zip(*said, strict=True))), of_pairs) if said else 0.0,
+        "pairs": _share(list(map(any, zip(*pair_presence, strict=True))), of_pairs) if pair_presence else 0.0,
     }
 
 
@@ -119,14 +123,20 @@ def _once(question: str) -> list[str]:
     return list(dict.fromkeys(folded_words(content_words(question))))
 
 
-def _share(held: Sequence[bool], weights: Sequence[float]) -> float:
-    return math.fsum(weight for one, weight in zip(held, weights, strict=True) if one) / math.fsum(weights)
+def _share(presence: Sequence[bool], weights: Sequence[float]) -> float:
+    return math.fsum(weight for is_present, weight in zip(presence, weights, strict=True) if is_present) / math.fsum(
+        weights
+    )
 
 
 def confidence(evidence: Evidence, calibration: Calibration) -> float:
     """Return the confidence that there is an answer, 0 to 1: a logistic function of the mean standardised evidence."""
-    known = [(evidence[name] - one.mean) / one.scale for name, one in calibration.features.items() if name in evidence]
-    return 1 / (1 + math.exp(-STEEPNESS * math.fsum(known) / len(known))) if known else 0.0
+    deviations = [
+        (evidence[name] - feature.mean) / feature.scale
+        for name, feature in calibration.features.items()
+        if name in evidence
+    ]
+    return 1 / (1 + math.exp(-STEEPNESS * math.fsum(deviations) / len(deviations))) if deviations else 0.0
 
 
 def thresholds(options: AnswerOptions, calibration: Calibration) -> tuple[float, float]:
@@ -140,5 +150,5 @@ def default_calibration(text_model: str) -> Calibration:
     """Return the default calibration; for another text model without the evidence that depends on vectors."""
     if text_model == DEFAULT_CALIBRATION.text_model:
         return DEFAULT_CALIBRATION
-    kept = {name: one for name, one in DEFAULT_CALIBRATION.features.items() if name not in OF_VECTORS}
-    return DEFAULT_CALIBRATION.model_copy(update={"text_model": text_model, "features": kept})
+    features = {name: feature for name, feature in DEFAULT_CALIBRATION.features.items() if name not in OF_VECTORS}
+    return DEFAULT_CALIBRATION.model_copy(update={"text_model": text_model, "features": features})

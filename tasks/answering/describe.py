@@ -20,8 +20,8 @@ def described(query: EmbeddedQuery, model: StreamingModel, record: StepRecord, *
         UserError: The model can't be used as configured.
     """
     prompt = filled("describe")
-    said = reply(model, prompt, record, query.picture)
-    description = _usable(said, prompt)
+    model_reply = reply(model, prompt, record, query.picture)
+    description = _usable(model_reply, prompt)
     if description:
         return query.reworded("\n".join(filter(None, [query.words, description])))
     record.note = record.note or "the model wrote nothing that describes the picture"
@@ -30,9 +30,9 @@ def described(query: EmbeddedQuery, model: StreamingModel, record: StepRecord, *
     return query
 
 
-def _usable(said: str, prompt: str) -> str:
+def _usable(model_reply: str, prompt: str) -> str:
     """Return a description on one line; "" if it isn't usable."""
-    words = words_of(said)
-    if not words or refuses(said) or repeats(words) or echoes(said, words, prompt):
+    words = words_of(model_reply)
+    if not words or refuses(model_reply) or repeats(words) or echoes(model_reply, words, prompt):
         return ""
-    return " ".join(said.split())[:MOST_CHARS]
+    return " ".join(model_reply.split())[:MOST_CHARS]

@@ -25,19 +25,19 @@ def diversify(
     Source:
         Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.
     """
-    left = [name for name in ranked if name in vectors]
+    candidates = [name for name in ranked if name in vectors]
     chosen: list[tuple[str, float]] = []
-    if left:
-        matrix = np.stack([_unit(vectors[name]) for name in left])
+    if candidates:
+        matrix = np.stack([_unit(vectors[name]) for name in candidates])
         gains = relevance * (matrix @ _unit(query))
-        similarity = np.zeros(len(left), np.float32)
-        while len(chosen) < min(k, len(left)):
+        similarity = np.zeros(len(candidates), np.float32)
+        while len(chosen) < min(k, len(candidates)):
             marginal = gains - (1 - relevance) * similarity
-            place = int(np.argmax(marginal))  # ties go to the better ranked
-            chosen.append((left[place], float(min(marginal[place], chosen[-1][1] if chosen else np.inf))))
-            to_this = matrix @ matrix[place]
+            best = int(np.argmax(marginal))  # ties go to the better ranked
+            chosen.append((candidates[best], float(min(marginal[best], chosen[-1][1] if chosen else np.inf))))
+            to_this = matrix @ matrix[best]
             similarity = np.maximum(similarity, to_this) if len(chosen) > 1 else to_this
-            gains[place] = -np.inf
+            gains[best] = -np.inf
     return [*chosen, *((name, -1.0) for name in ranked if name not in vectors)][:k]
 
 

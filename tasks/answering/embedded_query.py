@@ -55,8 +55,8 @@ class EmbeddedQuery:
         for space in spaces:
             if queries and space in embedders and not SPACES[space].sees:
                 embedder = cast("TextEmbedder", embedders[space])
-                for one, vector in zip(queries, embedder.embed_queries(questions), strict=True):
-                    one._vectors[space] = vector
+                for query, vector in zip(queries, embedder.embed_queries(questions), strict=True):
+                    query._vectors[space] = vector
         return queries
 
     def reworded(self, words: str) -> "EmbeddedQuery":
@@ -86,12 +86,12 @@ class EmbeddedQuery:
             return batches_of(cast("TextEmbedder", embedder)).vector(self.words, self._stopped)
         if self.picture is None:
             return embedder.embed_query(self.words)
-        looked: Vector = embedder.embed_query_picture(self.picture)  # type: ignore[attr-defined]
+        picture_vector: Vector = embedder.embed_query_picture(self.picture)  # type: ignore[attr-defined]
         if not self.words:
-            return looked
-        both = [embedder.embed_query(self.words), looked]
+            return picture_vector
+        vectors = [embedder.embed_query(self.words), picture_vector]
         if SPACES[space].late:
-            return np.concatenate(both)
-        embed_all = np.asarray(sum(both), np.float32)
+            return np.concatenate(vectors)
+        embed_all = np.asarray(sum(vectors), np.float32)
         length = float(np.linalg.norm(embed_all))
-        return embed_all / np.float32(length) if length else both[0]
+        return embed_all / np.float32(length) if length else vectors[0]

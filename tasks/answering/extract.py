@@ -26,13 +26,13 @@ MARKED, MOST_MARKED = 0.2, 3
 def extract(
     question: str,
     passages: Sequence[Passage],
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     scored: Sequence[float],
     template: TagTemplate,
     *,
     corpus: str,
     version: str,
-    most: int,
+    max_passages: int,
     tags: Mapping[str, str],
     figures: Sequence[tuple[Hit, float]] = (),
 ) -> AnswerResult:
@@ -45,26 +45,28 @@ def extract(
     Args:
         question: Its words.
         passages: What may be shown, by rank.
-        found: Their candidates.
+        candidates: Their candidates.
         scored: A score for each candidate.
         template: How tags are written.
         corpus: Name of the corpus, for links.
         version: Name of the version.
-        most: Passages that are shown at most, those of figures asked for apart.
+        max_passages: Passages that are shown at most, those of figures asked for apart.
         tags: Tags of figures that are mentioned and stand elsewhere, by figure id.
         figures: Figures that the question may ask for, with their probabilities, best first.
     """
     best: dict[int, list[tuple[float, Candidate]]] = {}
-    for score, candidate in zip(scored, found, strict=True):
+    for score, candidate in zip(scored, candidates, strict=True):
         best.setdefault(candidate.passage, []).append((score, candidate))
     order = sorted(best, key=lambda number: (-max(score for score, _ in best[number]), number))
     top = max(scored, default=0.0)
-    asked = [figure for figure, probability in figures[:MOST_FIGURES] if probability >= SHOWN_FROM] if passages else []
-    answer = _Answer(template, corpus, version, tags, asked, is_how=is_how_to(question))
+    shown_figures = (
+        [figure for figure, probability in figures[:MOST_FIGURES] if probability >= SHOWN_FROM] if passages else []
+    )
+    answer = _Answer(template, corpus, version, tags, shown_figures, is_how=is_how_to(question))
     if speaks_of_pictures(question) and not answer.is_how:
-        answer.add_figures(asked[:1])
+        answer.add_figures(shown_figures[:1])
     for number in order:
-        if answer.passages == most:
+        if answer.passages == max_passages:
             break
         passage = passages[number]
         if passage.rows[0].modality is Modality.FIGURE and answer.passages:
@@ -74,7 +76,7 @@ def extract(
         marked = [candidate for score, candidate in ranked[:MOST_MARKED] if score >= limit]
         adds = answer.words == 0 or (answer.words < ENOUGH and ranked[0][0] >= top - FURTHER)
         answer.add(passage, marked, unfolded=adds)
-        answer.add_figures(asked)
+        answer.add_figures(shown_figures)
     return AnswerResult(version=version, abstained=not answer.parts, parts=answer.parts, citations=answer.citations)
 
 
@@ -101,17 +103,25 @@ class _Answer:
 
     def add(self, passage: Passage, marked: Sequence[Candidate], *, unfolded: bool) -> None:
         """Add a passage, with its marked sentences unfolded or wholly folded; skip it if it shows only figures shown before."""
-        own = figures_of(passage)
-        if passage.rows[0].modality is Modality.FIGURE and {figure.figure_id for figure in own.values()} <= self._shown:
+        figures_by_number = figures_of(passage)
+        if (
+            passage.rows[0].modality is Modality.FIGURE
+            and {figure.figure_id for figure in figures_by_number.values()} <= self._shown
+        ):
             return
-        numbers = {number for number, figure in own.items() if figure.figure_id in self.asked_ids}
+        numbers = {number for number, figure in figures_by_number.items() if figure.figure_id in self.asked_ids}
         chosen = Unfolded.around(passage, marked if unfolded else (), numbers if unfolded else (), is_how=self.is_how)
         marks = {(candidate.block, candidate.place) for candidate in marked} if unfolded else set()
         parts = [
             part
-            for place in kept_blocks(passage)
+            for block_number in kept_blocks(passage)
             for part in self._parts(
-                passage, place, chosen.sentences.get(place, set()), marks, own, place in chosen.procedure
+                passage,
+                block_number,
+                chosen.sentences.get(block_number, set()),
+                marks,
+                figures_by_number,
+                block_number in chosen.procedure,
             )
         ]
         self.parts.extend(parts)
@@ -128,25 +138,27 @@ class _Answer:
     def _parts(
         self,
         passage: Passage,
-        place: int,
-        shown: Set[int],
+        block_number: int,
+        shown_sentences: Set[int],
         marks: set[tuple[int, int]],
-        own: Mapping[str, CitedFigure],
+        figures_by_number: Mapping[str, CitedFigure],
         in_procedure: bool,
     ) -> Iterator[Part]:
-        block = passage.blocks[place]
+        block = passage.blocks[block_number]
         if block.style == "table":
-            yield self._table(passage, block, {at for number, at in marks if number == place}, own)
+            yield self._table(passage, block, {at for number, at in marks if number == block_number}, figures_by_number)
             return
         cited = [self._cite(passage, number) for number in block.rows]
         if block.style in ("heading", "figure"):
-            folded = not (shown or (place, 0) in marks)
-            yield from self._pieces(block, (0, len(block.text)), [], cited, folded, own, in_procedure)
+            folded = not (shown_sentences or (block_number, 0) in marks)
+            yield from self._pieces(block, (0, len(block.text)), [], cited, folded, figures_by_number, in_procedure)
             return
-        for start, end, folded, marked in _groups(block, shown, {at for number, at in marks if number == place}):
-            yield from self._pieces(block, (start, end), marked, cited, folded, own, in_procedure)
+        for start, end, folded, marked in _groups(
+            block, shown_sentences, {at for number, at in marks if number == block_number}
+        ):
+            yield from self._pieces(block, (start, end), marked, cited, folded, figures_by_number, in_procedure)
             if not folded:
-                yield from self._mentioned(block.text[start:end], own, cited)
+                yield from self._mentioned(block.text[start:end], figures_by_number, cited)
 
     def _pieces(
         self,
@@ -155,28 +167,28 @@ class _Answer:
         marked: Sequence[Span],
         cited: list[int],
         folded: bool,
-        own: Mapping[str, CitedFigure],
+        figures_by_number: Mapping[str, CitedFigure],
         in_procedure: bool,
     ) -> Iterator[Part]:
         start, end = span
         at = start
-        for written, number in self.template.split(block.text[start:end]):
-            stop = at + len(written)
+        for piece, number in self.template.split(block.text[start:end]):
+            stop = at + len(piece)
             if number is None:
-                kept = block.text[at:stop].strip("\n") if block.style == "code" else block.text[at:stop].strip()
-                if kept:
-                    first = at + block.text[at:stop].index(kept)
+                stripped = block.text[at:stop].strip("\n") if block.style == "code" else block.text[at:stop].strip()
+                if stripped:
+                    first = at + block.text[at:stop].index(stripped)
                     spans = [
-                        (max(begin, first) - first, min(finish, first + len(kept)) - first)
+                        (max(begin, first) - first, min(finish, first + len(stripped)) - first)
                         for begin, finish in marked
-                        if begin < first + len(kept) and finish > first
+                        if begin < first + len(stripped) and finish > first
                     ]
                     if not folded:
-                        self.words += len(kept.split())
+                        self.words += len(stripped.split())
                     style = block.style if block.style in ("heading", "item", "code") else "prose"
-                    yield TextPart(text=kept, citations=cited, style=style, marked=spans, folded=folded)
-            elif (figure := own.get(number)) is not None and figure.figure_id not in self._shown:
-                yield self._figure(figure, written, cited, folded, in_procedure=in_procedure)
+                    yield TextPart(text=stripped, citations=cited, style=style, marked=spans, folded=folded)
+            elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown:
+                yield self._figure(figure, piece, cited, folded, in_procedure=in_procedure)
             at = stop
 
     def _figure(
@@ -196,16 +208,16 @@ class _Answer:
             folded=folded,
         )
 
-    def _mentioned(self, text: str, own: Mapping[str, CitedFigure], cited: list[int]) -> Iterator[FigurePart]:
+    def _mentioned(self, text: str, figures_by_number: Mapping[str, CitedFigure], cited: list[int]) -> Iterator[FigurePart]:
         labels = {label for label in mentions(text) if label.number}
-        for figure in own.values() if labels else ():
+        for figure in figures_by_number.values() if labels else ():
             if figure.figure_id in self._shown or figure.figure_id not in self.tags:
                 continue
             if caption_label(figure.caption) in labels and self.figures < MOST_FIGURES:
                 yield self._figure(figure, self.tags[figure.figure_id], cited, folded=False)
 
     def _table(
-        self, passage: Passage, block: PassageBlock, key_rows: set[int], own: Mapping[str, CitedFigure]
+        self, passage: Passage, block: PassageBlock, key_rows: set[int], figures_by_number: Mapping[str, CitedFigure]
     ) -> TablePart:
         """Return a table with its figures in their cells; tags of figures that aren't shown are dropped."""
         row = passage.rows[block.rows[0]]
@@ -213,14 +225,14 @@ class _Answer:
         placed: dict[str, FigurePart] = {}
 
         def cell(text: str) -> str:
-            kept = []
-            for written, number in self.template.split(text):
-                if number is None or written in placed:
-                    kept.append(written)
-                elif (figure := own.get(number)) is not None and figure.figure_id not in self._shown:
-                    placed[written] = self._figure(figure, written, cited, folded=not key_rows)
-                    kept.append(written)
-            return "".join(kept).strip()
+            pieces = []
+            for piece, number in self.template.split(text):
+                if number is None or piece in placed:
+                    pieces.append(piece)
+                elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown:
+                    placed[piece] = self._figure(figure, piece, cited, folded=not key_rows)
+                    pieces.append(piece)
+            return "".join(pieces).strip()
 
         rows = [[cell(text) for text in line] for line in row.tagged_rows]
         if key_rows:
@@ -237,23 +249,23 @@ class _Answer:
         return self._cited[hit.evidence_id]
 
 
-def _groups(block: PassageBlock, shown: Set[int], marks: set[int]) -> Iterator[tuple[int, int, bool, list[Span]]]:
+def _groups(block: PassageBlock, shown_sentences: Set[int], marks: set[int]) -> Iterator[tuple[int, int, bool, list[Span]]]:
     """Yield runs of sentences that are all folded or all unfolded: start, end, whether folded, and the marked spans."""
-    held: list[int] = []
+    group: list[int] = []
 
     def run() -> tuple[int, int, bool, list[Span]]:
         ends = block.sentences
         return (
-            ends[held[0]][0],
-            ends[held[-1]][1],
-            held[0] not in shown,
-            [ends[at] for at in held if at in marks and at in shown],
+            ends[group[0]][0],
+            ends[group[-1]][1],
+            group[0] not in shown_sentences,
+            [ends[at] for at in group if at in marks and at in shown_sentences],
         )
 
     for at in range(len(block.sentences)):
-        if held and (held[-1] in shown) != (at in shown):
+        if group and (group[-1] in shown_sentences) != (at in shown_sentences):
             yield run()
-            held = []
-        held.append(at)
-    if held:
+            group = []
+        group.append(at)
+    if group:
         yield run()

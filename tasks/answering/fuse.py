@@ -82,11 +82,14 @@ def fuse_shares(
         _check_once([name for name, _ in ranking])
     shares = [_shares(ranking, weight) for ranking, weight in zip(rankings, weights, strict=True)]
     behind = [
-        min(given.values(), default=0.0) if len(ranking) >= depth else 0.0
-        for ranking, given in zip(rankings, shares, strict=True)
+        min(shares_by_name.values(), default=0.0) if len(ranking) >= depth else 0.0
+        for ranking, shares_by_name in zip(rankings, shares, strict=True)
     ]
-    names = {name for given in shares for name in given}
-    return summed([(name, given.get(name, least)) for name in names] for given, least in zip(shares, behind, strict=True))
+    names = {name for shares_by_name in shares for name in shares_by_name}
+    return summed(
+        [(name, shares_by_name.get(name, least)) for name in names]
+        for shares_by_name, least in zip(shares, behind, strict=True)
+    )
 
 
 def in_turn(rankings: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:

@@ -37,18 +37,18 @@ def write(model: StreamingModel, sent: ModelInput) -> Iterator[TextDelta | PartF
         UserError: The model can't be used as configured.
     """
     reader, failure, note = ReplyReader(sent), "", ""
-    said: list[str] = []
+    pieces: list[str] = []
     with closing(model.stream(Request("answer", sent.messages))) as reply:
         for item in reply:
             if isinstance(item, str):
-                said.append(item)
+                pieces.append(item)
                 yield from reader.feed(item)
             elif isinstance(item, BadInputError | TransientError):
                 failure = item.message
             elif not item.complete:
                 note = CUT_OFF
     yield from reader.close()
-    thought = _THINKING.sub("", "".join(said)).strip()
+    thought = _THINKING.sub("", "".join(pieces)).strip()
     if not (failure or reader.parts or reader.says_no_answer) and thought:
         supported = _supported_thoughts(thought, sent)
         if supported:

@@ -50,9 +50,9 @@ _END = re.compile(
 
 def content_words(query: str) -> str:
     """Return a question without function words; unchanged if it has no others."""
-    there = list(words(query))
-    asking = [word for word in there if word.folded in _ASKING]
-    if len(asking) == len(there):
+    query_words = list(words(query))
+    asking = [word for word in query_words if word.folded in _ASKING]
+    if len(asking) == len(query_words):
         return query
     ends = [0, *(word.end for word in asking)]
     return "".join(query[start:stop] for start, stop in zip(ends, [*(word.start for word in asking), None], strict=True))
@@ -60,33 +60,33 @@ def content_words(query: str) -> str:
 
 def highlights(text: str, matched: Iterable[Span], phrases: Sequence[str] = ()) -> list[Span]:
     """Return the spans of matched words and whole phrases: ``[start, end)`` in characters, in order, not overlapping."""
-    there = list(words(text)) if phrases else []
-    return _apart([*matched, *(span for phrase in phrases for span in _runs(there, folded(phrase).split(" ")))])
+    text_words = list(words(text)) if phrases else []
+    return _apart([*matched, *(span for phrase in phrases for span in _runs(text_words, folded(phrase).split(" ")))])
 
 
-def _runs(there: Sequence[Word], phrase: Sequence[str]) -> Iterable[Span]:
+def _runs(text_words: Sequence[Word], phrase: Sequence[str]) -> Iterable[Span]:
     length = len(phrase)
-    for place in range(len(there) - length + 1):
-        run = there[place : place + length]
+    for position in range(len(text_words) - length + 1):
+        run = text_words[position : position + length]
         if [word.folded for word in run] == list(phrase):
             yield run[0].start, run[-1].end
 
 
 def _apart(spans: Iterable[Span]) -> list[Span]:
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if found and start < found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
-def excerpt(length: int, spans: Sequence[Span], most: int) -> Span:
-    """Return the part of a text of some length to show in ``most`` characters: from shortly before its first mark."""
+def excerpt(length: int, spans: Sequence[Span], max_chars: int) -> Span:
+    """Return the part of a text of some length to show in ``max_chars`` characters: from shortly before its first mark."""
     first = min((start for start, _ in spans), default=0)
-    start = 0 if first < most // 2 else min(first - most // 6, max(length - most, 0))
-    return start, min(start + most, length)
+    start = 0 if first < max_chars // 2 else min(first - max_chars // 6, max(length - max_chars, 0))
+    return start, min(start + max_chars, length)
 
 
 def sentences(text: str) -> list[Span]:
@@ -95,7 +95,7 @@ def sentences(text: str) -> list[Span]:
     A sentence ends at a full stop, question or exclamation mark before white space and no small letter, at a CJK full stop, at
     an empty line, and before a list item.
     """
-    ends = [*(found.end() for found in _END.finditer(text)), len(text)]
+    ends = [*(match.end() for match in _END.finditer(text)), len(text)]
     spans = []
     for start, end in zip([0, *ends], ends, strict=False):
         piece = text[start:end]
@@ -112,10 +112,15 @@ def nearest_sentences(
     ``vectors`` returns unit vectors of sentences; it is called once.
     """
     spans = [sentences(text) for text in texts]
-    pieces = [text[start:end] for text, found in zip(texts, spans, strict=True) if len(found) > 1 for start, end in found]
+    pieces = [
+        text[start:end]
+        for text, text_spans in zip(texts, spans, strict=True)
+        if len(text_spans) > 1
+        for start, end in text_spans
+    ]
     near = iter(vectors(pieces) @ question if pieces else [])
     chosen: list[Span | None] = []
-    for found in spans:
-        scores = [next(near) for _ in found] if len(found) > 1 else [0.0] * len(found)
-        chosen.append(found[int(np.argmax(scores))] if found else None)
+    for text_spans in spans:
+        scores = [next(near) for _ in text_spans] if len(text_spans) > 1 else [0.0] * len(text_spans)
+        chosen.append(text_spans[int(np.argmax(scores))] if text_spans else None)
     return chosen

@@ -18,13 +18,13 @@ def localise(
     If a figure stands in the document more than once: the placement inside a region of the hit, else one on its pages, else the
     one on the nearest page. ``placements`` are rows of tagged placements, at least those of these figures in this document.
     """
-    found = []
+    cited_figures = []
     for figure_id in figure_refs:
-        known = [row for row in placements if row["figure_id"] == figure_id and row["doc_id"] == doc_id]
-        if known:
-            best = min(known, key=lambda row: (*_distance(row, regions), row["order"]))
-            captions = (row["caption"] for row in (best, *known) if row["caption"])
-            found.append(
+        figure_placements = [row for row in placements if row["figure_id"] == figure_id and row["doc_id"] == doc_id]
+        if figure_placements:
+            best = min(figure_placements, key=lambda row: (*_distance(row, regions), row["order"]))
+            captions = (row["caption"] for row in (best, *figure_placements) if row["caption"])
+            cited_figures.append(
                 CitedFigure(
                     figure_id=figure_id,
                     number=best["number"],
@@ -33,7 +33,7 @@ def localise(
                     bbox=best["bbox"],
                 )
             )
-    return found
+    return cited_figures
 
 
 def _distance(row: Row, regions: Sequence[CitedRegion]) -> tuple[bool, int]:

@@ -29,14 +29,14 @@ _LABEL = re.compile(rf"\b({'|'.join(_KINDS)})s?\b\.?\s*([A-Z]?\d+(?:[.-]\d+)*)\b
 
 def pages_named(question: str) -> set[int]:
     """Return the pages that a question names: "page 14", "slides 3 to 5", "the second page"; from 1."""
-    named: set[int] = set()
+    pages: set[int] = set()
     for match in _NUMBERED.finditer(question):
         first, last = int(match[1]), int(match[2] or match[1])
-        named |= set(range(first, last + 1)) if first <= last < first + MOST_PAGES else {first, last}
+        pages |= set(range(first, last + 1)) if first <= last < first + MOST_PAGES else {first, last}
     for match in _COUNTED.finditer(question):
         word = match[1].lower()
-        named.add(_ORDINALS.index(word) + 1 if word in _ORDINALS else int(word[:-2]))
-    return named - {0}
+        pages.add(_ORDINALS.index(word) + 1 if word in _ORDINALS else int(word[:-2]))
+    return pages - {0}
 
 
 def labels_named(question: str) -> set[Label]:

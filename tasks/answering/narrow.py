@@ -32,21 +32,21 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
         "languages": [language.lower() for language in filters.languages],
         "page_labels": list(dict.fromkeys(label.casefold() for label in filters.page_labels)),
     }
-    there = [page for page in dict.fromkeys(filters.pages) if page <= longest]
-    if filters.pages and not (there or filters.page_ranges):
+    existing_pages = [page for page in dict.fromkeys(filters.pages) if page <= longest]
+    if filters.pages and not (existing_pages or filters.page_ranges):
         return NOTHING
-    changes["pages"] = there
+    changes["pages"] = existing_pages
     if filters.sources:
-        found = _fitting(filters.sources, sources)
+        doc_ids = _fitting(filters.sources, sources)
         if filters.documents:
-            wanted = set(filters.documents)
-            found = {doc_id for doc_id in found if not wanted.isdisjoint(names_of(doc_id, sources[doc_id]))}
-        if not found:
+            document_names = set(filters.documents)
+            doc_ids = {doc_id for doc_id in doc_ids if not document_names.isdisjoint(names_of(doc_id, sources[doc_id]))}
+        if not doc_ids:
             return NOTHING
-        names = [] if len(found) == len(sources) else sorted(found)
-        changes |= {"sources": [], "documents": _gathered(found, sources) if len(names) > LISTED else names}
+        names = [] if len(doc_ids) == len(sources) else sorted(doc_ids)
+        changes |= {"sources": [], "documents": _gathered(doc_ids, sources) if len(names) > LISTED else names}
     if filters.page_ranges:
-        pages = {*there}
+        pages = {*existing_pages}
         for pages_wanted in filters.page_ranges:
             pages.update(range(pages_wanted.first, min(pages_wanted.last or longest, longest) + 1))
         if not pages:
@@ -55,27 +55,27 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
     return filters.model_copy(update=changes)
 
 
-def both(one: Filters, other: Filters) -> Filters | None:
+def both(first: Filters, second: Filters) -> Filters | None:
     """Return the intersection of two resolved filters; None if it is empty."""
     joined: dict[str, object] = {}
     for name in Filters.model_fields:
-        here, there = getattr(one, name), getattr(other, name)
+        first_value, second_value = getattr(first, name), getattr(second, name)
         match name:
             case "since":
-                joined[name] = max(filter(None, (here, there)), default=None)
+                joined[name] = max(filter(None, (first_value, second_value)), default=None)
             case "until":
-                joined[name] = min(filter(None, (here, there)), default=None)
-            case _ if here == there or not _narrows(there):
-                joined[name] = here
-            case _ if not _narrows(here):
-                joined[name] = there
+                joined[name] = min(filter(None, (first_value, second_value)), default=None)
+            case _ if first_value == second_value or not _narrows(second_value):
+                joined[name] = first_value
+            case _ if not _narrows(first_value):
+                joined[name] = second_value
             case "has_figure":
                 return None
             case _:
-                joined[name] = [value for value in here if value in there]
+                joined[name] = [value for value in first_value if value in second_value]
                 if not joined[name]:
                     return None
-    return one.model_copy(update=joined)
+    return first.model_copy(update=joined)
 
 
 def with_filters(plan: Plan, resolved: Callable[[Filters], Filters]) -> Plan:
@@ -96,11 +96,11 @@ def _narrows(value: object) -> bool:
 
 
 def _fitting(globs: Sequence[str], sources: _Sources) -> set[str]:
-    found: set[str] = set()
+    doc_ids: set[str] = set()
     for glob in globs:
         fits = re.compile(translate(glob)).match
-        found |= {doc_id for doc_id, named in sources.items() if any(map(fits, named))}
-    return found
+        doc_ids |= {doc_id for doc_id, document_sources in sources.items() if any(map(fits, document_sources))}
+    return doc_ids
 
 
 def names_of(doc_id: str, sources: Sequence[str]) -> Iterator[str]:
@@ -112,25 +112,25 @@ def names_of(doc_id: str, sources: Sequence[str]) -> Iterator[str]:
         yield from _folders(source)
 
 
-def _gathered(found: Collection[str], sources: _Sources) -> list[str]:
+def _gathered(doc_ids: Collection[str], sources: _Sources) -> list[str]:
     """Name many documents briefly: by the outermost folders that hold no others, else by id."""
     mixed = {
         folder
-        for doc_id, named in sources.items()
-        if doc_id not in found
-        for source in named
+        for doc_id, document_sources in sources.items()
+        if doc_id not in doc_ids
+        for source in document_sources
         for folder in _folders(source)
     }
     return sorted(
         {
             next((folder for source in sources[doc_id] for folder in _folders(source) if folder not in mixed), doc_id)
-            for doc_id in found
+            for doc_id in doc_ids
         }
     )
 
 
 def _folders(source: str) -> Iterator[str]:
     """Yield the folders around a source, outermost first, each with a final slash."""
-    for place, character in enumerate(source):
+    for position, character in enumerate(source):
         if character == "/":
-            yield source[: place + 1]
+            yield source[: position + 1]

@@ -55,10 +55,10 @@ def judge_pages(
     if words and pages:
         texts = [" ".join(rows[name].text for name in names) for names in pages.values()]
         weights = _bm25(sorted(set(_words(question))), [Counter(_words(text)) for text in texts])
-        most = float(weights.max())
+        max_weight = float(weights.max())
         for page, weight in zip(pages, weights.tolist(), strict=True):
-            shares[page] += words * weight / most if most else 0.0
-    return {name: shares[page] * further**place for page, names in pages.items() for place, name in enumerate(names)}
+            shares[page] += words * weight / max_weight if max_weight else 0.0
+    return {name: shares[page] * further**rank for page, names in pages.items() for rank, name in enumerate(names)}
 
 
 def _bm25(terms: Sequence[str], pages: Sequence[Counter[str]]) -> NDArray[np.float64]:

@@ -71,39 +71,40 @@ class Passage:
     blocks: tuple[PassageBlock, ...] = field(default=())
 
 
-def around(places: Sequence[RowPosition], found: Sequence[str]) -> list[list[str]]:
+def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str]) -> list[list[str]]:
     """Return runs of rows to read: each row found with its neighbours in its section, overlapping runs merged.
 
-    ``places`` are the rows of one document in reading order, ``found`` are best first. A figure's or page's row is read alone.
+    ``positions`` are the rows of one document in reading order, ``evidence_ids`` are best first. A figure's or page's
+    row is read alone.
 
     Returns:
-        Evidence ids in reading order, a list a run, in the order of ``found``.
+        Evidence ids in reading order, a list a run, in the order of ``evidence_ids``.
     """
-    running = [place for place in places if place.modality in (Modality.TEXT, Modality.TABLE)]
-    at = {place.evidence_id: number for number, place in enumerate(running)}
+    running = [position for position in positions if position.modality in (Modality.TEXT, Modality.TABLE)]
+    at = {position.evidence_id: number for number, position in enumerate(running)}
     runs: list[range] = []
     alone: dict[str, int] = {}
-    for evidence_id in found:
+    for evidence_id in evidence_ids:
         if evidence_id not in at:
             alone[evidence_id] = len(runs)
             runs.append(range(0))
             continue
         middle = at[evidence_id]
-        own = running[middle].section_path
+        section_path = running[middle].section_path
         first, last = middle, middle
-        while first > 0 and middle - first < REACH and running[first - 1].section_path == own:
+        while first > 0 and middle - first < REACH and running[first - 1].section_path == section_path:
             first -= 1
-        while last + 1 < len(running) and last - middle < REACH and running[last + 1].section_path == own:
+        while last + 1 < len(running) and last - middle < REACH and running[last + 1].section_path == section_path:
             last += 1
-        held = next((place for place, run in enumerate(runs) if middle in run), None)
-        if held is None:
+        overlapping = next((position for position, run in enumerate(runs) if middle in run), None)
+        if overlapping is None:
             runs.append(range(first, last + 1))
         else:
-            runs[held] = range(min(runs[held].start, first), max(runs[held].stop, last + 1))
-    named = {place: evidence_id for evidence_id, place in alone.items()}
+            runs[overlapping] = range(min(runs[overlapping].start, first), max(runs[overlapping].stop, last + 1))
+    ids_by_run = {position: evidence_id for evidence_id, position in alone.items()}
     return [
-        [named[place]] if place in named else [running[number].evidence_id for number in run]
-        for place, run in enumerate(runs)
+        [ids_by_run[position]] if position in ids_by_run else [running[number].evidence_id for number in run]
+        for position, run in enumerate(runs)
     ]
 
 
@@ -117,9 +118,9 @@ def read_passage(rows: Sequence[Hit], ranks: Mapping[str, int], template: TagTem
     for number, row in enumerate(rows):
         for block in _blocks(row, number, titles, template):
             _append(blocks, block)
-    found = frozenset(number for number, row in enumerate(rows) if row.evidence_id in ranks)
-    rank = min(ranks[rows[number].evidence_id] for number in found)
-    return Passage(tuple(rows), found, rank, tuple(map(_with_sentences, blocks)))
+    found_rows = frozenset(number for number, row in enumerate(rows) if row.evidence_id in ranks)
+    rank = min(ranks[rows[number].evidence_id] for number in found_rows)
+    return Passage(tuple(rows), found_rows, rank, tuple(map(_with_sentences, blocks)))
 
 
 def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> Iterator[PassageBlock]:
@@ -133,9 +134,9 @@ def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> I
             continue
         for paragraph in _GAP.split(part):
             for style, words in _styled(paragraph.strip(), titles, template):
-                found = _ITEM.match(words) if style == "item" else None
-                written = found and (found["number"] or found["bracketed"])
-                yield PassageBlock(style, words, (number,), number=int(written) if written else None)
+                marker = _ITEM.match(words) if style == "item" else None
+                ordinal = marker and (marker["number"] or marker["bracketed"])
+                yield PassageBlock(style, words, (number,), number=int(ordinal) if ordinal else None)
     if row.tagged_rows:
         yield PassageBlock("table", "", (number,))
 
@@ -158,29 +159,29 @@ def _styled(paragraph: str, titles: set[str], template: TagTemplate) -> Iterator
     if len(paragraph) < 200 and any(same_title(title, paragraph) for title in titles):
         yield "heading", paragraph
         return
-    held: list[str] = []
+    held_lines: list[str] = []
     style: Style | None = None
     for line in paragraph.split("\n"):
         bare = template.without(line)
-        own: Style
+        line_style: Style
         if not bare:
             if not line.strip():
                 continue
-            own = "figure"
+            line_style = "figure"
         elif _ITEM.match(line) and not _is_code(bare):
-            own = "item"
+            line_style = "item"
         elif style == "item" and not _is_code(bare):
-            held.append(line)
+            held_lines.append(line)
             continue
         else:
-            own = "code" if _is_code(bare) else "prose"
-        if held and style is not None and (own != style or own == "item"):
-            yield style, "\n".join(held)
-            held = []
-        style = own
-        held.append(line)
-    if held and style is not None:
-        yield style, "\n".join(held)
+            line_style = "code" if _is_code(bare) else "prose"
+        if held_lines and style is not None and (line_style != style or line_style == "item"):
+            yield style, "\n".join(held_lines)
+            held_lines = []
+        style = line_style
+        held_lines.append(line)
+    if held_lines and style is not None:
+        yield style, "\n".join(held_lines)
 
 
 def _is_code(line: str) -> bool:
@@ -194,15 +195,16 @@ def _is_code(line: str) -> bool:
 
 def _append(blocks: list[PassageBlock], block: PassageBlock) -> None:
     """Append a block, joined with the previous one if code goes on, or a sentence around a figure, table, note or page."""
-    places = range(len(blocks) - 1, -1, -1)
+    block_numbers = range(len(blocks) - 1, -1, -1)
     before = next(
-        (at for at in places if blocks[at].style not in ("figure", "table") and not _NOTE.match(blocks[at].text)), None
+        (at for at in block_numbers if blocks[at].style not in ("figure", "table") and not _NOTE.match(blocks[at].text)),
+        None,
     )
     if block.style == "prose" and before is not None and _GOES_ON.match(block.text):
-        begun = blocks[before]
-        if begun.style in ("prose", "item") and not _ENDED.search(begun.text):
-            rows = tuple(dict.fromkeys((*begun.rows, *block.rows)))
-            blocks[before] = replace(begun, text=f"{begun.text} {block.text}", rows=rows)
+        open_block = blocks[before]
+        if open_block.style in ("prose", "item") and not _ENDED.search(open_block.text):
+            rows = tuple(dict.fromkeys((*open_block.rows, *block.rows)))
+            blocks[before] = replace(open_block, text=f"{open_block.text} {block.text}", rows=rows)
             return
     if block.style == "code" and blocks and blocks[-1].style == "code":
         rows = tuple(dict.fromkeys((*blocks[-1].rows, *block.rows)))
@@ -216,7 +218,9 @@ def _with_sentences(block: PassageBlock) -> PassageBlock:
         return block
     if block.style == "code":
         return replace(block, sentences=((0, len(block.text)),))
-    return replace(block, sentences=tuple(span for whole in sentences(block.text) for span in _lines(block.text, whole)))
+    return replace(
+        block, sentences=tuple(span for sentence in sentences(block.text) for span in _lines(block.text, sentence))
+    )
 
 
 def _lines(text: str, span: Span) -> Iterator[Span]:
@@ -237,16 +241,16 @@ def runs(blocks: Sequence[PassageBlock]) -> list[range]:
     lists: list[range] = []
     open_lists: list[_OpenList] = []
     last_item = -1
-    for place, block in enumerate(blocks):
+    for block_number, block in enumerate(blocks):
         if block.style == "heading":
             open_lists = []
         marker = _ITEM.match(block.text) if block.style == "item" else None
         if marker is None:
             continue
         kind, ordinal = _marked_by(marker)
-        while last_item + 1 < place and blocks[last_item + 1].style == "figure":
+        while last_item + 1 < block_number and blocks[last_item + 1].style == "figure":
             last_item += 1
-        adjacent = last_item == place - 1
+        adjacent = last_item == block_number - 1
         depth = next(
             (depth for depth in range(len(open_lists) - 1, -1, -1) if open_lists[depth].takes(kind, ordinal, adjacent)),
             None,
@@ -258,11 +262,11 @@ def runs(blocks: Sequence[PassageBlock]) -> list[range]:
             first = open_lists[0].first
             open_lists.append(_OpenList(first, kind))
         else:
-            first = place
+            first = block_number
             open_lists.append(_OpenList(first, kind))
         open_lists[-1].ordinal = ordinal
-        lists = [*(run for run in lists if run.start < first), range(first, place + 1)]
-        last_item = place
+        lists = [*(run for run in lists if run.start < first), range(first, block_number + 1)]
+        last_item = block_number
     return lists
 
 
@@ -284,19 +288,21 @@ _NUMBERS, _LETTERS, _BULLETS = range(3)
 
 def _marked_by(marker: re.Match[str]) -> tuple[int, int]:
     """Return the kind of an item's marker, and its ordinal; 0 for bullets."""
-    written = marker["number"] or marker["bracketed"]
-    if written:
-        return _NUMBERS, int(written)
+    digits = marker["number"] or marker["bracketed"]
+    if digits:
+        return _NUMBERS, int(digits)
     letter = re.match(r"\s*\(?([a-zA-Z])[.)]", marker[0])
     return (_LETTERS, ord(letter[1].lower()) - ord("a") + 1) if letter else (_BULLETS, 0)
 
 
 def kept_blocks(passage: Passage) -> list[int]:
     """Return the blocks to show: those of the rows found, and the lists that cross their edges."""
-    own = [place for place, block in enumerate(passage.blocks) if not passage.found.isdisjoint(block.rows)]
-    if not own:
+    matching_blocks = [
+        block_number for block_number, block in enumerate(passage.blocks) if not passage.found.isdisjoint(block.rows)
+    ]
+    if not matching_blocks:
         return []
-    first, last = own[0], own[-1]
+    first, last = matching_blocks[0], matching_blocks[-1]
     for run in runs(passage.blocks):
         if run.start <= first < run.stop:
             before = paragraph_before(passage.blocks, run.start)
@@ -308,18 +314,18 @@ def kept_blocks(passage: Passage) -> list[int]:
     return list(range(first, last + 1))
 
 
-def paragraph_before(blocks: Sequence[PassageBlock], place: int) -> int | None:
+def paragraph_before(blocks: Sequence[PassageBlock], block_number: int) -> int | None:
     """Return the nearest paragraph before a block, skipping figures; None at a heading or the start."""
-    for at in range(place - 1, -1, -1):
+    for at in range(block_number - 1, -1, -1):
         if blocks[at].style == "figure":
             continue
         return at if blocks[at].style in ("prose", "item") else None
     return None
 
 
-def paragraph_after(blocks: Sequence[PassageBlock], place: int) -> int | None:
+def paragraph_after(blocks: Sequence[PassageBlock], block_number: int) -> int | None:
     """Return the nearest paragraph after a block, skipping figures; None at a heading or the end."""
-    for at in range(place + 1, len(blocks)):
+    for at in range(block_number + 1, len(blocks)):
         if blocks[at].style != "figure":
             return at if blocks[at].style in ("prose", "item") else None
     return None

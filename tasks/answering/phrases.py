@@ -24,20 +24,20 @@ def holding(index: SearchIndex, filters: Filters) -> list[str]:
     Raises:
         RequestError: The version can't be filtered so.
     """
-    wanted = [f" {folded(phrase)} " for phrase in filters.phrases]
+    padded_phrases = [f" {folded(phrase)} " for phrase in filters.phrases]
     # What signs join is one term of an engine as well as several, and a phrase is compared without signs.
     spelled = " ".join(phrase[word.start : word.end] for phrase in filters.phrases for word in words(phrase))
-    others = filters.model_copy(update={"phrases": []})
-    found: list[str] = []
-    seen, limit = 0, _FIRST
+    plain_filters = filters.model_copy(update={"phrases": []})
+    evidence_ids: list[str] = []
+    examined, limit = 0, _FIRST
     while True:
-        ranked = [evidence_id for evidence_id, _ in index.bm25(spelled, limit, others, {"text": 1.0}, every=True)]
-        found += _holders(index, ranked[seen:], wanted)
-        if len(ranked) < limit or limit == EXAMINED or len(found) >= HOLDERS:
-            return found[:HOLDERS]
-        seen, limit = limit, min(limit * 4, EXAMINED)
+        ranked = [evidence_id for evidence_id, _ in index.bm25(spelled, limit, plain_filters, {"text": 1.0}, every=True)]
+        evidence_ids += _holders(index, ranked[examined:], padded_phrases)
+        if len(ranked) < limit or limit == EXAMINED or len(evidence_ids) >= HOLDERS:
+            return evidence_ids[:HOLDERS]
+        examined, limit = limit, min(limit * 4, EXAMINED)
 
 
-def _holders(index: SearchIndex, evidence_ids: Sequence[str], wanted: Sequence[str]) -> list[str]:
+def _holders(index: SearchIndex, evidence_ids: Sequence[str], padded_phrases: Sequence[str]) -> list[str]:
     texts = ((str(row["evidence_id"]), f" {folded(str(row['text']))} ") for row in index.fetch(evidence_ids))
-    return [evidence_id for evidence_id, text in texts if all(phrase in text for phrase in wanted)]
+    return [evidence_id for evidence_id, text in texts if all(phrase in text for phrase in padded_phrases)]

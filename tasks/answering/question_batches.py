@@ -57,19 +57,19 @@ class QuestionBatches:
                 self._waiting.append(question)
         return self._next_batch(question) if is_first else question.then.result()()
 
-    def _next_batch(self, own: _Question) -> Vector:
+    def _next_batch(self, own_question: _Question) -> Vector:
         try:
-            if own.stopped():
+            if own_question.stopped():
                 raise Stopped
             with self._lock:
-                taken, self._waiting = self._waiting[: BATCH - 1], self._waiting[BATCH - 1 :]
-            others = []
-            for question in taken:
+                batch, self._waiting = self._waiting[: BATCH - 1], self._waiting[BATCH - 1 :]
+            other_questions = []
+            for question in batch:
                 if question.stopped():
                     question.then.set_exception(Stopped())
                 else:
-                    others.append(question)
-            return self._embedded(own, others)
+                    other_questions.append(question)
+            return self._embedded(own_question, other_questions)
         finally:
             with self._lock:
                 following = self._waiting.pop(0) if self._waiting else None
@@ -77,17 +77,17 @@ class QuestionBatches:
             if following is not None:
                 following.then.set_result(functools.partial(self._next_batch, following))
 
-    def _embedded(self, own: _Question, others: list[_Question]) -> Vector:
+    def _embedded(self, own_question: _Question, other_questions: list[_Question]) -> Vector:
         alone = self._embedder.embed_query
-        if not others:
-            return alone(own.text)
+        if not other_questions:
+            return alone(own_question.text)
         try:
-            vectors = self._embedder.embed_queries([own.text, *(question.text for question in others)])
+            vectors = self._embedder.embed_queries([own_question.text, *(question.text for question in other_questions)])
         except Exception:  # noqa: BLE001 - a server may refuse one of the texts: each thread tries its own
-            for question in others:
+            for question in other_questions:
                 question.then.set_result(functools.partial(alone, question.text))
-            return alone(own.text)
-        for question, vector in zip(others, vectors[1:], strict=True):
+            return alone(own_question.text)
+        for question, vector in zip(other_questions, vectors[1:], strict=True):
             question.then.set_result(functools.partial(_same, vector))
         first: Vector = vectors[0]
         return first
@@ -106,8 +106,8 @@ _of_models: OrderedDict[int, QuestionBatches] = OrderedDict()
 def batches_of(embedder: TextEmbedder) -> QuestionBatches:
     """Return the batches of a model, which all its callers in this process share."""
     with _lock:
-        found = _of_models.setdefault(id(embedder), QuestionBatches(embedder))
+        batches = _of_models.setdefault(id(embedder), QuestionBatches(embedder))
         _of_models.move_to_end(id(embedder))
         while len(_of_models) > _MODELS:
             _of_models.popitem(last=False)
-        return found
+        return batches

@@ -121,20 +121,20 @@ class ReplyReader:
     def _read(self, *, last: bool) -> Iterator[Event]:
         while self._pending and not self.says_no_answer:
             if self._thinks:
-                before, found, after = _partition(self._pending, _ENDS_THINKING)
-                self._pending = after if found else before[-len(_ENDS_THINKING) :]
-                self._thinks = not found
-                if not found:
+                before, has_ended, after = _partition(self._pending, _ENDS_THINKING)
+                self._pending = after if has_ended else before[-len(_ENDS_THINKING) :]
+                self._thinks = not has_ended
+                if not has_ended:
                     return
             if not self._begun and self._waits_for_no_answer(last):
                 return
             text = self._pending
             mark = _MARK.search(text)
-            begun = _UNFINISHED.search(text, max(0, len(text) - MOST_HELD))
-            if mark is not None and begun is not None and begun.start() <= mark.start():
-                mark = mark if last and begun[0] == mark["bare"] else None  # a name that may still go on
+            unfinished = _UNFINISHED.search(text, max(0, len(text) - MOST_HELD))
+            if mark is not None and unfinished is not None and unfinished.start() <= mark.start():
+                mark = mark if last and unfinished[0] == mark["bare"] else None  # a name that may still go on
             if mark is None:
-                end = self._end_of_text(text, begun, last)
+                end = self._end_of_text(text, unfinished, last)
                 self._pending = "" if last else text[end:]
                 yield from self._plain(text[:end])
                 return
@@ -147,45 +147,45 @@ class ReplyReader:
             text, self._is_nested = _CLOSES_NESTED.sub("", text, count=1) if _CLOSES_NESTED.match(text) else text, False
         yield from self._writer.write(text)
 
-    def _take(self, kind: str, written: str) -> Iterator[Event]:
+    def _take(self, kind: str, mark_text: str) -> Iterator[Event]:
         if kind == "nested":
             self._is_nested = True
         elif kind == "think":
-            self._thinks = not written.startswith("</")
+            self._thinks = not mark_text.startswith("</")
             if not self._thinks:  # unannounced reasoning before it
                 self._writer, self._begun = _Writer(self._sent), False
         elif kind == "bold":
-            yield from self._writer.write("" if not self._writer.is_code else written)
+            yield from self._writer.write("" if not self._writer.is_code else mark_text)
         else:
-            yield from self._writer.mark(kind, written)
+            yield from self._writer.mark(kind, mark_text)
 
     def _waits_for_no_answer(self, last: bool) -> bool:
         """Return whether the reply says that nothing answers, or may still say so."""
         self._pending = self._pending.lstrip(" \n\t")
-        said = self._pending.lstrip(" \n\t\"'*`").upper()
-        if len(self._pending) - len(said) > MOST_HELD:
+        opening = self._pending.lstrip(" \n\t\"'*`").upper()
+        if len(self._pending) - len(opening) > MOST_HELD:
             self._begun = True
             return False
-        if said.startswith("<") and not last and "<THINK>".startswith(said[:7]):
-            return len(said) < len("<THINK>")
-        if not said or (NO_ANSWER.startswith(said) and not last):
+        if opening.startswith("<") and not last and "<THINK>".startswith(opening[:7]):
+            return len(opening) < len("<THINK>")
+        if not opening or (NO_ANSWER.startswith(opening) and not last):
             return not last
         self._begun = True
-        if said.startswith(NO_ANSWER) and not said[len(NO_ANSWER) :][:1].isalnum():
+        if opening.startswith(NO_ANSWER) and not opening[len(NO_ANSWER) :][:1].isalnum():
             self.says_no_answer = True
         return self.says_no_answer
 
-    def _end_of_text(self, text: str, found: "re.Match[str] | None", last: bool) -> int:
+    def _end_of_text(self, text: str, unfinished: "re.Match[str] | None", last: bool) -> int:
         """Return the end of the text that belongs to no name; a possible start of a name is held back, and dropped at the end."""
-        if found is None:
+        if unfinished is None:
             return len(text)
         if not last:
-            return found.start()
-        cut = plain(found[0]).lstrip("![<").strip().upper()
-        is_figure = "IMG" in cut or "IMAGE" in cut or found[0].startswith("![")
-        if is_figure or (plain(found[0]).startswith("[") and re.match(r"P(?:\s*\d|\Z)|IM?\Z", cut)):
+            return unfinished.start()
+        cut = plain(unfinished[0]).lstrip("![<").strip().upper()
+        is_figure = "IMG" in cut or "IMAGE" in cut or unfinished[0].startswith("![")
+        if is_figure or (plain(unfinished[0]).startswith("[") and re.match(r"P(?:\s*\d|\Z)|IM?\Z", cut)):
             self._writer.count("unknown_tags" if is_figure or cut[0] == "I" else "unknown_citations")
-            return found.start()
+            return unfinished.start()
         return len(text)
 
 
@@ -212,19 +212,19 @@ class _Writer:
     def is_code(self) -> bool:
         return self._style == "code"
 
-    def count(self, what: str) -> None:
-        self.counts = self.counts.model_copy(update={what: getattr(self.counts, what) + 1})
+    def count(self, counter: str) -> None:
+        self.counts = self.counts.model_copy(update={counter: getattr(self.counts, counter) + 1})
 
     def write(self, text: str) -> Iterator[Event]:
         for piece in text.splitlines(keepends=True) if "\n" in text else [text]:
             line = piece.removesuffix("\n")
-            ended = line != piece
+            ends_line = line != piece
             if self._head is not None:
                 self._head += line
                 if not self.is_code and self._head.isspace():
                     self._head = self._head[:MOST_INDENT]  # bounded: a model may write endless blanks
                 if (
-                    not ended
+                    not ends_line
                     and len(self._head) <= MOST_HELD
                     and (not self._head.strip() or _UNDECIDED.fullmatch(self._head))
                 ):
@@ -234,20 +234,20 @@ class _Writer:
                 self._row.append(line)
             elif not self._skips_line:
                 yield from self._words(line)
-            if ended:
+            if ends_line:
                 yield from self._end_line()
 
-    def mark(self, kind: str, written: str) -> Iterator[Event]:
+    def mark(self, kind: str, mark_text: str) -> Iterator[Event]:
         if self._head is not None:
             yield from self._words((yield from self._decided()))
         if self._is_row:
-            self._row.append(written)
+            self._row.append(mark_text)
             return
-        found = self._resolved(kind, written)
-        if isinstance(found, str):
-            yield from self._words(found)
+        resolved = self._resolved(kind, mark_text)
+        if isinstance(resolved, str):
+            yield from self._words(resolved)
             return
-        figures, numbers = found
+        figures, numbers = resolved
         self._after_mark = True
         for figure in figures:
             yield from self._end_run()
@@ -255,12 +255,12 @@ class _Writer:
             yield from self._add(figure)
         if numbers:
             self._cites += [n for n in numbers if n not in self._cites]
-            for place in self._sentence:
-                part = self.parts[place]
-                more = [n for n in numbers if n not in part.citations]
-                if more and not isinstance(part, FigurePart):
-                    self.parts[place] = part.model_copy(update={"citations": [*part.citations, *more]})
-                    yield PartFinished(part=place, value=self.parts[place])
+            for part_number in self._sentence:
+                part = self.parts[part_number]
+                new_citations = [n for n in numbers if n not in part.citations]
+                if new_citations and not isinstance(part, FigurePart):
+                    self.parts[part_number] = part.model_copy(update={"citations": [*part.citations, *new_citations]})
+                    yield PartFinished(part=part_number, value=self.parts[part_number])
             if not self._text:
                 self._cites = []
 
@@ -292,11 +292,11 @@ class _Writer:
         if not head.strip():
             yield from self._end_block()
             return ""
-        for style, found in (("heading", _HEADING.match(head)), ("item", _ITEM.match(head))):
-            if found is not None:
+        for style, match in (("heading", _HEADING.match(head)), ("item", _ITEM.match(head))):
+            if match is not None:
                 yield from self._end_block()
                 self._style = style
-                return head[found.end() :] if style == "heading" else head.lstrip()
+                return head[match.end() :] if style == "heading" else head.lstrip()
         if self._style == "heading" or (self._style == "item" and not head[0].isspace()):
             yield from self._end_block()
         elif self._text:
@@ -323,33 +323,33 @@ class _Writer:
         # After a citation, the rest of its sentence belongs to it; the next sentence is another part.
         while self._cites and self._text and words:
             has_ended = _ENDS_SENTENCE.search(self._tail) is not None
-            found = (_CLOSERS if has_ended else _SENTENCE_END).match(words)
-            if found is None:
+            sentence_end = (_CLOSERS if has_ended else _SENTENCE_END).match(words)
+            if sentence_end is None:
                 break
-            yield from self._append(found[0])
-            words = words[found.end() :]
+            yield from self._append(sentence_end[0])
+            words = words[sentence_end.end() :]
             if has_ended and words:
                 yield from self._end_run(continues=True)
         yield from self._append(words)
 
     def _append(self, words: str) -> Iterator[Event]:
-        written = _SPACES.sub(" ", self._space + words)
-        if self._after_mark and self._text and _PUNCTUATION.match(written):
-            written = written.lstrip()
+        text = _SPACES.sub(" ", self._space + words)
+        if self._after_mark and self._text and _PUNCTUATION.match(text):
+            text = text.lstrip()
         elif not self._text:
-            written = written.lstrip()
-            if self._after_mark and (stop := _STOPS.match(written)) is not None:  # it ends a sentence before a figure
+            text = text.lstrip()
+            if self._after_mark and (stop := _STOPS.match(text)) is not None:  # it ends a sentence before a figure
                 self._tail += stop[0]
-                written = written[stop.end() :].lstrip()
-        shown = written.rstrip(" ")
-        self._space = written[len(shown) :] if self._text or shown else ""
-        if shown:
+                text = text[stop.end() :].lstrip()
+        visible = text.rstrip(" ")
+        self._space = text[len(visible) :] if self._text or visible else ""
+        if visible:
             if not self._text and _ENDS_SENTENCE.search(self._tail):
                 self._sentence = []
             self._after_mark = False
-            self._text.append(shown)
-            self._tail = (self._tail + shown)[-8:]
-            yield TextDelta(part=len(self.parts), text=shown)
+            self._text.append(visible)
+            self._tail = (self._tail + visible)[-8:]
+            yield TextDelta(part=len(self.parts), text=visible)
 
     def _end_run(self, *, continues: bool = False) -> Iterator[Event]:
         """End a run of text with one set of citations: they belong to its last sentence."""
@@ -387,8 +387,8 @@ class _Writer:
             return
         figures: list[FigurePart] = []
         numbers: list[int] = []
-        made = [[self._cell(cell, figures, numbers) for cell in row] for row in cells]
-        yield from self._add(TablePart(rows=made, figures=figures, citations=list(dict.fromkeys(numbers))))
+        table_rows = [[self._cell(cell, figures, numbers) for cell in row] for row in cells]
+        yield from self._add(TablePart(rows=table_rows, figures=figures, citations=list(dict.fromkeys(numbers))))
 
     def _cell(self, text: str, figures: list[FigurePart], numbers: list[int]) -> str:
         pieces, end = [], 0
@@ -397,26 +397,26 @@ class _Writer:
             end = mark.end()
             if mark.lastgroup in ("nested", "think", "bold"):
                 continue
-            found = self._resolved(mark.lastgroup or "", mark[0])
-            if isinstance(found, str):
-                pieces.append(found)
+            resolved = self._resolved(mark.lastgroup or "", mark[0])
+            if isinstance(resolved, str):
+                pieces.append(resolved)
                 continue
-            figures.extend(found[0])
-            numbers.extend(found[1])
-            pieces.append(" ".join(figure.tag for figure in found[0]))
+            figures.extend(resolved[0])
+            numbers.extend(resolved[1])
+            pieces.append(" ".join(figure.tag for figure in resolved[0]))
         return disarm("".join([*pieces, text[end:]])).strip()
 
     def _add(self, part: Part) -> Iterator[Event]:
         self.parts.append(part)
         yield PartFinished(part=len(self.parts) - 1, value=part)
 
-    def _resolved(self, kind: str, written: str) -> tuple[list[FigurePart], list[int]] | str:
+    def _resolved(self, kind: str, mark_text: str) -> tuple[list[FigurePart], list[int]] | str:
         """Return the figures and citations of a name; the text itself if it is none."""
         if kind not in ("bracket", "broken"):
-            known = [digits for digits in re.findall(r"\d{5,7}", plain(written)) if digits in self._sent.figures]
-            named = _FIGURE.search(plain(written))
-            return self._figures(known[:1] or ([named[1]] if named and kind == "bare" else [""])), []
-        inner = plain(plain(written)[1:].removesuffix("]").removesuffix("\u3011").removesuffix("\u3015"))
+            sent_digits = [digits for digits in re.findall(r"\d{5,7}", plain(mark_text)) if digits in self._sent.figures]
+            figure_match = _FIGURE.search(plain(mark_text))
+            return self._figures(sent_digits[:1] or ([figure_match[1]] if figure_match and kind == "bare" else [""])), []
+        inner = plain(plain(mark_text)[1:].removesuffix("]").removesuffix("\u3011").removesuffix("\u3015"))
         if _PASSAGES.fullmatch(inner):
             return [], self._numbers(re.findall(r"\d+", inner))
         if re.match(r"P\s?\d", inner, re.IGNORECASE):
@@ -426,27 +426,27 @@ class _Writer:
             is_quoted = any(n < 1 or f"[{n}]" in self._sent.held for n in numbers)
             if self._sent.passages and not is_quoted and not self.is_code:
                 return [], self._numbers(re.findall(r"\d+", inner))
-        if found := _FIGURE.findall(inner) if _FIGURE.match(inner) else []:
-            return self._figures(found), []
+        if figure_names := _FIGURE.findall(inner) if _FIGURE.match(inner) else []:
+            return self._figures(figure_names), []
         if re.fullmatch(r"(?:IMG|IMAGE)[\W_]*", inner, re.IGNORECASE):
             return self._figures([""]), []
         translated = _TRANSLATED.fullmatch(inner)
         if translated is not None and translated[1] in self._sent.figures:
             self.count("repaired_tags")
             return self._figures([translated[1]]), []
-        return written
+        return mark_text
 
-    def _numbers(self, written: Sequence[str]) -> list[int]:
-        found = []
-        for number in map(int, written):
+    def _numbers(self, digit_runs: Sequence[str]) -> list[int]:
+        numbers = []
+        for number in map(int, digit_runs):
             if 1 <= number <= len(self._sent.passages):
-                found.append(number)
+                numbers.append(number)
             else:
                 self.count("unknown_citations")
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(numbers))
 
     def _figures(self, names: Sequence[str]) -> list[FigurePart]:
-        found = []
+        figures = []
         for name in names:
             digits: str | None = name
             if name not in self._sent.figures:
@@ -459,8 +459,8 @@ class _Writer:
                 self.count("repeated_tags")
             else:
                 self._shown.add(part.figure_id)
-                found.append(part)
-        return found
+                figures.append(part)
+        return figures
 
 
 def _cells(row: str) -> list[str]:
@@ -477,8 +477,8 @@ def _uncited(part: Part) -> int:
 
 
 def _partition(text: str, closing: str) -> tuple[str, bool, str]:
-    place = text.lower().find(closing)
-    return (text, False, "") if place < 0 else (text[:place], True, text[place + len(closing) :])
+    start = text.lower().find(closing)
+    return (text, False, "") if start < 0 else (text[:start], True, text[start + len(closing) :])
 
 
 def with_uncited(counts: AnswerCounts, parts: Sequence[Part]) -> AnswerCounts:

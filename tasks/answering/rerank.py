@@ -27,7 +27,7 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
         match step:
             case Nearness(space=space):
                 question, vectors = query.vector(space), search.index.vectors(pool, space)
-                return record.keep(reordered(ranked, {name: cosine(question, one) for name, one in vectors.items()}))
+                return record.keep(reordered(ranked, {name: cosine(question, vector) for name, vector in vectors.items()}))
             case Judged(model=model):
                 return record.keep(judged(search, model, query, ranked, _passages(search, pool), record))
             case Seen(model=model):
@@ -36,19 +36,19 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
                 return record.keep(reordered(ranked, _scored(search, step.model or step.by, query, pool)))
             case Pages(words=words, further=further):
                 rows = {name: _page_of(row) for name, row in search.rows(pool).items()}
-                left = without(query.words, STOP_WORDS)
-                scores = judge_pages(left, ranked[: step.pool], rows, words=words, further=further)
+                question_words = without(query.words, STOP_WORDS)
+                scores = judge_pages(question_words, ranked[: step.pool], rows, words=words, further=further)
                 return record.keep(reordered(ranked, scores))
             case _:
                 assert_never(step)
 
 
 def judged(
-    search: Search, model: str, query: EmbeddedQuery, ranked: Ranked, shown: Mapping[str, str], record: StepRecord
+    search: Search, model: str, query: EmbeddedQuery, ranked: Ranked, texts: Mapping[str, str], record: StepRecord
 ) -> Ranked:
-    """Return candidates in the order that a generative model writes, of those ``shown``; unchanged, with a note, if it fails."""
-    names = [name for name, _ in ranked if name in shown]
-    candidates = "\n\n".join(f"[{number}] {shortened(shown[name])}" for number, name in enumerate(names, 1))
+    """Return candidates in the order that a generative model writes, of those ``texts``; unchanged, with a note, if it fails."""
+    names = [name for name, _ in ranked if name in texts]
+    candidates = "\n\n".join(f"[{number}] {shortened(texts[name])}" for number, name in enumerate(names, 1))
     prompt = filled("rerank", question=query.words, candidates=candidates)
     return _ordered(ranked, names, reply(search.writer(model), prompt, record), record)
 
@@ -60,14 +60,14 @@ def seen(
     writer, rows = search.writer(model), search.rows(pool)
     names, lines, pictures = list(rows), list[str](), list[bytes]()
     for number, row in enumerate(rows.values(), 1):
-        shown = ""
+        picture_note = ""
         if row["figure_id"] is not None:
             pictures.append(search.resources.picture(str(row["figure_id"])))
-            shown = f"(picture {len(pictures)}) "
-        lines.append(f"[{number}] {shown}{shortened(_words_of(row))}")
+            picture_note = f"(picture {len(pictures)}) "
+        lines.append(f"[{number}] {picture_note}{shortened(_words_of(row))}")
     prompt = filled("rerank-pictures", question=query.words, candidates="\n\n".join(lines))
-    said = reply(writer, (Message("user", prompt, tuple(pictures)),), record)
-    return _ordered(ranked, names, said, record)
+    model_reply = reply(writer, (Message("user", prompt, tuple(pictures)),), record)
+    return _ordered(ranked, names, model_reply, record)
 
 
 def _scored(search: Search, model: str, query: EmbeddedQuery, pool: Sequence[str]) -> dict[str, float]:
@@ -81,13 +81,13 @@ def _picture_of(search: Search, row: Mapping[str, object]) -> bytes | None:
     return None if row["figure_id"] is None else search.resources.picture(str(row["figure_id"]))
 
 
-def _ordered(ranked: Ranked, names: Sequence[str], said: str, record: StepRecord) -> Ranked:
+def _ordered(ranked: Ranked, names: Sequence[str], model_reply: str, record: StepRecord) -> Ranked:
     """Return candidates in the order of their numbers in a reply; unchanged, with a note, if it has none."""
-    order = numbers_in(said, len(names))
+    order = numbers_in(model_reply, len(names))
     if not order:
         record.note = record.note or "the model named no candidate; they keep their order"
         return ranked
-    return reordered(ranked, {names[number - 1]: float(len(order) - place) for place, number in enumerate(order)})
+    return reordered(ranked, {names[number - 1]: float(len(order) - rank) for rank, number in enumerate(order)})
 
 
 def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) -> Ranked:
@@ -101,11 +101,11 @@ def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) 
         The same rows, each once, with scores that never rise.
     """
     counted = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
-    places = {name: place for place, (name, _) in enumerate(ranked)}
-    first = sorted(counted.items(), key=lambda pair: (-pair[1], places[pair[0]]))
+    ranks = {name: rank for rank, (name, _) in enumerate(ranked)}
+    first = sorted(counted.items(), key=lambda pair: (-pair[1], ranks[pair[0]]))
     least = min(counted.values(), default=0.0)
-    rest = [name for name, _ in ranked if name not in counted]
-    return [*first, *((name, least - 1 - place) for place, name in enumerate(rest))]
+    unscored = [name for name, _ in ranked if name not in counted]
+    return [*first, *((name, least - 1 - rank) for rank, name in enumerate(unscored))]
 
 
 def cosine(query: Vector, vector: Vector) -> float:

@@ -30,12 +30,12 @@ def neighbours(
     depth = k + 1
     while True:
         depth = min(4 * depth, ROWS_AT_MOST)
-        found = index.dense(vector, depth, _FIGURES, space)
-        seen: set[str | None] = {but, None}
+        nearest = index.dense(vector, depth, _FIGURES, space)
+        seen_figures: set[str | None] = {but, None}
         best = []
-        for (row, score), figure in zip(found, figures_of([row for row, _ in found]), strict=True):
-            if figure not in seen:
-                seen.add(figure)
+        for (row, score), figure in zip(nearest, figures_of([row for row, _ in nearest]), strict=True):
+            if figure not in seen_figures:
+                seen_figures.add(figure)
                 best.append((row, score))
-        if len(best) >= k or len(found) < depth or depth == ROWS_AT_MOST:
+        if len(best) >= k or len(nearest) < depth or depth == ROWS_AT_MOST:
             return best[:k]

@@ -76,7 +76,9 @@ def retrieve(
     rankings = _rankings(search, plan.retrieve, query, depth, filters)
     ranked = _fused(search, plan, rankings, depth)
     if by_ranks and depth > FUSED:
-        ranked = _behind(_by_ranks(search, plan, [one[:FUSED] for one in rankings])[:FUSED], ranked)
+        ranked = _behind(
+            _by_ranks(search, plan, [retriever_ranking[:FUSED] for retriever_ranking in rankings])[:FUSED], ranked
+        )
     for step in plan.rerank:
         ranked = reranked(search, step, query, ranked)
     return _selected(search, plan, query, ranked, k, diversity)
@@ -116,15 +118,15 @@ def compares_pictures(plan: Steps) -> bool:
     return any(SPACES[space].sees for space in plan.spaces)
 
 
-def lacking_vectors(plan: Steps, known: Iterable[str]) -> dict[str, str]:
+def lacking_vectors(plan: Steps, available: Iterable[str]) -> dict[str, str]:
     """Return the missing vectors, such as ``vectors image``, with the option that adds them."""
-    have = set(known)
+    have = set(available)
     return {f"vectors {name}": SPACES[name].option if name in SPACES else name for name in plan.spaces if name not in have}
 
 
-def lacking_models(plan: Steps, known: Iterable[str]) -> dict[str, str]:
+def lacking_models(plan: Steps, available: Iterable[str]) -> dict[str, str]:
     """Return the missing models, such as ``a model llm``, with the option that adds them."""
-    have = set(known)
+    have = set(available)
     return {f"a model {name}": f"retrieval.models.{name}" for name in plan.models if name not in have}
 
 
@@ -137,12 +139,12 @@ def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filt
     """Restrict the filters to the documents whose rows rank best; rows vote with their rank-fusion scores."""
     rows = ids(ask_index(search, step.by, query, POOL, filters))
     with search.trace.step("documents", query.words) as record:
-        found = search.rows(rows)
+        rows_by_id = search.rows(rows)
         votes = fuse([rows], k=search.ranking.rrf_k)
-        ranked = summed([(str(found[row]["doc_id"]), vote)] for row, vote in votes if row in found)
+        ranked = summed([(str(rows_by_id[row]["doc_id"]), vote)] for row, vote in votes if row in rows_by_id)
         if step.reranked_by is not None and not query.has_no_words:
-            named = {str(row["doc_id"]): f"{row['title']} ({_first_source(row)})" for row in found.values()}
-            ranked = judged(search, step.reranked_by, query, ranked[:MOST_JUDGED], named, record)
+            document_names = {str(row["doc_id"]): f"{row['title']} ({_first_source(row)})" for row in rows_by_id.values()}
+            ranked = judged(search, step.reranked_by, query, ranked[:MOST_JUDGED], document_names, record)
         best = record.keep(ranked[: step.k])
     return filters.model_copy(update={"documents": ids(best)}) if best else filters
 
@@ -161,22 +163,24 @@ def _rankings(
     """
     traces = [search.trace.branch() for _ in retrievers]
 
-    def ask(place: int, query: EmbeddedQuery) -> Ranked:
-        return ask_index(replace(search, trace=traces[place]), retrievers[place], query, depth, filters)
+    def ask(number: int, query: EmbeddedQuery) -> Ranked:
+        return ask_index(replace(search, trace=traces[number]), retrievers[number], query, depth, filters)
 
-    found: dict[int, Ranked] = {}
-    at_once = [place for place, one in enumerate(retrievers) if one.runs_in_thread and one.asks == "question"]
+    rankings: dict[int, Ranked] = {}
+    at_once = [
+        number for number, retriever in enumerate(retrievers) if retriever.runs_in_thread and retriever.asks == "question"
+    ]
     if at_once:
-        *others, own = at_once
-        asking = {place: _threads(os.getpid()).submit(copy_context().run, ask, place, query) for place in others}
-        found[own] = ask(own, query)
-        found |= {place: one.result() for place, one in asking.items()}
-    for place, retriever in enumerate(retrievers):
-        if place not in found:
-            before = [found[earlier] for earlier in range(place)]
-            found[place] = ask(place, query if retriever.asks == "question" else _with_evidence(search, query, before))
+        *thread_numbers, own_number = at_once
+        asking = {number: _threads(os.getpid()).submit(copy_context().run, ask, number, query) for number in thread_numbers}
+        rankings[own_number] = ask(own_number, query)
+        rankings |= {number: future.result() for number, future in asking.items()}
+    for number, retriever in enumerate(retrievers):
+        if number not in rankings:
+            before = [rankings[earlier] for earlier in range(number)]
+            rankings[number] = ask(number, query if retriever.asks == "question" else _with_evidence(search, query, before))
     search.trace.join(traces)
-    return [found[place] for place in range(len(retrievers))]
+    return [rankings[number] for number in range(len(retrievers))]
 
 
 @functools.lru_cache(maxsize=1)
@@ -212,13 +216,15 @@ def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) 
 
 
 def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
-    return fuse([ids(one) for one in rankings], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights)
+    return fuse(
+        [ids(ranking) for ranking in rankings], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights
+    )
 
 
-def _behind(first: Ranked, more: Ranked) -> Ranked:
+def _behind(first: Ranked, second: Ranked) -> Ranked:
     """Return the rows of a shallower search, then the others, with scores that never rise."""
-    known, least = set(ids(first)), first[-1][1] if first else 0.0
-    return [*first, *((name, min(score, least)) for name, score in more if name not in known)]
+    first_ids, least = set(ids(first)), first[-1][1] if first else 0.0
+    return [*first, *((name, min(score, least)) for name, score in second if name not in first_ids)]
 
 
 def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked, k: int, diversity: float) -> Ranked:
@@ -237,22 +243,22 @@ def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked,
                 vectors = search.index.vectors(pool, space)
                 chosen = diversify(query.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
                 least = chosen[-1][1] if chosen else 0.0
-                ranked = [*chosen, *((name, least - place) for place, name in enumerate(ids(ranked[len(pool) :]), 1))]
+                ranked = [*chosen, *((name, least - rank) for rank, name in enumerate(ids(ranked[len(pool) :]), 1))]
             else:
                 record.note = "there are no words to compare rows by, so none is kept back for being like another"
         return record.keep(ranked[:k])
 
 
 def _within(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ranked:
-    left = dict(quota)
+    quota_left = dict(quota)
     rows = search.rows(ids(ranked))
-    kept = []
+    chosen = []
     for name, score in ranked:
         modality = Modality(str(rows[name]["modality"])) if name in rows else None
-        if modality is not None and left.get(modality, 0) > 0:
-            left[modality] -= 1
-            kept.append((name, score))
-    return kept
+        if modality is not None and quota_left.get(modality, 0) > 0:
+            quota_left[modality] -= 1
+            chosen.append((name, score))
+    return chosen
 
 
 def _shares(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
@@ -260,4 +266,4 @@ def _shares(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
     dense = [not retriever.is_lexical for retriever in retrievers]
     if len(set(dense)) == 1:
         return [1 / len(dense)] * len(dense)
-    return [alpha / sum(dense) if one else (1 - alpha) / (len(dense) - sum(dense)) for one in dense]
+    return [alpha / sum(dense) if is_dense else (1 - alpha) / (len(dense) - sum(dense)) for is_dense in dense]

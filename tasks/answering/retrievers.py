@@ -34,17 +34,17 @@ def ask_index(search: Search, retriever: Retriever, query: EmbeddedQuery, depth:
         match retriever:
             case Words(weights=weights, stop_words=stop_words):
                 words = searched(query.words, search.ranking.stop_words if stop_words is None else stop_words)
-                found = search.index.bm25(words, k, narrowed, weights or search.ranking.weights)
+                ranking = search.index.bm25(words, k, narrowed, weights or search.ranking.weights)
             case Vectors(space=space):
                 compare = search.index.late if SPACES[space].late else search.index.dense
-                found = compare(query.vector(space), k, narrowed, space)
+                ranking = compare(query.vector(space), k, narrowed, space)
             case Sections():
-                found = _in_sections(search, retriever, query, k, narrowed, record)
+                ranking = _in_sections(search, retriever, query, k, narrowed, record)
             case Places():
-                found = _at_places(search, query, k, narrowed)
+                ranking = _at_places(search, query, k, narrowed)
             case _:
                 assert_never(retriever)
-        return record.keep(above(found, retriever.floor))
+        return record.keep(above(ranking, retriever.floor))
 
 
 def above(ranked: Ranked, floor: float | None) -> Ranked:
@@ -54,7 +54,7 @@ def above(ranked: Ranked, floor: float | None) -> Ranked:
 
 def without_pages(filters: Filters) -> Filters:
     """Exclude rows of whole pages: they repeat the text of other rows."""
-    return filters.model_copy(update={"modalities": [one for one in Modality if one is not Modality.PAGE]})
+    return filters.model_copy(update={"modalities": [modality for modality in Modality if modality is not Modality.PAGE]})
 
 
 def _sees_pictures(retriever: Retriever) -> bool:
@@ -66,14 +66,14 @@ def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -
     """Return rows on the pages, and of the figures and tables, that the question names; [] unless documents are given."""
     if not filters.documents:
         return []
-    found: list[str] = []
+    evidence_ids: list[str] = []
     if (pages := pages_named(query.words)) and (
-        there := both(Filters(pages=sorted(pages)[:MOST_NAMED]), filters)
+        page_filters := both(Filters(pages=sorted(pages)[:MOST_NAMED]), filters)
     ) is not None:
-        found += ids(search.nearest(query, k, there))
+        evidence_ids += ids(search.nearest(query, k, page_filters))
     if (labels := labels_named(query.words)) and (pictured := both(filters, _PICTURED)) is not None:
-        found += _labelled(search, labels, pictured)
-    return [(name, 1.0) for name in sorted(set(found))][:k]
+        evidence_ids += _labelled(search, labels, pictured)
+    return [(name, 1.0) for name in sorted(set(evidence_ids))][:k]
 
 
 _PICTURED = Filters(modalities=[Modality.FIGURE, Modality.TABLE])
@@ -93,13 +93,13 @@ def _in_sections(
     documents = list(dict.fromkeys(str(row["doc_id"]) for row in search.index.fetch(ids(near[:POOL]))))
     entries = contents_of(search.resources.contents(documents[:DOCUMENTS_READ]))
     prompt = filled("sections", question=query.words, contents=printed(entries))
-    said = reply(search.writer(step.model), prompt, record)
+    model_reply = reply(search.writer(step.model), prompt, record)
     scores = dict(near)
-    under = rows_under(entries, numbers_in(said, min(len(entries), MOST_SECTIONS)))
+    under = rows_under(entries, numbers_in(model_reply, min(len(entries), MOST_SECTIONS)))
     picked = [(row, scores[row]) for row in under if row in scores]
     if not picked:
         record.note = record.note or "the model picked no section; the nearest rows are given"
         return near[:k]
     if step.order == "nearness":
         return sorted(picked, key=lambda pair: (-pair[1], pair[0]))[:k]
-    return [(row, 1 / place) for place, (row, _) in enumerate(picked, 1)][:k]
+    return [(row, 1 / rank) for rank, (row, _) in enumerate(picked, 1)][:k]

@@ -13,13 +13,13 @@ MOST_LINES = 1
 
 def rewritten(question: str, model: StreamingModel, record: StepRecord) -> str:
     """Return a question in a model's words; unchanged, with a note, if the reply is empty, a refusal or no query."""
-    said = reply(model, filled("rewrite", question=question), record).strip("\"'`“”„ ")
-    if not said:
+    query = reply(model, filled("rewrite", question=question), record).strip("\"'`“”„ ")
+    if not query:
         record.note = record.note or "the model wrote nothing; the question is used"
-    elif len(said) > MOST_CHARS or len(said.splitlines()) > MOST_LINES:
+    elif len(query) > MOST_CHARS or len(query.splitlines()) > MOST_LINES:
         record.note = "the model wrote no query; the question is used"
-    elif refuses(said) or not any(character.isalnum() for character in said):
+    elif refuses(query) or not any(character.isalnum() for character in query):
         record.note = "the model refused; the question is used"
     else:
-        return said
+        return query
     return question

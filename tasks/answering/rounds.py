@@ -32,16 +32,16 @@ class Sufficiency:
 
 def read_sufficiency(reply: str) -> Sufficiency | None:
     """Return the verdict in a judge's reply, a JSON object with ``sufficient``, ``missing`` and ``query``; None without one."""
-    for found in _OBJECT.finditer(reply):
+    for match in _OBJECT.finditer(reply):
         try:
-            said = json.loads(found[0])
+            verdict = json.loads(match[0])
         except ValueError:
             continue
-        sufficient = said.get("sufficient")
+        sufficient = verdict.get("sufficient")
         if isinstance(sufficient, str):
             sufficient = {"true": True, "yes": True, "false": False, "no": False}.get(sufficient.strip().lower())
         if isinstance(sufficient, bool):
-            missing, query = (" ".join(str(said.get(name) or "").split()) for name in ("missing", "query"))
+            missing, query = (" ".join(str(verdict.get(name) or "").split()) for name in ("missing", "query"))
             return Sufficiency(sufficient, missing[:MOST_QUERY_CHARS], query if len(query) <= MOST_QUERY_CHARS else "")
     return None
 
@@ -64,22 +64,22 @@ def retrieve_in_rounds(
     """
     memory: dict[str, Hit] = {}
     queries: list[str] = []
-    done: list[Round] = []
+    finished_rounds: list[Round] = []
     query = question
     while True:
         started, before = clock(), used()
         queries.append(query)
         hits = search(query)
-        new = [hit for hit in hits if hit.evidence_id not in memory]
-        memory |= {hit.evidence_id: hit for hit in new}
+        new_hits = [hit for hit in hits if hit.evidence_id not in memory]
+        memory |= {hit.evidence_id: hit for hit in new_hits}
         verdict = None
-        if len(queries) < rounds and new and may_go_on():
+        if len(queries) < rounds and new_hits and may_go_on():
             verdict = judge(queries, list(memory.values()))
-        done.append(
+        finished_rounds.append(
             Round(
                 query=query,
                 evidence_ids=[hit.evidence_id for hit in hits],
-                new=len(new),
+                new=len(new_hits),
                 sufficient=verdict.sufficient if verdict else None,
                 missing=verdict.missing if verdict else "",
                 seconds=clock() - started,
@@ -91,5 +91,5 @@ def retrieve_in_rounds(
         query = verdict.query or f"{question} {verdict.missing}".strip()
         if query in queries or not may_go_on():
             break
-    found = list(memory.values())
-    return (list(rank(found)) if len(done) > 1 else found), done
+    all_hits = list(memory.values())
+    return (list(rank(all_hits)) if len(finished_rounds) > 1 else all_hits), finished_rounds

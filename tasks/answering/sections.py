@@ -56,11 +56,13 @@ def rows_under(entries: Sequence[SectionEntry], numbers: Sequence[int]) -> list[
 
     A section is skipped if one inside it is chosen too.
     """
-    named = {entry.number: entry.path for entry in entries}
-    paths = [named[number] for number in numbers if number in named]
-    smallest = [path for path in paths if not any(_is_within(other, path) and other != path for other in paths)]
-    found = (row for path in smallest for entry in entries if _is_within(entry.path, path) for row in entry.rows)
-    return list(dict.fromkeys(found))
+    paths_by_number = {entry.number: entry.path for entry in entries}
+    paths = [paths_by_number[number] for number in numbers if number in paths_by_number]
+    smallest = [
+        path for path in paths if not any(_is_within(other_path, path) and other_path != path for other_path in paths)
+    ]
+    rows = (row for path in smallest for entry in entries if _is_within(entry.path, path) for row in entry.rows)
+    return list(dict.fromkeys(rows))
 
 
 def _is_within(path: tuple[str, ...], around: tuple[str, ...]) -> bool:

@@ -20,8 +20,8 @@ class SentenceVectors:
         most: Maximum number of sentences kept.
     """
 
-    def __init__(self, embed: Callable[[Sequence[str]], Vector], most: int = SENTENCES_KEPT) -> None:
-        self._embed, self._most = embed, most
+    def __init__(self, embed: Callable[[Sequence[str]], Vector], max_sentences: int = SENTENCES_KEPT) -> None:
+        self._embed, self._most = embed, max_sentences
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Vector] = OrderedDict()
 
@@ -31,14 +31,14 @@ class SentenceVectors:
         A vector is the same whether it was kept or not.
         """
         with self._lock:
-            known = {text: self._kept[text] for text in texts if text in self._kept}
-        absent = [text for text in dict.fromkeys(texts) if text not in known]
+            vectors_by_text = {text: self._kept[text] for text in texts if text in self._kept}
+        absent = [text for text in dict.fromkeys(texts) if text not in vectors_by_text]
         if absent:
-            known |= zip(absent, self._embed(absent).astype(np.float16), strict=True)
+            vectors_by_text |= zip(absent, self._embed(absent).astype(np.float16), strict=True)
         with self._lock:
-            self._kept |= known
-            for text in known:
+            self._kept |= vectors_by_text
+            for text in vectors_by_text:
                 self._kept.move_to_end(text)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return np.stack([known[text] for text in texts]).astype(np.float32)
+        return np.stack([vectors_by_text[text] for text in texts]).astype(np.float32)

@@ -28,10 +28,10 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
         passages: Texts of the passages sent; citation 1 is the first.
         question: Its words.
     """
-    said = [[text[start:end] for start, end in sentences(text)] for text in passages]
+    passage_sentences = [[text[start:end] for start, end in sentences(text)] for text in passages]
     checked: list[Part] = []
     unsupported = 0
-    for part in (sentence for written in parts for sentence in _sentences(written)):
+    for part in (sentence for written_part in parts for sentence in _sentences(written_part)):
         if not isinstance(part, TextPart) or part.style not in ("prose", "item"):
             checked.append(part)
             continue
@@ -40,13 +40,18 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
         fitting = [
             n
             for n, text in enumerate(passages, 1)
-            if details <= {*_NUMBER.findall(text), *_WORD.findall(text.casefold())} and not _contradicts(claim, said[n - 1])
+            if details <= {*_NUMBER.findall(text), *_WORD.findall(text.casefold())}
+            and not _contradicts(claim, passage_sentences[n - 1])
         ]
-        kept = [n for n in part.citations if n in fitting]
-        if not kept:
-            kept = [n for n in fitting if (details or not part.citations) and _likeness(claim, said[n - 1])[0] >= ALIKE][:1]
-        unsupported += bool(part.citations or details) and not kept
-        checked.append(part.model_copy(update={"citations": kept}))
+        citations = [n for n in part.citations if n in fitting]
+        if not citations:
+            citations = [
+                n
+                for n in fitting
+                if (details or not part.citations) and _likeness(claim, passage_sentences[n - 1])[0] >= ALIKE
+            ][:1]
+        unsupported += bool(part.citations or details) and not citations
+        checked.append(part.model_copy(update={"citations": citations}))
     return checked, unsupported
 
 
@@ -56,9 +61,9 @@ def _sentences(part: Part) -> Iterator[Part]:
     if len(spans) < 2 or not isinstance(part, TextPart):
         yield part
         return
-    for place, (start, end) in enumerate(spans):
-        between = part.text[spans[place - 1][1] : start] if place else ""
-        continues = "\n\n" not in between if place else part.continues
+    for index, (start, end) in enumerate(spans):
+        between = part.text[spans[index - 1][1] : start] if index else ""
+        continues = "\n\n" not in between if index else part.continues
         yield part.model_copy(update={"text": part.text[start:end], "continues": continues})
 
 
@@ -67,13 +72,15 @@ def _details(text: str) -> set[str]:
     return {word.casefold() for word in (*_NUMBER.findall(text), *_NAME.findall(text))}
 
 
-def _likeness(claim: str, said: Sequence[str]) -> tuple[float, str]:
+def _likeness(claim: str, passage_sentences: Sequence[str]) -> tuple[float, str]:
     """Return the largest share of a claim's words that one sentence has, and that sentence."""
     words = stems(content_words(claim))
-    return max(((len(words & stems(sentence)) / max(1, len(words)), sentence) for sentence in said), default=(0.0, ""))
+    return max(
+        ((len(words & stems(sentence)) / max(1, len(words)), sentence) for sentence in passage_sentences), default=(0.0, "")
+    )
 
 
-def _contradicts(claim: str, said: Sequence[str]) -> bool:
+def _contradicts(claim: str, passage_sentences: Sequence[str]) -> bool:
     """Return whether the sentence most like a claim says the opposite: one of the two is negated."""
-    likeness, sentence = _likeness(claim, said)
+    likeness, sentence = _likeness(claim, passage_sentences)
     return likeness >= ALIKE and (_NEGATION.search(claim) is None) != (_NEGATION.search(sentence) is None)

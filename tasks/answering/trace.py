@@ -51,24 +51,24 @@ class Trace:
         """The finished steps."""
         return [
             TraceStep(
-                step=done.step,
-                asked=done.asked,
-                candidates=len(done.ranked),
-                rows=[TracedRow(evidence_id=row, score=score) for row, score in done.ranked[:ROWS_SHOWN]],
-                note=done.note,
-                seconds=done.seconds,
-                input_tokens=done.input_tokens,
-                output_tokens=done.output_tokens,
+                step=record.step,
+                asked=record.asked,
+                candidates=len(record.ranked),
+                rows=[TracedRow(evidence_id=row, score=score) for row, score in record.ranked[:ROWS_SHOWN]],
+                note=record.note,
+                seconds=record.seconds,
+                input_tokens=record.input_tokens,
+                output_tokens=record.output_tokens,
             )
-            for done in self._done
+            for record in self._done
         ]
 
     @contextlib.contextmanager
-    def step(self, name: str, asked: str = "") -> Iterator[StepRecord]:
+    def step(self, name: str, query: str = "") -> Iterator[StepRecord]:
         """Run a step, in a span of its name, and record it when it ends."""
         if self._stopped():
             raise Stopped
-        record, started = StepRecord(name, asked), self._clock()
+        record, started = StepRecord(name, query), self._clock()
         with span(name) as measured:
             yield record
             measured.set_attribute("inset.candidates", len(record.ranked))

@@ -62,10 +62,10 @@ class Unfolded:
         chosen._show_heading()
         return chosen
 
-    def _show(self, place: int, sentences: Iterable[int] | None = None) -> None:
-        if place in kept_blocks(self.passage):
-            every = range(max(1, len(self.passage.blocks[place].sentences)))
-            self.sentences.setdefault(place, set()).update(every if sentences is None else sentences)
+    def _show(self, block_number: int, sentences: Iterable[int] | None = None) -> None:
+        if block_number in kept_blocks(self.passage):
+            every = range(max(1, len(self.passage.blocks[block_number].sentences)))
+            self.sentences.setdefault(block_number, set()).update(every if sentences is None else sentences)
 
     def _show_procedure(self, lists: Sequence[range], marked: Sequence[Candidate]) -> None:
         """Show the steps around the best sentence, or else the nearest ones behind it, with all that is between them."""
@@ -81,9 +81,9 @@ class Unfolded:
         while stop < len(blocks) and blocks[stop].style == "figure":
             stop += 1
         self.procedure = range(procedure.start, stop)
-        is_long = sum(len(blocks[place].text.split()) for place in self.procedure) > 2 * SCREEN
-        for place in self.procedure:
-            self._show(place, [0] if is_long and blocks[place].style in ("item", "prose") else None)
+        is_long = sum(len(blocks[block_number].text.split()) for block_number in self.procedure) > 2 * SCREEN
+        for block_number in self.procedure:
+            self._show(block_number, [0] if is_long and blocks[block_number].style in ("item", "prose") else None)
         self._show_introduction(procedure.start)
 
     def _show_introduction(self, first: int) -> None:
@@ -129,30 +129,37 @@ class Unfolded:
                 self._show(after, ())
 
     def _show_short_list(self, run: range) -> None:
-        if sum(len(self.passage.blocks[place].text.split()) for place in run) <= PARAGRAPH:
-            for place in run:
-                self._show(place)
+        if sum(len(self.passage.blocks[block_number].text.split()) for block_number in run) <= PARAGRAPH:
+            for block_number in run:
+                self._show(block_number)
 
     def _show_list(self, run: range, candidate: Candidate, most_words: int = PARAGRAPH) -> None:
         """Show a list whole if it is numbered or has few words, or else the item that answers."""
         blocks = self.passage.blocks
-        length = sum(len(blocks[place].text.split()) for place in run)
-        has_code = any(blocks[place].style == "code" for place in run)
+        length = sum(len(blocks[block_number].text.split()) for block_number in run)
+        has_code = any(blocks[block_number].style == "code" for block_number in run)
         is_short = length <= (SCREEN if blocks[run.start].number is not None and not has_code else most_words)
         first, stop = run.start, run.stop
         if not is_short:
-            first = next(place for place in range(candidate.block, run.start - 1, -1) if blocks[place].style == "item")
-            stop = next((place for place in range(first + 1, run.stop) if blocks[place].style == "item"), run.stop)
-        for place in range(first, stop):
-            self._show(place)
+            first = next(
+                block_number
+                for block_number in range(candidate.block, run.start - 1, -1)
+                if blocks[block_number].style == "item"
+            )
+            stop = next(
+                (block_number for block_number in range(first + 1, run.stop) if blocks[block_number].style == "item"),
+                run.stop,
+            )
+        for block_number in range(first, stop):
+            self._show(block_number)
         self._show_introduction(run.start)
 
     def _show_code(self, candidate: Candidate) -> None:
         """Show the code that a sentence introduces or is about, and the sentence before code that answers."""
         blocks = self.passage.blocks
-        block, shown = blocks[candidate.block], self.sentences.get(candidate.block, set())
+        block, shown_sentences = blocks[candidate.block], self.sentences.get(candidate.block, set())
         last = len(block.sentences) - 1
-        introduces = last in shown and block.text.rstrip().endswith(":")
+        introduces = last in shown_sentences and block.text.rstrip().endswith(":")
         after = candidate.block + 1
         while (not block.sentences or candidate.place == last or introduces) and (
             after < len(blocks) and blocks[after].style == "code"
@@ -162,23 +169,37 @@ class Unfolded:
         if block.style == "code" and (before := paragraph_before(blocks, candidate.block)) is not None:
             self._show(before, [len(blocks[before].sentences) - 1])
         code = next((at for at in range(candidate.block - 1, -1, -1) if blocks[at].style != "figure"), None)
-        if block.style == "prose" and code is not None and blocks[code].style == "code" and _is_about_code(block, shown):
+        if (
+            block.style == "prose"
+            and code is not None
+            and blocks[code].style == "code"
+            and _is_about_code(block, shown_sentences)
+        ):
             self._show(code)
 
     def _show_figures(self, asked_figures: Collection[str]) -> None:
         """Show the figures asked for, those between unfolded blocks, and those beside a sentence that refers to a picture."""
         blocks = self.passage.blocks
         of_figure = self.passage.rows[0].modality is Modality.FIGURE
-        for place in kept_blocks(self.passage):
-            if blocks[place].style != "figure":
+        for block_number in kept_blocks(self.passage):
+            if blocks[block_number].style != "figure":
                 continue
-            is_asked = any(number in blocks[place].text for number in asked_figures)
-            if of_figure or is_asked or {place - 1, place + 1} <= self.sentences.keys() or self._is_referred_to(place):
-                self._show(place)
+            is_asked = any(number in blocks[block_number].text for number in asked_figures)
+            if (
+                of_figure
+                or is_asked
+                or {block_number - 1, block_number + 1} <= self.sentences.keys()
+                or self._is_referred_to(block_number)
+            ):
+                self._show(block_number)
 
-    def _is_referred_to(self, place: int) -> bool:
+    def _is_referred_to(self, block_number: int) -> bool:
         blocks = self.passage.blocks
-        beside = [at for at in (paragraph_before(blocks, place), paragraph_after(blocks, place)) if at in self.sentences]
+        beside = [
+            at
+            for at in (paragraph_before(blocks, block_number), paragraph_after(blocks, block_number))
+            if at in self.sentences
+        ]
         return any(
             blocks[at].style == "item" or _POINTS_AT_PICTURE.search(blocks[at].text[slice(*blocks[at].sentences[sentence])])
             for at in beside
@@ -188,29 +209,36 @@ class Unfolded:
 
     def _show_heading(self) -> None:
         first = min(self.sentences, default=0)
-        before = [place for place in kept_blocks(self.passage) if place < first]
-        heading = next((place for place in reversed(before) if self.passage.blocks[place].style == "heading"), None)
+        before = [block_number for block_number in kept_blocks(self.passage) if block_number < first]
+        heading = next(
+            (block_number for block_number in reversed(before) if self.passage.blocks[block_number].style == "heading"),
+            None,
+        )
         if heading is not None:
             self._show(heading)
 
 
-def _is_about_code(block: PassageBlock, shown: Iterable[int]) -> bool:
+def _is_about_code(block: PassageBlock, shown_sentences: Iterable[int]) -> bool:
     """Return whether the sentences of a paragraph that are shown refer to the code before it."""
-    texts = {at: block.text[slice(*block.sentences[at])] for at in shown}
+    texts = {at: block.text[slice(*block.sentences[at])] for at in shown_sentences}
     return any(_POINTS_AT_CODE.search(text) or (at == 0 and _REFERS.match(text)) for at, text in texts.items())
 
 
-def _filled(block: PassageBlock, place: int) -> list[int]:
+def _filled(block: PassageBlock, sentence_number: int) -> list[int]:
     """Return the sentences around a given one, those after it first, that make a short paragraph."""
     lengths = [len(block.text[start:end].split()) for start, end in block.sentences]
-    first = last = place
-    total = lengths[place]
+    first = last = sentence_number
+    total = lengths[sentence_number]
     while last + 1 < len(lengths) and total + lengths[last + 1] <= PARAGRAPH:
         last += 1
         total += lengths[last]
     while first > 0 and total + lengths[first - 1] <= PARAGRAPH:
         first -= 1
         total += lengths[first]
-    if first == place and place > 0 and _REFERS.match(block.text[slice(*block.sentences[place])]):
+    if (
+        first == sentence_number
+        and sentence_number > 0
+        and _REFERS.match(block.text[slice(*block.sentences[sentence_number])])
+    ):
         first -= 1
     return list(range(first, last + 1))

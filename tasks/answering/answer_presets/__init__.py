@@ -44,5 +44,5 @@ def with_settings(preset: Answer, settings: Mapping[str, Any]) -> Answer:
 def answer_preset_info(preset: AnswerPreset, needs: Sequence[str], missing: Sequence[str] = ()) -> AnswerPresetInfo:
     """Return the listing of an answer preset."""
     settings = AnswerSettings.model_validate(preset.model_dump(include=set(AnswerSettings.model_fields)))
-    named = preset.model_dump(include={"name", "label", "sentence", "source"})
-    return AnswerPresetInfo(**named, needs=list(needs), missing=list(missing), settings=settings)
+    identity = preset.model_dump(include={"name", "label", "sentence", "source"})
+    return AnswerPresetInfo(**identity, needs=list(needs), missing=list(missing), settings=settings)

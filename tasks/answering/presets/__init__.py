@@ -67,10 +67,10 @@ def preset_named(name: str, presets: Mapping[str, Named]) -> Named:
     Raises:
         RequestError: The name is unknown.
     """
-    found = presets.get(name) or presets.get(RENAMED.get(name, ""))
-    if found is None:
+    preset = presets.get(name) or presets.get(RENAMED.get(name, ""))
+    if preset is None:
         raise RequestError(f"there is no preset {name!r}; use one of {', '.join(presets)}")
-    return found
+    return preset
 
 
 def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
@@ -98,14 +98,15 @@ def alone(preset: Preset) -> list[Preset]:
     """
     if len(preset.retrieve) < 2:
         return []
-    searching = [one for one in preset.retrieve if one.stands_alone]
-    titles = [one.preset_name for one in searching]
+    searching = [retriever for retriever in preset.retrieve if retriever.stands_alone]
+    titles = [retriever.preset_name for retriever in searching]
     names = [
-        title if titles.count(title) == 1 else f"{title}-{titles[: place + 1].count(title)}"
-        for place, title in enumerate(titles)
+        title if titles.count(title) == 1 else f"{title}-{titles[: index + 1].count(title)}"
+        for index, title in enumerate(titles)
     ]
     return [
-        Preset(name=name, label=name, sentence=name, retrieve=[one]) for name, one in zip(names, searching, strict=True)
+        Preset(name=name, label=name, sentence=name, retrieve=[retriever])
+        for name, retriever in zip(names, searching, strict=True)
     ]
 
 
@@ -143,8 +144,8 @@ def _merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
         return dict(after)  # a retriever of another kind has other keys
     merged = dict(before)
     for name, value in after.items():
-        known = merged.get(name)
-        merged[name] = _merged(known, value) if isinstance(known, dict) and isinstance(value, Mapping) else value
+        default = merged.get(name)
+        merged[name] = _merged(default, value) if isinstance(default, dict) and isinstance(value, Mapping) else value
     return merged
 
 
@@ -162,17 +163,17 @@ def mistake(error: ValueError) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     match mistake["type"]:
         case _ if mistake["loc"] == ("name",):
-            what = "a preset is named by small letters, digits and dashes, 60 at most; give the file such a name"
+            problem = "a preset is named by small letters, digits and dashes, 60 at most; give the file such a name"
         case "extra_forbidden":
-            what = "unknown key; leave it out, or correct its name"
+            problem = "unknown key; leave it out, or correct its name"
         case "missing":
-            what = f"this key is required; add '{mistake['loc'][-1]}: …'"
+            problem = f"this key is required; add '{mistake['loc'][-1]}: …'"
         case "union_tag_invalid":
-            what = f"there is none {mistake['ctx']['tag']!r}; use {mistake['ctx']['expected_tags']}"
+            problem = f"there is none {mistake['ctx']['tag']!r}; use {mistake['ctx']['expected_tags']}"
         case "union_tag_not_found":
-            what = "say which, such as 'by: …'"
+            problem = "say which, such as 'by: …'"
         case "model_type" | "model_attributes_type":
-            what = "write keys with values here, such as {key: value}"
+            problem = "write keys with values here, such as {key: value}"
         case _:
-            what = mistake["msg"].removeprefix("Value error, ")
-    return f"{key}: {what}" if key else what
+            problem = mistake["msg"].removeprefix("Value error, ")
+    return f"{key}: {problem}" if key else problem

@@ -42,9 +42,17 @@ def _ask(question: str, rows: Sequence[Hit], found: Sequence[str] = (), most: in
     ranks = {name: rank for rank, name in enumerate(ranked)}
     passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(places, ranked)]
     some = candidates(passages, TEMPLATE)
-    scored, _ = scores(question, some, passages, lambda compared: [0.0] * len(compared), most=most)
+    scored, _ = scores(question, some, passages, lambda compared: [0.0] * len(compared), max_passages=most)
     return extract(
-        question, passages, some, scored, TEMPLATE, corpus="c", version="v", most=most, tags={FIGURES[0].figure_id: TAGS[0]}
+        question,
+        passages,
+        some,
+        scored,
+        TEMPLATE,
+        corpus="c",
+        version="v",
+        max_passages=most,
+        tags={FIGURES[0].figure_id: TAGS[0]},
     )
 
 
@@ -281,12 +289,14 @@ def test_sentences_compared_by_their_vectors_grow_with_the_passages_of_an_answer
             calls.append(list(compared))
             return [0.5 + 0.1 * (candidate.passage == 0) for candidate in compared]
 
-        scored, near = scores("Which valve closes?", found, passages, cosines, most=most)
+        scored, near = scores("Which valve closes?", found, passages, cosines, max_passages=most)
         assert [len(compared) for compared in calls] == [COMPARED * most]
         assert {"A valve closes."} < {candidate.text for candidate in calls[0]} or most == 1
         assert near.keys() == set(calls[0])
         # Sentences that weren't compared count as far away as the farthest of those that were.
-        words_alone, _ = scores("Which valve closes?", found, passages, lambda compared: [0.0] * len(compared), most=most)
+        words_alone, _ = scores(
+            "Which valve closes?", found, passages, lambda compared: [0.0] * len(compared), max_passages=most
+        )
         added = [score - alone for score, alone in zip(scored, words_alone, strict=True)]
         far = [one for one, candidate in zip(added, found, strict=True) if candidate not in near]
         assert far == pytest.approx([min(near.values())] * len(far))

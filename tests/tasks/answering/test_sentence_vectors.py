@@ -27,7 +27,7 @@ def test_distinct_new_sentences_are_embedded_in_one_call_and_kept() -> None:
 
 def test_the_sentences_used_last_are_kept() -> None:
     model = _Model()
-    vectors = SentenceVectors(model, most=2)
+    vectors = SentenceVectors(model, max_sentences=2)
     for text in ("a", "bb", "a", "ccc", "a", "bb"):
         vectors([text])
     assert model.calls == [["a"], ["bb"], ["ccc"], ["bb"]]

@@ -152,11 +152,11 @@ class KeyFile:
 
     def find(self, key: str) -> Key | None:
         """Return the entry of a key, expired or not."""
-        wanted, found = digest(key), None
+        key_digest, matching = digest(key), None
         for entry in self.keys():  # all of them, so that the time doesn't depend on which matches
-            if hmac.compare_digest(entry.sha256, wanted):
-                found = entry
-        return found
+            if hmac.compare_digest(entry.sha256, key_digest):
+                matching = entry
+        return matching
 
 
 def read_keys(path: Path) -> list[Key]:
@@ -182,25 +182,25 @@ def read_keys(path: Path) -> list[Key]:
     return keys
 
 
-def _parse(line: str, where: str) -> Key:
+def _parse(line: str, line_name: str) -> Key:
     try:
         return Key.model_validate_json(line)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         # A field's name may be a key that was written there by mistake.
-        what = (
+        mistake = (
             f"{field}: {first['msg']}" if field.partition(".")[0] in Key.model_fields else first["type"].replace("_", " ")
         )
-        raise UserError(f"{where}: {what}; write the line that inset key prints") from None
+        raise UserError(f"{line_name}: {mistake}; write the line that inset key prints") from None
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 class Access:
@@ -440,10 +440,10 @@ def check_k(request: Request, k: int | None) -> int | None:
         HTTPException: 403, it asks for more.
     """
     key = caller_of(request.scope).key
-    most = key.max_k if key else None
-    if most is not None and k is not None and k > most:
-        raise HTTPException(403, f"this key may ask for {most} hits at most, not {k}")
-    return most
+    max_k = key.max_k if key else None
+    if max_k is not None and k is not None and k > max_k:
+        raise HTTPException(403, f"this key may ask for {max_k} hits at most, not {k}")
+    return max_k
 
 
 def within(request: Request, corpus: PublishedCorpus, query: Query) -> Query:
@@ -452,10 +452,10 @@ def within(request: Request, corpus: PublishedCorpus, query: Query) -> Query:
     Raises:
         HTTPException: 403, it asks for more.
     """
-    most = check_k(request, query.k or query.steps.get("select", {}).get("k"))
-    if most is None or query.k is not None or (corpus.plan(query).select.k or DEFAULT_K) <= most:
+    max_k = check_k(request, query.k or query.steps.get("select", {}).get("k"))
+    if max_k is None or query.k is not None or (corpus.plan(query).select.k or DEFAULT_K) <= max_k:
         return query
-    return replace(query, k=most)
+    return replace(query, k=max_k)
 
 
 def access_of(

@@ -110,7 +110,7 @@ class Observed:
                 self._log(scope, exchange, status, seconds)
 
     def _log(self, scope: Scope, exchange: Exchange, status: int, seconds: float) -> None:
-        asked = {name: value for name, value in exchange.asked.items() if name != "question" or self._options.questions}
+        fields = {name: value for name, value in exchange.asked.items() if name != "question" or self._options.questions}
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request_id": exchange.request_id,
@@ -121,7 +121,7 @@ class Observed:
             "corpus": exchange.corpus,
             "status": status,
             "ms": round(seconds * 1000, 1),
-            **asked,
+            **fields,
         }
         access_logger.info(json.dumps(entry))
         if seconds > self._options.slow_s:
@@ -175,7 +175,7 @@ def _request_id(scope: Scope) -> str:
 
 def _attributes(scope: Scope, exchange: Exchange, status: int) -> dict[str, str | int]:
     """Return the attributes of a span, by OpenTelemetry's names where it has some."""
-    found: dict[str, str | int | None] = {
+    attributes: dict[str, str | int | None] = {
         "http.request.method": scope["method"],
         "http.route": exchange.route,
         "http.response.status_code": status,
@@ -183,4 +183,4 @@ def _attributes(scope: Scope, exchange: Exchange, status: int) -> dict[str, str 
         "inset.corpus": exchange.corpus,
         "inset.key": name_of(scope),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}

@@ -177,7 +177,7 @@ class Admission:
         """Requests that wait for capacity."""
         return sum(semaphore.waiting for semaphore in self._semaphores.values())
 
-    async def run(self, request: Request, cost: Cost, work: Callable[[], Reply]) -> Reply:
+    async def run(self, request: Request, cost: Cost, call: Callable[[], Reply]) -> Reply:
         """Run work in a thread once there is a place, which is free again when the thread has ended.
 
         Raises:
@@ -186,7 +186,7 @@ class Admission:
         caller, semaphore = caller_name(request), self._semaphores[cost]
         loop = asyncio.get_running_loop()
         await semaphore.acquire(caller)
-        running = self._threads.submit(copy_context().run, work)  # spans are below that of the request
+        running = self._threads.submit(copy_context().run, call)  # spans are below that of the request
 
         def ended(_: Future[Reply]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the service has ended
@@ -195,19 +195,19 @@ class Admission:
         running.add_done_callback(ended)
         return await asyncio.wrap_future(running)
 
-    async def reply(self, request: Request, cost: Cost, work: Callable[[Callable[[], bool]], Reply]) -> Reply | None:
+    async def reply(self, request: Request, cost: Cost, call: Callable[[Callable[[], bool]], Reply]) -> Reply | None:
         """Return the result of work; None where the client disconnects first.
 
         Args:
             request: The client's request.
             cost: Its kind.
-            work: Is given a function that returns true once nobody waits for the result.
+            call: Is given a function that returns true once nobody waits for the result.
 
         Raises:
             TransientError: The deadline has passed, or too many requests are waiting.
         """
         stopped = threading.Event()
-        working = asyncio.ensure_future(self.run(request, cost, lambda: _unless_stopped(work, stopped)))
+        working = asyncio.ensure_future(self.run(request, cost, lambda: _unless_stopped(call, stopped)))
         leaving = asyncio.ensure_future(disconnected(request))
         try:
             async with asyncio.timeout(self.deadline_s):
@@ -236,8 +236,8 @@ def late(deadline_s: float) -> TransientError:
     return TransientError(f"the request took longer than {deadline_s:g} s; ask for less, or try again")
 
 
-def _unless_stopped(work: Callable[[Callable[[], bool]], Reply], stopped: threading.Event) -> Reply | None:
+def _unless_stopped(call: Callable[[Callable[[], bool]], Reply], stopped: threading.Event) -> Reply | None:
     try:
-        return work(stopped.is_set)
+        return call(stopped.is_set)
     except Stopped:
         return None

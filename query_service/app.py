@@ -137,8 +137,8 @@ def _reply_or_problem(corpus: PublishedCorpus, call: Callable[[PublishedCorpus],
 
 
 def _overview(corpus: PublishedCorpus) -> CorpusOverview:
-    found = _reply_or_problem(corpus, lambda each: each.overview())
-    return CorpusOverview(name=corpus.name, problem=found) if isinstance(found, str) else found
+    overview = _reply_or_problem(corpus, lambda published: published.overview())
+    return CorpusOverview(name=corpus.name, problem=overview) if isinstance(overview, str) else overview
 
 
 READY_S = 5.0
@@ -151,31 +151,39 @@ class _Check:
     def __init__(self, corpora: Mapping[str, PublishedCorpus]) -> None:
         self._corpora = corpora
         self._lock = threading.Lock()
-        self._found: dict[str, str] | None = None
+        self._problems: dict[str, str] | None = None
         self._until = 0.0
 
     def problems(self) -> dict[str, str]:
         """Search each corpus once, unless that was done just now or is being done; return why some can't be searched."""
         if time.monotonic() >= self._until and self._lock.acquire(blocking=False):
             try:
-                found = {name: _reply_or_problem(each, lambda one: one.ready()) for name, each in self._corpora.items()}
-                self._found = {name: problem for name, problem in found.items() if problem is not None}
+                problem_by_name = {
+                    name: _reply_or_problem(corpus, lambda published: published.ready())
+                    for name, corpus in self._corpora.items()
+                }
+                self._problems = {name: problem for name, problem in problem_by_name.items() if problem is not None}
                 self._until = time.monotonic() + READY_S
             finally:
                 self._lock.release()
-        return dict.fromkeys(self._corpora, "models and index are being loaded") if self._found is None else self._found
+        return (
+            dict.fromkeys(self._corpora, "models and index are being loaded") if self._problems is None else self._problems
+        )
 
 
 def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
     schema = {"type": "string", "format": "binary"}
-    found: dict[int | str, dict[str, Any]] = {
+    responses: dict[int | str, dict[str, Any]] = {
         200: {"description": description, "content": {media_type: {"schema": schema}}}
     }
-    found[304] = {"description": "The client has it already, as if-none-match says."}
+    responses[304] = {"description": "The client has it already, as if-none-match says."}
     if media_type == "application/pdf":
-        found[206] = {"description": "The part that the range header names.", "content": {media_type: {"schema": schema}}}
-        found[416] = {"description": "The range is beyond the end."}
-    return found
+        responses[206] = {
+            "description": "The part that the range header names.",
+            "content": {media_type: {"schema": schema}},
+        }
+        responses[416] = {"description": "The range is beyond the end."}
+    return responses
 
 
 _A_TIME = datetime(2026, 3, 1, 6, 20, tzinfo=UTC)
@@ -218,8 +226,8 @@ def versions(request: Request, corpus: Corpus) -> Response:
     return file_response(request, as_json(corpus.versions()).encode(), "application/json", {})
 
 
-def _hits(corpus: PublishedCorpus, found: SearchResult | SimilarFigures) -> str:
-    return as_json(browse.with_links(found, corpus.name, found.version))
+def _hits(corpus: PublishedCorpus, hits: SearchResult | SimilarFigures) -> str:
+    return as_json(browse.with_links(hits, corpus.name, hits.version))
 
 
 @_questions.post("/{corpus}/search", tags=["questions"], response_model=SearchResult)
@@ -231,8 +239,8 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
     query, admission = await run_in_threadpool(within, request, corpus, body.as_query()), admission_of(request)
     describe(request, question=query.text, preset=query.preset, k=query.k)
     cost = await run_in_threadpool(cost_of_search, corpus, query)
-    found = await admission.reply(request, cost, lambda stopped: _hits(corpus, corpus.search(query, stopped)))
-    return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")
+    reply = await admission.reply(request, cost, lambda stopped: _hits(corpus, corpus.search(query, stopped)))
+    return Response(status_code=CLIENT_GONE) if reply is None else Response(reply, media_type="application/json")
 
 
 @_questions.post(
@@ -313,8 +321,8 @@ async def similar(
         with corpus.opened(version) as opened:
             return _hits(corpus, opened.similar(figure_id, k=k))
 
-    found = await admission_of(request).reply(request, Cost.CHEAP, nearest)
-    return Response(status_code=CLIENT_GONE) if found is None else Response(found, media_type="application/json")
+    reply = await admission_of(request).reply(request, Cost.CHEAP, nearest)
+    return Response(status_code=CLIENT_GONE) if reply is None else Response(reply, media_type="application/json")
 
 
 @_v1.get(

@@ -57,18 +57,18 @@ async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> R
     results: list[SearchReply] = []
     version: str | None = None
     admission = admission_of(request)
-    for each in body.searches:
-        asked = each.model_copy(update={"version": each.version or version})
+    for search_request in body.searches:
+        versioned_request = search_request.model_copy(update={"version": search_request.version or version})
         try:
-            query = await run_in_threadpool(within, request, corpus, asked.as_query())
+            query = await run_in_threadpool(within, request, corpus, versioned_request.as_query())
             cost = await run_in_threadpool(cost_of_search, corpus, query)
             cost = Cost.EXPENSIVE if cost is Cost.CHEAP else cost
-            found = await admission.reply(request, cost, partial(corpus.search, query))
+            result = await admission.reply(request, cost, partial(corpus.search, query))
         except (InsetError, HTTPException) as error:
             results.append(SearchReply(problem=problem_of(error)))
             continue
-        if found is None:
+        if result is None:
             return Response(status_code=CLIENT_GONE)
-        version = version or (None if each.version else found.version)
-        results.append(SearchReply(result=cast(SearchResult, with_links(found, corpus.name, found.version))))
+        version = version or (None if search_request.version else result.version)
+        results.append(SearchReply(result=cast(SearchResult, with_links(result, corpus.name, result.version))))
     return Response(as_json(SearchesReply(results=results)), media_type="application/json")

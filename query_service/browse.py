@@ -97,18 +97,21 @@ class _Part:
     async def reply(self, read: Callable[[OpenVersion, ListPart], Listing[Any]], cost: Cost = Cost.CHEAP) -> Response:
         """Reply the part, read by a function."""
         digest = _digest(self.request)
-        held, offset = (self.version, 0) if self.cursor is None else _parse(self.cursor, digest)
-        if self.version is not None and self.version != held:
+        listed_version, offset = (self.version, 0) if self.cursor is None else _parse(self.cursor, digest)
+        if self.version is not None and self.version != listed_version:
             raise RequestError(
-                f"the cursor is from version {held}, not {self.version};", "start again without it, or leave version out"
+                f"the cursor is from version {listed_version}, not {self.version};",
+                "start again without it, or leave version out",
             )
 
         def page(opened: OpenVersion) -> BaseModel:
-            found = read(opened, ListPart(offset, self.limit))
-            after = offset + len(found.items)
-            return found.model_copy(update={"next": _cursor(found.version, after, digest) if after < found.total else None})
+            listing = read(opened, ListPart(offset, self.limit))
+            after = offset + len(listing.items)
+            return listing.model_copy(
+                update={"next": _cursor(listing.version, after, digest) if after < listing.total else None}
+            )
 
-        return await _reply(self.request, self.corpus, held, page, cost)
+        return await _reply(self.request, self.corpus, listed_version, page, cost)
 
 
 @dataclass(frozen=True)
@@ -135,8 +138,8 @@ async def _reply(
 
     def linked() -> bytes:
         with corpus.opened(version) as opened:
-            found = read(opened)
-        return as_json(with_links(found, corpus.name, opened.version, request.path_params.get("doc_id", ""))).encode()
+            contents = read(opened)
+        return as_json(with_links(contents, corpus.name, opened.version, request.path_params.get("doc_id", ""))).encode()
 
     body = await admission_of(request).reply(request, cost, lambda _: linked())
     if body is None:
@@ -146,8 +149,10 @@ async def _reply(
 
 def _digest(request: Request) -> str:
     """Return a digest of a request's path and parameters, but for those that may differ from page to page."""
-    asked = [one for one in request.query_params.multi_items() if one[0] not in ("cursor", "limit", "version")]
-    return hashlib.sha256(json.dumps([request.url.path, sorted(asked)]).encode()).hexdigest()[:16]
+    parameters = [
+        parameter for parameter in request.query_params.multi_items() if parameter[0] not in ("cursor", "limit", "version")
+    ]
+    return hashlib.sha256(json.dumps([request.url.path, sorted(parameters)]).encode()).hexdigest()[:16]
 
 
 def _cursor(version: str, offset: int, digest: str) -> str:
@@ -157,28 +162,28 @@ def _cursor(version: str, offset: int, digest: str) -> str:
 def _parse(cursor: str, digest: str) -> tuple[str, int]:
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
-        version, offset, known = text.split("/")
-        place = int(offset) if offset.isdecimal() and len(offset) < 12 else -1
+        version, offset, request_digest = text.split("/")
+        position = int(offset) if offset.isdecimal() and len(offset) < 12 else -1
     except ValueError:
-        known, version, place = "", "", -1
-    if place < 0 or not re.fullmatch(VERSION, version):
+        request_digest, version, position = "", "", -1
+    if position < 0 or not re.fullmatch(VERSION, version):
         raise RequestError("the cursor is none of this service;", "start again without it")
-    if known != digest:
+    if request_digest != digest:
         raise RequestError("the cursor is of a request with other parameters;", "start again without it")
-    return version, place
+    return version, position
 
 
-def with_links(found: BaseModel, corpus: str, version: str, doc_id: str = "") -> BaseModel:
+def with_links(reply: BaseModel, corpus: str, version: str, doc_id: str = "") -> BaseModel:
     """Return a reply whose parts have links."""
-    if isinstance(found, Changes):
-        links = {"gone": found.since, "added": found.version}
-        items = [_linked(item, corpus, links[item.change]) for item in found.items]
-        return found.model_copy(update={"items": items})
-    if isinstance(found, SearchResult | SimilarFigures):
-        return found.model_copy(update={"hits": [_linked(hit, corpus, version) for hit in found.hits]})
-    if isinstance(found, Listing):
-        return found.model_copy(update={"items": [_linked(item, corpus, version, doc_id) for item in found.items]})
-    return cast(BaseModel, _linked(found, corpus, version, doc_id))
+    if isinstance(reply, Changes):
+        links = {"gone": reply.since, "added": reply.version}
+        items = [_linked(item, corpus, links[item.change]) for item in reply.items]
+        return reply.model_copy(update={"items": items})
+    if isinstance(reply, SearchResult | SimilarFigures):
+        return reply.model_copy(update={"hits": [_linked(hit, corpus, version) for hit in reply.hits]})
+    if isinstance(reply, Listing):
+        return reply.model_copy(update={"items": [_linked(item, corpus, version, doc_id) for item in reply.items]})
+    return cast(BaseModel, _linked(reply, corpus, version, doc_id))
 
 
 def _linked(item: Any, corpus: str, version: str, doc_id: str = "") -> Any:
@@ -340,8 +345,8 @@ async def table(
 
     CSV has the cells as the document has them: a spreadsheet may take one that begins with ``=`` for a formula.
     """
-    wanted = format or _accepted(request.headers.get("accept", ""))
-    if wanted == "json":
+    media = format or _accepted(request.headers.get("accept", ""))
+    if media == "json":
         response = await _reply(request, corpus, version, lambda opened: opened.contents.table(evidence_id))
         response.headers["vary"] = "accept"
         return response
@@ -350,22 +355,22 @@ async def table(
         with corpus.opened(version) as opened:
             return opened.contents.table(evidence_id)
 
-    found = await admission_of(request).reply(request, Cost.CHEAP, read)
-    if found is None:
+    contents = await admission_of(request).reply(request, Cost.CHEAP, read)
+    if contents is None:
         return Response(status_code=CLIENT_GONE)
     headers = {"cache-control": cache_control(version), "vary": "accept"}
-    if wanted == "csv":
+    if media == "csv":
         headers["content-disposition"] = f'attachment; filename="{evidence_id}.csv"'
-        return file_response(request, _csv(found.rows).encode(), "text/csv; charset=utf-8", headers)
+        return file_response(request, _csv(contents.rows).encode(), "text/csv; charset=utf-8", headers)
     headers["content-security-policy"] = "default-src 'none'; sandbox; frame-ancestors 'none'"
-    page = f'<!doctype html><meta charset="utf-8">{as_html(found.rows, found.caption, found.spans)}'
+    page = f'<!doctype html><meta charset="utf-8">{as_html(contents.rows, contents.caption, contents.spans)}'
     return file_response(request, page.encode(), "text/html; charset=utf-8", headers)
 
 
 def _accepted(accept: str) -> str:
     types = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    named = {"application/json": "json", "text/csv": "csv", "text/html": "html"}
-    return next((named[one] for one in types if one in named), "json")
+    formats = {"application/json": "json", "text/csv": "csv", "text/html": "html"}
+    return next((formats[media_type] for media_type in types if media_type in formats), "json")
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> str:

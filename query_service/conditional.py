@@ -24,8 +24,8 @@ def file_response(
     """
     etag = f'"{hashlib.sha256(body).hexdigest()}"'
     sent = {**headers, "etag": etag, **({"accept-ranges": "bytes"} if ranges else {})}
-    known = request.headers.get("if-none-match")
-    if known is not None and any(tag.strip().removeprefix("W/") in {etag, "*"} for tag in known.split(",")):
+    cached_tags = request.headers.get("if-none-match")
+    if cached_tags is not None and any(tag.strip().removeprefix("W/") in {etag, "*"} for tag in cached_tags.split(",")):
         return Response(status_code=304, headers=sent)
     part = _RANGE.fullmatch(request.headers.get("range", "").strip()) if ranges else None
     if part is None or part[0] == "bytes=-" or request.headers.get("if-range", etag) != etag:

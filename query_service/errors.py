@@ -66,12 +66,12 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(BadInputError)
     @app.exception_handler(TransientError)
     async def expected(request: Request, error: InsetError) -> JSONResponse:
-        found = problem_of(error)
-        if found.status == 503:
+        problem = problem_of(error)
+        if problem.status == 503:
             level = logging.WARNING if isinstance(error, TransientError) else logging.ERROR
             cause = error.__cause__ if isinstance(error, UnforeseenError) else None
-            _logger.log(level, "%s %r: %s", request.method, request.url.path, found.detail, exc_info=cause)
-        return _response(found, {"retry-after": "5"} if isinstance(error, TransientError) else None)
+            _logger.log(level, "%s %r: %s", request.method, request.url.path, problem.detail, exc_info=cause)
+        return _response(problem, {"retry-after": "5"} if isinstance(error, TransientError) else None)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -94,11 +94,11 @@ def explained(error: RequestValidationError) -> str:
     first = mistakes[0]
     if first["type"] == "json_invalid":
         return f"the body is not JSON: {first.get('ctx', {}).get('error', 'it can not be read')}"
-    where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-    what = str(first["msg"]).removeprefix("Value error, ")
-    what = what if len(what) <= _SHOWN else f"{what[:_SHOWN]}…"
-    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
-    return f"{where}: {what[:1].lower()}{what[1:]}{more}"
+    field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    reason = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
+    and_more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+    return f"{field}: {reason[:1].lower()}{reason[1:]}{and_more}"
 
 
 def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -106,8 +106,8 @@ def error_response(status: int, message: str, headers: Mapping[str, str] | None 
     return _response(problem(status, message), headers)
 
 
-def _response(found: Problem, headers: Mapping[str, str] | None) -> JSONResponse:
-    return JSONResponse(found.model_dump(), found.status, headers, PROBLEM)
+def _response(problem: Problem, headers: Mapping[str, str] | None) -> JSONResponse:
+    return JSONResponse(problem.model_dump(), problem.status, headers, PROBLEM)
 
 
 def problem(status: int, message: str, code: str | None = None) -> Problem:

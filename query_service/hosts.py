@@ -34,8 +34,8 @@ class TrustedHosts:
         if checked.get(_TRUSTED):
             await self._app(scope, receive, send)
             return
-        named = one_line(Headers(scope=scope).get("host", ""))[:100]
-        message = f"this service doesn't go by the name {named!r}; if it should: inset serve --allow-host NAME"
+        host = one_line(Headers(scope=scope).get("host", ""))[:100]
+        message = f"this service doesn't go by the name {host!r}; if it should: inset serve --allow-host NAME"
         await error_response(400, message)(scope, receive, send)
 
 
@@ -60,8 +60,8 @@ def trusted(listens_on: str, names: Sequence[str]) -> list[str]:
     Raises:
         UserError: A name is no host name.
     """
-    own = [] if listens_on in _EVERY_ADDRESS else [listens_on]
-    return [_pattern(name) for name in [*own, *names]]
+    listening_host = [] if listens_on in _EVERY_ADDRESS else [listens_on]
+    return [_pattern(name) for name in [*listening_host, *names]]
 
 
 _EVERY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound

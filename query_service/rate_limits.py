@@ -43,11 +43,11 @@ class RateLimits:
         """Count a request and return 0; or return the seconds until the next is allowed, and count nothing."""
         now = self._clock()
         if len(self._buckets) > BUCKETS:  # full ones are as good as new
-            self._buckets = {name: (left, since) for name, (left, since) in self._buckets.items() if now - since < 60}
-        left, since = self._buckets.get(name, (float(per_minute), now))
-        left = min(per_minute, left + (now - since) * per_minute / 60)
-        self._buckets[name] = (left if left < 1 else left - 1), now
-        return (1 - left) * 60 / per_minute if left < 1 else 0.0
+            self._buckets = {name: (tokens, since) for name, (tokens, since) in self._buckets.items() if now - since < 60}
+        tokens, since = self._buckets.get(name, (float(per_minute), now))
+        tokens = min(per_minute, tokens + (now - since) * per_minute / 60)
+        self._buckets[name] = (tokens if tokens < 1 else tokens - 1), now
+        return (1 - tokens) * 60 / per_minute if tokens < 1 else 0.0
 
     async def close(self) -> None:
         """End connections; a later call opens another."""

@@ -37,7 +37,7 @@ _UNSEEN = "\u115f\u1160\u2800\u3164\uffa0"
 
 
 def _visible(text: str) -> str:
-    if text and not any(unicodedata.category(one)[0] in "LNPS" and one not in _UNSEEN for one in text):
+    if text and not any(unicodedata.category(character)[0] in "LNPS" and character not in _UNSEEN for character in text):
         raise ValueError("write words: there are only characters that can't be seen")
     return text
 
@@ -139,24 +139,24 @@ _DEPTH = 8
 """Levels of a request's body."""
 
 
-def _whole(given: Any, depth: int = _DEPTH) -> Any:
+def _whole(body: Any, depth: int = _DEPTH) -> Any:
     """Return JSON with integers in place of numbers such as 5.0, which JSON Schema has as integers too."""
-    match given:
-        case float() if given.is_integer():
-            return int(given)
+    match body:
+        case float() if body.is_integer():
+            return int(body)
         case dict() if depth:
-            return {name: _whole(value, depth - 1) for name, value in given.items()}
+            return {name: _whole(value, depth - 1) for name, value in body.items()}
         case list() if depth:
-            return [_whole(value, depth - 1) for value in given]
+            return [_whole(value, depth - 1) for value in body]
         case _:
-            return given
+            return body
 
 
 class _Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
-    def _with_integers(cls, given: Any) -> Any:
-        return _whole(given)
+    def _with_integers(cls, body: Any) -> Any:
+        return _whole(body)
 
 
 class SearchRequest(_Body):

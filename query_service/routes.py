@@ -65,15 +65,15 @@ def only_declared(request: Request) -> None:
     parameters = path[request.method.lower()].get("parameters", [])
     declared = [parameter["name"] for parameter in parameters if parameter["in"] == "query"]
     if unknown := [name for name in request.query_params if name not in declared]:
-        known = f"there are {', '.join(declared)}" if declared else "there is none here"
-        raise HTTPException(422, f"there is no parameter {unknown[0][:100]!r}; {known}")
+        declared_names = f"there are {', '.join(declared)}" if declared else "there is none here"
+        raise HTTPException(422, f"there is no parameter {unknown[0][:100]!r}; {declared_names}")
 
 
 def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
     corpora = corpora_of(request)
     if corpus not in corpora:
-        known = f"served here: {', '.join(corpora)}" if corpora else "none is served here"
-        raise NotFoundError(f"there is no corpus '{corpus[:100]}'; {known}")
+        served = f"served here: {', '.join(corpora)}" if corpora else "none is served here"
+        raise NotFoundError(f"there is no corpus '{corpus[:100]}'; {served}")
     note_corpus(request, corpus)
     return corpora[corpus]
 

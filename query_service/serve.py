@@ -110,9 +110,9 @@ def listen(host: str, port: int) -> socket.socket:
 def _reason(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return "there is no such host"
-    known = {
+    reasons = {
         errno.EADDRINUSE: "something else listens there; choose another port",
         errno.EACCES: "ports below 1024 need more rights; choose a higher one",
         errno.EADDRNOTAVAIL: "that is not an address of this machine",
     }
-    return known.get(error.errno or 0, str(error))
+    return reasons.get(error.errno or 0, str(error))

@@ -106,11 +106,11 @@ async def disconnected(request: Request) -> None:
         pass
 
 
-async def as_server_sent(first: AnswerEvent, others: AsyncIterator[AnswerEvent]) -> AsyncIterator[str]:
+async def as_server_sent(first: AnswerEvent, later_events: AsyncIterator[AnswerEvent]) -> AsyncIterator[str]:
     """Yield events in the format of server-sent events; an error after the first becomes the last event."""
     yield _server_sent(first.event, first)
     try:
-        async for event in others:
+        async for event in later_events:
             yield _server_sent(event.event, event)
     except InsetError as error:
         yield _server_sent("error", problem(503, error.message))

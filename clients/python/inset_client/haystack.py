@@ -36,18 +36,18 @@ class InsetRetriever:
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None) -> dict[str, list[Document]]:
         """Return the documents; ``top_k`` and ``filters`` override k and filters of ``request``."""
-        given = {"query": query, "k": top_k, "filters": filters}
-        request = {**self.request, **{name: value for name, value in given.items() if value is not None}}
+        parameters = {"query": query, "k": top_k, "filters": filters}
+        request = {**self.request, **{name: value for name, value in parameters.items() if value is not None}}
         with Client(self.url, self.key.resolve_value()) as client:
-            found = client.search(self.corpus, **request)
+            reply = client.search(self.corpus, **request)
         return {
             "documents": [
                 Document(
                     id=hit["evidence_id"],
                     content=hit["text"],
                     score=hit["score"],
-                    meta={"version": found["version"], **{name: value for name, value in hit.items() if name != "text"}},
+                    meta={"version": reply["version"], **{name: value for name, value in hit.items() if name != "text"}},
                 )
-                for hit in found["hits"]
+                for hit in reply["hits"]
             ]
         }

@@ -18,12 +18,12 @@ class InsetRetriever(BaseRetriever):
     request: dict[str, Any] = Field({}, description="Further fields of a search: k, preset, filters, version.")
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        found = self.client.search(self.corpus, **{**self.request, "query": query})
+        reply = self.client.search(self.corpus, **{**self.request, "query": query})
         return [
             Document(
                 id=hit["evidence_id"],
                 page_content=hit["text"],
-                metadata={"version": found["version"], **{name: value for name, value in hit.items() if name != "text"}},
+                metadata={"version": reply["version"], **{name: value for name, value in hit.items() if name != "text"}},
             )
-            for hit in found["hits"]
+            for hit in reply["hits"]
         ]

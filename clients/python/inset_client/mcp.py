@@ -79,9 +79,9 @@ def server_of(connect: Connect) -> MCPServer:
     @server.tool(annotations=_READS, structured_output=False)
     async def list_corpora(ctx: Context) -> list[dict[str, Any]]:
         """List the corpora, with what each holds and questions to start with."""
-        shown = ("name", "documents", "pages", "figures", "languages", "doc_types", "suggestions", "problem")
+        fields = ("name", "documents", "pages", "figures", "languages", "doc_types", "suggestions", "problem")
         async with asking(ctx) as inset:
-            return [_only(shown, corpus) for corpus in await inset.corpora()]
+            return [_only(fields, corpus) for corpus in await inset.corpora()]
 
     @server.tool(annotations=_READS, structured_output=False)
     async def search(
@@ -107,7 +107,7 @@ def server_of(connect: Connect) -> MCPServer:
             "pages": [*pages],
         }
         async with asking(ctx) as inset:
-            found = await inset.search(
+            reply = await inset.search(
                 corpus,
                 query=query,
                 k=k,
@@ -117,7 +117,7 @@ def server_of(connect: Connect) -> MCPServer:
                 version=version,
                 preset=preset,
             )
-        return {**found, "hits": [_only(_HIT, hit) for hit in found["hits"]]}
+        return {**reply, "hits": [_only(_HIT, hit) for hit in reply["hits"]]}
 
     @server.tool(annotations=_READS, structured_output=False)
     async def answer(
@@ -139,9 +139,9 @@ def server_of(connect: Connect) -> MCPServer:
             "pages": [*pages],
         }
         async with asking(ctx) as inset:
-            found = await inset.answer(corpus, question=question, filters=filters, version=version, answer=preset)
-        shown = _only(("version", "abstained", "unsure", "model", "parts"), found)
-        return {**shown, "citations": [_only(_CITATION, citation) for citation in found["citations"]]}
+            reply = await inset.answer(corpus, question=question, filters=filters, version=version, answer=preset)
+        answer_fields = _only(("version", "abstained", "unsure", "model", "parts"), reply)
+        return {**answer_fields, "citations": [_only(_CITATION, citation) for citation in reply["citations"]]}
 
     @server.tool(annotations=_READS, structured_output=False)
     async def open_page(
@@ -157,21 +157,24 @@ def server_of(connect: Connect) -> MCPServer:
     ) -> tuple[Image, dict[str, Any]]:
         """Show a figure as a picture, with its caption and the text round it at each place where it stands."""
         async with asking(ctx) as inset:
-            found = await inset.figure_context(corpus, figure_id, around=1, limit=3, version=version)
-            pixels = await inset.figure(corpus, figure_id, version=found["version"])
-        places = [
-            {**_only(_PLACED, place), **{side: [row["text"] for row in place[side]] for side in ("before", "after")}}
-            for place in found["items"]
+            context = await inset.figure_context(corpus, figure_id, around=1, limit=3, version=version)
+            pixels = await inset.figure(corpus, figure_id, version=context["version"])
+        placements = [
+            {
+                **_only(_PLACED, placement),
+                **{side: [row["text"] for row in placement[side]] for side in ("before", "after")},
+            }
+            for placement in context["items"]
         ]
-        return Image(data=pixels), {"version": found["version"], "places": places}
+        return Image(data=pixels), {"version": context["version"], "places": placements}
 
     @server.resource("inset://{corpus}/documents/{doc_id}", mime_type="application/json")
     async def document(ctx: Context, corpus: str, doc_id: str) -> dict[str, Any]:
         """A document: its sources, title, size and sections."""
         async with asking(ctx) as inset:
-            found = await inset.document_info(corpus, doc_id)
-            outline = await inset.outline(corpus, doc_id, limit=200, version=found["version"])
-        return {**found, "outline": outline["items"]}
+            info = await inset.document_info(corpus, doc_id)
+            outline = await inset.outline(corpus, doc_id, limit=200, version=info["version"])
+        return {**info, "outline": outline["items"]}
 
     @server.resource("inset://{corpus}/documents/{doc_id}/original.pdf", mime_type="application/pdf")
     async def original(ctx: Context, corpus: str, doc_id: str) -> bytes:
@@ -187,22 +190,26 @@ def server_of(connect: Connect) -> MCPServer:
         corpus, _, cursor = str((ctx.params or {}).get("cursor") or "").partition(" ")
         try:
             async with connect(ctx.request) as client:
-                names = [each["name"] for each in await client.corpora() if not each["problem"] and each["name"] >= corpus]
+                names = [
+                    listed["name"]
+                    for listed in await client.corpora()
+                    if not listed["problem"] and listed["name"] >= corpus
+                ]
                 if not names:
                     return ListResourcesResult(resources=[])
-                found = await client.documents(names[0], cursor=cursor if names[0] == corpus and cursor else None)
+                listing = await client.documents(names[0], cursor=cursor if names[0] == corpus and cursor else None)
         except (ApiError, httpx.TransportError) as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
-        following = [f"{names[0]} {found['next']}"] if found["next"] else names[1:]
+        following = [f"{names[0]} {listing['next']}"] if listing["next"] else names[1:]
         return ListResourcesResult(
             resources=[
                 Resource(
-                    uri=f"inset://{names[0]}/documents/{each['doc_id']}",
-                    name=each["sources"][0],
-                    title=each["title"] or None,
+                    uri=f"inset://{names[0]}/documents/{listed['doc_id']}",
+                    name=listed["sources"][0],
+                    title=listed["title"] or None,
                     mime_type="application/json",
                 )
-                for each in found["items"]
+                for listed in listing["items"]
             ],
             next_cursor=following[0] if following else None,
         )
@@ -211,8 +218,8 @@ def server_of(connect: Connect) -> MCPServer:
     return server
 
 
-def _only(names: tuple[str, ...], found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: found[name] for name in names}
+def _only(names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: fields[name] for name in names}
 
 
 def main() -> None:
@@ -231,8 +238,8 @@ async def _fault(url: str, key: str | None) -> str:
         async with AsyncClient(url, key) as client:
             await client.corpora()
     except ApiError as error:
-        more = f"; set {KEY} to a key of the service" if error.status in (401, 403) else ""
-        return f"{url} refuses: {error}{more}"
+        key_advice = f"; set {KEY} to a key of the service" if error.status in (401, 403) else ""
+        return f"{url} refuses: {error}{key_advice}"
     except UnicodeEncodeError:
         return f"{KEY} has characters that no key has; set it to a key of the service"
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

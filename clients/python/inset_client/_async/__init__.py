@@ -105,9 +105,9 @@ class AsyncClient:
         """
         response = await self._send("POST", _path("corpora", corpus, "answer"), body={**request, "stream": True})
         try:
-            rest = b""
+            unfinished_block = b""
             async for received in response.aiter_bytes():
-                *blocks, rest = (rest + received).split(b"\n\n")
+                *blocks, unfinished_block = (unfinished_block + received).split(b"\n\n")
                 for block in blocks:
                     if (event := event_of(block.decode())) is not None:
                         yield event
@@ -274,7 +274,7 @@ class AsyncClient:
     ) -> httpx.Response:
         """Return a response that is a success and not read yet."""
         params = {name: value for name, value in (query or {}).items() if value is not None}
-        for left in reversed(range(self._retries + 1)):
+        for retries_left in reversed(range(self._retries + 1)):
             request = self._http.build_request(method, path, params=params, json=body)
             response = await self._http.send(request, stream=True)
             if response.is_success:
@@ -282,7 +282,7 @@ class AsyncClient:
             await response.aread()
             error = error_of(response)
             wait_s = error.retry_after_s
-            if error.status not in (429, 503) or wait_s is None or wait_s > self._longest_wait_s or not left:
+            if error.status not in (429, 503) or wait_s is None or wait_s > self._longest_wait_s or not retries_left:
                 raise error
             await asyncio.sleep(wait_s)
         return response

@@ -103,9 +103,9 @@ class Client:
         """
         response = self._send("POST", _path("corpora", corpus, "answer"), body={**request, "stream": True})
         try:
-            rest = b""
+            unfinished_block = b""
             for received in response.iter_bytes():
-                *blocks, rest = (rest + received).split(b"\n\n")
+                *blocks, unfinished_block = (unfinished_block + received).split(b"\n\n")
                 for block in blocks:
                     if (event := event_of(block.decode())) is not None:
                         yield event
@@ -262,7 +262,7 @@ class Client:
     ) -> httpx.Response:
         """Return a response that is a success and not read yet."""
         params = {name: value for name, value in (query or {}).items() if value is not None}
-        for left in reversed(range(self._retries + 1)):
+        for retries_left in reversed(range(self._retries + 1)):
             request = self._http.build_request(method, path, params=params, json=body)
             response = self._http.send(request, stream=True)
             if response.is_success:
@@ -270,7 +270,7 @@ class Client:
             response.read()
             error = error_of(response)
             wait_s = error.retry_after_s
-            if error.status not in (429, 503) or wait_s is None or wait_s > self._longest_wait_s or not left:
+            if error.status not in (429, 503) or wait_s is None or wait_s > self._longest_wait_s or not retries_left:
                 raise error
             time.sleep(wait_s)
         return response

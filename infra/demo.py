@@ -107,7 +107,7 @@ class Children:
                 status = child.process.returncode
                 raise DemoError(f"{child.name} ended (status {status}); its log is {child.log}\n{tail(child.log)}")
 
-    def wait(self, what: str, condition: Callable[[], bool], within_s: float, every_s: float = 0.5) -> None:
+    def wait(self, task: str, condition: Callable[[], bool], within_s: float, every_s: float = 0.5) -> None:
         """Wait until a condition holds.
 
         Raises:
@@ -118,7 +118,7 @@ class Children:
             self.check()
             if time.monotonic() > deadline:
                 log = self.running[-1].log
-                raise DemoError(f"{what} took more than {within_s:.0f} s; look at {log}\n{tail(log)}")
+                raise DemoError(f"{task} took more than {within_s:.0f} s; look at {log}\n{tail(log)}")
             time.sleep(every_s)
 
     def end(self) -> None:
@@ -130,12 +130,12 @@ class Children:
 
 def marked() -> list[psutil.Process]:
     """Return every process of this or an earlier demo of this checkout."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.pid != os.getpid() and process.environ().get(MARK) == str(HOME):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def end_marked(within_s: float) -> int:
@@ -178,12 +178,12 @@ def only_demo() -> Iterator[None]:
         yield
 
 
-def free_port(wanted: int) -> int:
-    """Return the first free port from ``wanted`` on."""
-    for port in range(wanted, wanted + 50):
+def free_port(first_port: int) -> int:
+    """Return the first free port from ``first_port`` on."""
+    for port in range(first_port, first_port + 50):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
-    raise DemoError(f"ports {wanted} to {wanted + 49} are all taken")
+    raise DemoError(f"ports {first_port} to {first_port + 49} are all taken")
 
 
 # ---- HTTP ----
@@ -242,16 +242,16 @@ def is_live() -> bool:
 
 def environment() -> dict[str, str]:
     """Return the environment of the processes, without settings of another Airflow."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     local = "127.0.0.1,localhost"
-    proxies = {name: f"{kept[name]},{local}" if kept.get(name) else local for name in ("NO_PROXY", "no_proxy")}
+    proxies = {name: f"{variables[name]},{local}" if variables.get(name) else local for name in ("NO_PROXY", "no_proxy")}
     return (
-        kept
+        variables
         | proxies
         | {
             MARK: str(HOME),
             "SPT_NOENV": "1",  # keeps the environment of processes readable that rename themselves
-            "PATH": f"{BIN}{os.pathsep}{kept.get('PATH', os.defpath)}",
+            "PATH": f"{BIN}{os.pathsep}{variables.get('PATH', os.defpath)}",
             "PYTHONUNBUFFERED": "1",
             "INSET_CORPORA": str(ROOT / "corpora"),
         }
@@ -330,15 +330,15 @@ class Airflow:
 
     def _migrate(self) -> None:
         """Migrate the database to the installed Airflow; recreate it where an earlier migration was interrupted."""
-        done = HOME / "migrated"
+        migration_mark = HOME / "migrated"
         installed = installed_version("apache-airflow-core")
-        if done.is_file() and done.read_text() == installed:
+        if migration_mark.is_file() and migration_mark.read_text() == installed:
             AIRFLOW_LOG.write_bytes(b"")
             return
-        if not done.is_file():
+        if not migration_mark.is_file():
             shutil.rmtree(HOME)
             HOME.mkdir()
-        done.unlink(missing_ok=True)
+        migration_mark.unlink(missing_ok=True)
         with AIRFLOW_LOG.open("wb") as log:
             command = [str(BIN / "airflow"), "db", "migrate"]
             process = subprocess.run(
@@ -353,7 +353,7 @@ class Airflow:
             )
         if process.returncode:
             raise DemoError(f"Airflow could not make its database; look at {AIRFLOW_LOG}\n{tail(AIRFLOW_LOG)}")
-        done.write_text(installed)
+        migration_mark.write_text(installed)
 
     def _healthy(self) -> bool:
         try:
@@ -454,8 +454,8 @@ def _run_path(run_id: str) -> str:
     return f"dags/{DAG}/dagRuns/{urllib.parse.quote(run_id)}"
 
 
-def _moment(written: str) -> float:
-    return datetime.fromisoformat(written).timestamp()
+def _moment(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()
 
 
 _DONE = {"success": "done", "failed": "FAILED", "skipped": "skipped", "upstream_failed": "not run"}
@@ -493,9 +493,9 @@ class Watch:
             time.sleep(1)
 
     def _show(self, task: dict[str, Any]) -> None:
-        state, place = task["state"], (task["task_id"], task["map_index"])
-        if self.seen.get(place) != state:
-            self.seen[place] = state
+        state, task_key = task["state"], (task["task_id"], task["map_index"])
+        if self.seen.get(task_key) != state:
+            self.seen[task_key] = state
             if words := _DONE.get(state) or _UNDER_WAY.get(state):
                 seconds = f" in {task['duration']:.0f} s" if state == "success" and task["duration"] else ""
                 detail = f"  {task['rendered_map_index']}" if state == "success" and task["rendered_map_index"] else ""
@@ -559,8 +559,8 @@ def show(service: Service, airflow: Airflow) -> None:
 
 def demo(children: Children) -> NoReturn:
     """Start everything, refresh, and serve until interrupted."""
-    if ended := end_marked(within_s=ENDED_WITHIN_S):
-        say(f"ended {ended} processes that an earlier demo left running", timed=True)
+    if ended_count := end_marked(within_s=ENDED_WITHIN_S):
+        say(f"ended {ended_count} processes that an earlier demo left running", timed=True)
     service, airflow = Service(children), Airflow(children)
     was_live = is_live()
     if was_live:

@@ -40,7 +40,7 @@ class CaptionerActor:
     def run(self, batch: Sequence[tuple[str, CaptionRequest]]) -> list[Outcome[Reply]]:
         """Return the reply to each request."""
         requests = (_request(item, self._options, self._store) for _, item in batch)
-        return [_outcome(*made) for made in self._model.replies(requests)]
+        return [_outcome(*reply) for reply in self._model.replies(requests)]
 
 
 @dataclass
@@ -52,7 +52,12 @@ class Calls:
 
 
 def caption(
-    work: Iterable[CaptionRequest], name: str, options: ModelCaptioner, store_address: str, ray: RayOptions, calls: Calls
+    requests: Iterable[CaptionRequest],
+    name: str,
+    options: ModelCaptioner,
+    store_address: str,
+    ray: RayOptions,
+    calls: Calls,
 ) -> Iterator[list[Outcome[Reply]]]:
     """Yield descriptions in groups as they come; requests are taken as there is capacity.
 
@@ -63,17 +68,17 @@ def caption(
         UserError: The model isn't available.
     """
     if not options.kind.is_at_endpoint:
-        batches = batched(((item.id, item) for item in work), options.batch * BATCHES_A_CALL)
+        batches = batched(((item.id, item) for item in requests), options.batch * BATCHES_A_CALL)
         with connected(ray):
-            wanted = options.gpus if options.tensor_parallel == 1 else float(options.tensor_parallel)
-            workers, gpus = actors(wanted, options.workers, 1)
+            gpus_per_worker = options.gpus if options.tensor_parallel == 1 else float(options.tensor_parallel)
+            workers, gpus = actors(gpus_per_worker, options.workers, 1)
             yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)
     model = language_model(f"captions.models.{name}", options).load(options.batch)
     try:
-        for made in model.replies(_request(item, options, store) for item in work):
-            yield [_outcome(*made)]
+        for reply in model.replies(_request(item, options, store) for item in requests):
+            yield [_outcome(*reply)]
     finally:
         calls.usage.add(model.usage)
         calls.faults.update(model.faults)
@@ -84,11 +89,11 @@ def _request(item: CaptionRequest, options: ModelCaptioner, store: ObjectStore) 
     return Request.of(item.id, item.prompt, picture)
 
 
-def _outcome(name: str, made: Reply | BadInputError | TransientError) -> Outcome[Reply]:
-    match made:
+def _outcome(name: str, reply: Reply | BadInputError | TransientError) -> Outcome[Reply]:
+    match reply:
         case Reply():
-            return Outcome(name, made)
+            return Outcome(name, reply)
         case BadInputError():
-            return Outcome(name, None, RowFailure(name, made.code, made.message))
+            return Outcome(name, None, RowFailure(name, reply.code, reply.message))
         case _:
-            return Outcome(name, None, RowFailure(name, FailureCode.MODEL_UNREACHABLE, made.message))
+            return Outcome(name, None, RowFailure(name, FailureCode.MODEL_UNREACHABLE, reply.message))

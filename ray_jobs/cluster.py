@@ -91,10 +91,10 @@ def _check_reachable(address: str) -> None:
     Raises:
         TransientError: The port doesn't answer.
     """
-    found = urlsplit(address if "://" in address else f"//{address}")
-    if found.hostname and found.port:  # "auto" and "local" have none
+    url = urlsplit(address if "://" in address else f"//{address}")
+    if url.hostname and url.port:  # "auto" and "local" have none
         try:
-            socket.create_connection((found.hostname, found.port), _REACHED_WITHIN_S).close()
+            socket.create_connection((url.hostname, url.port), _REACHED_WITHIN_S).close()
         except OSError as error:
             raise _unreachable(address, error) from error
 
@@ -124,8 +124,8 @@ def actors(gpus: float | Literal["auto"], workers: int | None, without: int) -> 
     import ray
 
     available = float(ray.cluster_resources().get("GPU", 0))
-    each = gpus if gpus != "auto" else float(available >= 1)
-    return workers or (max(1, int(available / each)) if each else without), each
+    gpus_per_actor = gpus if gpus != "auto" else float(available >= 1)
+    return workers or (max(1, int(available / gpus_per_actor)) if gpus_per_actor else without), gpus_per_actor
 
 
 _started_here: list[bool] = []

@@ -58,9 +58,9 @@ class EmbedderActor:
             ContractError: The vectors differ from the model's card.
             DamagedError: A stored picture is damaged.
         """
-        made: list[Outcome[Vector]] = []
-        while len(made) < len(batch):
-            some = batch[len(made) : len(made) + self._at_once.size]
+        outcomes: list[Outcome[Vector]] = []
+        while len(outcomes) < len(batch):
+            some = batch[len(outcomes) : len(outcomes) + self._at_once.size]
             try:
                 vectors = self._vectors([content for _, content in some])
             except MemoryError as error:
@@ -68,13 +68,13 @@ class EmbedderActor:
                 starved = str(error)
             else:
                 self._at_once.fitted()
-                made += [Outcome(name, vector) for (name, _), vector in zip(some, vectors, strict=True)]
+                outcomes += [Outcome(name, vector) for (name, _), vector in zip(some, vectors, strict=True)]
                 continue
             self._at_once.starved(len(some))
             if len(some) == 1:
                 name, _ = some[0]
-                made.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))
-        return made
+                outcomes.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))
+        return outcomes
 
     def _vectors(self, contents: Sequence[EmbeddingInput]) -> Sequence[Vector]:
         texts = [content.text or "" for content in contents]
@@ -93,13 +93,13 @@ class EmbedderActor:
         return vectors
 
     def _of_either(self, contents: Sequence[EmbeddingInput]) -> list[Vector]:
-        words, shown = (
-            [one for one in contents if one.picture is None],
-            [one for one in contents if one.picture is not None],
+        words, pictures = (
+            [content for content in contents if content.picture is None],
+            [content for content in contents if content.picture is not None],
         )
-        of_words = iter(self._embedder.embed_documents([one.text or "" for one in words]) if words else ())
-        of_pictures = iter(self._of_pictures(shown, self._embedder.embed_pictures) if shown else ())
-        return [next(of_words if one.picture is None else of_pictures) for one in contents]
+        of_words = iter(self._embedder.embed_documents([content.text or "" for content in words]) if words else ())
+        of_pictures = iter(self._of_pictures(pictures, self._embedder.embed_pictures) if pictures else ())
+        return [next(of_words if content.picture is None else of_pictures) for content in contents]
 
     def _of_pictures(
         self, contents: Sequence[EmbeddingInput], embed: Callable[[list[bytes]], Sequence[Vector]]
@@ -178,10 +178,10 @@ def embed(
         for batch in batches:
             before = actor.usage
             try:
-                made = actor.run(batch)
+                outcomes = actor.run(batch)
             finally:
                 usage.add(actor.usage.since(before))
-            yield made
+            yield outcomes
         return
     with connected(ray) as cpus:
         workers, gpus = actors(pool.gpus, pool.workers, cpus)

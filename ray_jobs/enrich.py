@@ -121,7 +121,7 @@ def recognise(
     """
     for outcomes in _run(RecogniserActor, figure_ids, options, store_address, ray, few=FEW_PICTURES):
         results = _results(outcomes, unfinished)
-        yield [Recognised(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
+        yield [Recognised(outcome.row_id, tuple(outcome.value or ()), _reason(outcome)) for outcome in results]
 
 
 def segment(
@@ -134,12 +134,12 @@ def segment(
     """Yield the segments of stored pictures of pages, a batch at a time; arguments as for ``recognise``."""
     for outcomes in _run(SegmenterActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
         results = _results(outcomes, unfinished)
-        yield [_segmented(made) for made in results]
+        yield [_segmented(outcome) for outcome in results]
 
 
-def _segmented(made: Outcome[tuple[list[Segment], list[BBox]]]) -> Segmented:
-    segments, rules = made.value or ([], [])
-    return Segmented(made.row_id, tuple(segments), _reason(made), tuple(rules))
+def _segmented(outcome: Outcome[tuple[list[Segment], list[BBox]]]) -> Segmented:
+    segments, rules = outcome.value or ([], [])
+    return Segmented(outcome.row_id, tuple(segments), _reason(outcome), tuple(rules))
 
 
 def find_tables(
@@ -151,8 +151,11 @@ def find_tables(
 ) -> Iterator[list[Segmented]]:
     """Yield the tables of stored pictures that are no pages, a batch at a time; arguments as for ``recognise``."""
     for outcomes in _run(TableFinderActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
-        for_each = [(made, made.value or ((), ())) for made in _results(outcomes, unfinished)]
-        yield [Segmented(made.row_id, (), _reason(made), tuple(rules), tuple(tables)) for made, (tables, rules) in for_each]
+        for_each = [(outcome, outcome.value or ((), ())) for outcome in _results(outcomes, unfinished)]
+        yield [
+            Segmented(outcome.row_id, (), _reason(outcome), tuple(rules), tuple(tables))
+            for outcome, (tables, rules) in for_each
+        ]
 
 
 _OF_THE_PICTURE = frozenset({FailureCode.IMAGE_REJECTED, FailureCode.MODEL_FAILED})
@@ -161,11 +164,11 @@ _OF_THE_PICTURE = frozenset({FailureCode.IMAGE_REJECTED, FailureCode.MODEL_FAILE
 def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None) -> list[Outcome[Any]]:
     """Return the results, and add the other outcomes to ``unfinished``."""
     results = []
-    for made in outcomes:
-        if made.failure is None or made.failure.code in _OF_THE_PICTURE:
-            results.append(made)
+    for outcome in outcomes:
+        if outcome.failure is None or outcome.failure.code in _OF_THE_PICTURE:
+            results.append(outcome)
         elif unfinished is not None:
-            unfinished[made.row_id] = made.failure.message
+            unfinished[outcome.row_id] = outcome.failure.message
     return results
 
 
@@ -191,9 +194,9 @@ def _run(
 Item = TypeVar("Item")
 
 
-def _peek(work: Iterable[Item], few: int) -> tuple[bool, Iterator[Item]]:
+def _peek(inputs: Iterable[Item], few: int) -> tuple[bool, Iterator[Item]]:
     """Return whether there are at most ``few`` items, and all of them."""
-    items = iter(work)
+    items = iter(inputs)
     first = list(islice(items, few + 1))
     return len(first) <= few, chain(first, items)
 
@@ -230,15 +233,21 @@ class StructureActor:
         """Store the structure of each document."""
         return attempt(batch, self._structure)
 
-    def _structure(self, work: Unstructured) -> bool:
+    def _structure(self, unstructured: Unstructured) -> bool:
         parse_key, structured_key = self._keys
-        parsed = read_parsed(self._store, parsed_file(work.doc_id, parse_key))
+        parsed = read_parsed(self._store, parsed_file(unstructured.doc_id, parse_key))
         with errors_as_bad_input("structuring it"), infrequent_gc():
-            document = structure_with(parsed, work.recognised, work.segmented, work.unfinished, work.fault_of_layer)
+            document = structure_with(
+                parsed,
+                unstructured.recognised,
+                unstructured.segmented,
+                unstructured.unfinished,
+                unstructured.fault_of_layer,
+            )
             chunks = chunk(document, self._count_tokens, max_tokens=self._chunks.tokens, by=self._chunks.by)
             data = pack_structured(document, build_tree(document), chunks)
         # Replaced, since an earlier result may lack model results, or be damaged.
-        self._store.replace(structured_file(work.doc_id, structured_key), data)
+        self._store.replace(structured_file(unstructured.doc_id, structured_key), data)
         return True
 
 
@@ -264,7 +273,7 @@ def structure_with(
     ]
     if fault_of_layer is not None:
         parsed = without_layer(parsed, (read.id for read in recognised if read.lines), fault_of_layer)
-    layered = {place.figure_id for place in layered_pages(parsed.placements).values()}
+    layered = {page.figure_id for page in layered_pages(parsed.placements).values()}
     document = structure(
         parsed,
         {read.id: read.lines for read in recognised if read.id not in layered},
@@ -276,7 +285,7 @@ def structure_with(
 
 
 def structure_all(
-    work: Iterable[Unstructured],
+    documents: Iterable[Unstructured],
     *,
     store_address: str,
     embeddings: EmbeddingOptions,
@@ -287,8 +296,8 @@ def structure_all(
 ) -> Iterator[list[Outcome[bool]]]:
     """Structure documents and store each under its key; yield the outcomes."""
     arguments = (store_address, embeddings, chunks, parse_key, structured_key)
-    only_few, work = _peek(work, FEW_DOCUMENTS)
-    batches = batched(((item.doc_id, item) for item in work), 1)
+    only_few, documents = _peek(documents, FEW_DOCUMENTS)
+    batches = batched(((item.doc_id, item) for item in documents), 1)
     if only_few:
         yield from map(StructureActor(*arguments).run, batches)
         return

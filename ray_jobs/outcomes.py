@@ -35,7 +35,7 @@ def attempt(rows: Sequence[tuple[str, I]], do: Callable[[I], O]) -> list[Outcome
 
 
 @contextlib.contextmanager
-def errors_as_bad_input(what: str) -> Iterator[None]:
+def errors_as_bad_input(task: str) -> Iterator[None]:
     """Turn unexpected errors of pure work into failures of its input.
 
     Raises:
@@ -46,9 +46,9 @@ def errors_as_bad_input(what: str) -> Iterator[None]:
     except InsetError:
         raise
     except MemoryError as error:
-        raise BadInputError(f"{what} takes more memory than there is", FailureCode.MEMORY_LIMIT) from error
+        raise BadInputError(f"{task} takes more memory than there is", FailureCode.MEMORY_LIMIT) from error
     except Exception as error:
-        raise BadInputError(f"{what} failed: {type(error).__name__}: {error}"[:300], FailureCode.CRASHED) from error
+        raise BadInputError(f"{task} failed: {type(error).__name__}: {error}"[:300], FailureCode.CRASHED) from error
 
 
 def _attempt(row_id: str, row: I, do: Callable[[I], O]) -> Outcome[O]:

@@ -71,22 +71,22 @@ def run_pool(
         InsetError: Raised by an actor's constructor or ``run``.
     """
     pool = _Pool(actor, tuple(arguments), workers, {"CPU": num_cpus, "GPU": num_gpus})
-    waiting, more = deque[_Try](), iter(batches)
-    made: list[list[Outcome[Any]]] = []
+    waiting, remaining = deque[_Try](), iter(batches)
+    outcome_batches: list[list[Outcome[Any]]] = []
     try:
         while True:
-            wanted = pool.room() - len(waiting)
-            fresh = [_Try(batch) for batch in islice(more, max(0, wanted))]
-            waiting.extend(fresh)
-            pool.feed(waiting, last=len(fresh) < wanted)
-            yield from made  # the actors work meanwhile
+            free_slots = pool.room() - len(waiting)
+            new_tries = [_Try(batch) for batch in islice(remaining, max(0, free_slots))]
+            waiting.extend(new_tries)
+            pool.feed(waiting, last=len(new_tries) < free_slots)
+            yield from outcome_batches  # the actors work meanwhile
             if not waiting and not pool.busy():
                 return
-            made = []
+            outcome_batches = []
             for finished in pool.wait():
                 again, outcomes = _next_tries(finished)
                 waiting.extendleft(reversed(again))
-                made += outcomes
+                outcome_batches += outcomes
     finally:
         pool.close()
 
@@ -99,12 +99,12 @@ class _Try:
     deaths: int = 0
 
 
-def _may_share(queue: "deque[tuple[Any, _Try]]", work: _Try) -> bool:
+def _may_share(queue: "deque[tuple[Any, _Try]]", attempt: _Try) -> bool:
     """Return whether a batch may be queued behind others.
 
     A batch that killed an actor runs alone: an actor that dies at once can lose the answer to the batch before.
     """
-    return not queue or (not work.deaths and not any(other.deaths for _, other in queue))
+    return not queue or (not attempt.deaths and not any(queued.deaths for _, queued in queue))
 
 
 @dataclass(frozen=True)
@@ -125,22 +125,22 @@ _Finished = tuple[_Try, list[Outcome[Any]] | _NoMemory | _Died]
 
 
 def _next_tries(finished: _Finished) -> tuple[list[_Try], list[list[Outcome[Any]]]]:
-    work, result = finished
+    attempt, result = finished
     match result:
         case _NoMemory(message):
-            if len(work.batch) == 1:
-                return [], [_failed(work.batch, FailureCode.MEMORY_LIMIT, message)]
-            middle = len(work.batch) // 2
-            return [_Try(work.batch[:middle]), _Try(work.batch[middle:])], []
+            if len(attempt.batch) == 1:
+                return [], [_failed(attempt.batch, FailureCode.MEMORY_LIMIT, message)]
+            middle = len(attempt.batch) // 2
+            return [_Try(attempt.batch[:middle]), _Try(attempt.batch[middle:])], []
         case _Died(begun):
             if not begun:
-                return [work], []
-            if work.deaths < _RETRIES:
-                return [_Try(work.batch, work.deaths + 1)], []
-            if len(work.batch) > 1:
-                return [_Try([row]) for row in work.batch], []
+                return [attempt], []
+            if attempt.deaths < _RETRIES:
+                return [_Try(attempt.batch, attempt.deaths + 1)], []
+            if len(attempt.batch) > 1:
+                return [_Try([row]) for row in attempt.batch], []
             message = f"the worker died each of {_RETRIES + 1} times on this row"
-            return [], [_failed(work.batch, FailureCode.MODEL_CRASHED, message)]
+            return [], [_failed(attempt.batch, FailureCode.MODEL_CRASHED, message)]
         case outcomes:
             return [], [outcomes]
 
@@ -192,12 +192,12 @@ class _Worker:
 
 class _Pool:
     def __init__(
-        self, actor: Callable[..., Actor], arguments: tuple[Any, ...], most: int, resources: dict[str, float]
+        self, actor: Callable[..., Actor], arguments: tuple[Any, ...], max_workers: int, resources: dict[str, float]
     ) -> None:
         import ray
         from ray import exceptions
 
-        self._ray, self._most, self._resources = ray, most, resources
+        self._ray, self._max_workers, self._resources = ray, max_workers, resources
         # With restarts by Ray, it is unknown which batches were begun.
         self._host: Any = ray.remote(
             scheduling_strategy="SPREAD", max_restarts=0, num_cpus=resources["CPU"], num_gpus=resources["GPU"]
@@ -217,7 +217,7 @@ class _Pool:
 
     def room(self) -> int:
         """Return how many batches fit now."""
-        return self._most * _IN_FLIGHT - sum(len(worker.queue) for worker in self._workers)
+        return self._max_workers * _IN_FLIGHT - sum(len(worker.queue) for worker in self._workers)
 
     def busy(self) -> bool:
         """Return whether an actor has a batch."""
@@ -228,16 +228,16 @@ class _Pool:
 
         With ``last``, no batch is queued behind another, since a different actor may be free first.
         """
-        made = [worker for worker in self._workers if worker.made]
+        ready_workers = [worker for worker in self._workers if worker.made]
         for depth in range(1 if last else _IN_FLIGHT):
             # Starting actors get one each before any gets a second.
-            spare = 0 if depth == 0 else self._most - len(made)
-            for worker in made:
+            spare = 0 if depth == 0 else self._max_workers - len(ready_workers)
+            for worker in ready_workers:
                 if len(waiting) > spare and len(worker.queue) == depth and _may_share(worker.queue, waiting[0]):
-                    work = waiting.popleft()
-                    worker.queue.append((worker.handle.run.remote(work.batch), work))
-        starting = len(self._workers) - len(made)
-        for _ in range(min(self._most - len(self._workers), len(waiting) - starting)):
+                    attempt = waiting.popleft()
+                    worker.queue.append((worker.handle.run.remote(attempt.batch), attempt))
+        starting = len(self._workers) - len(ready_workers)
+        for _ in range(min(self._max_workers - len(self._workers), len(waiting) - starting)):
             handle = self._host.remote()
             self._workers.append(_Worker(handle, handle.__ray_ready__.remote()))
 
@@ -246,23 +246,23 @@ class _Pool:
         holders = {ref: worker for worker in self._workers for ref, _ in worker.queue}
         holders |= {worker.starting: worker for worker in self._workers if not worker.made}
         room = any(worker.placed for worker in self._workers)
-        done, _ = self._ray.wait([*holders], num_returns=1, timeout=None if room else _PLACED_WITHIN_S)
-        if not done:
+        ready_refs, _ = self._ray.wait([*holders], num_returns=1, timeout=None if room else _PLACED_WITHIN_S)
+        if not ready_refs:
             raise TransientError(f"{self._no_room()} free within {_PLACED_WITHIN_S / 60:.0f} minutes; {_ADD_OR_ASK_LESS}")
-        worker = holders[done[0]]
+        worker = holders[ready_refs[0]]
         if not worker.made:
             self._continue_start(worker)
             return []
         try:
-            result = self._ray.get(done[0])
+            result = self._ray.get(ready_refs[0])
         except self._death_errors:
             return self._remove_dead(worker)
         except self._ray.exceptions.RayTaskError as error:
             raise _original_error(error) from None
-        position = next(position for position, (ref, _) in enumerate(worker.queue) if ref == done[0])
-        work = worker.queue[position][1]
+        position = next(position for position, (ref, _) in enumerate(worker.queue) if ref == ready_refs[0])
+        attempt = worker.queue[position][1]
         del worker.queue[position]
-        return [(work, result)]
+        return [(attempt, result)]
 
     def close(self) -> None:
         """End the actors."""
@@ -278,8 +278,8 @@ class _Pool:
             _logger.warning("%s; waiting %.0f minutes for one", self._no_room(), _PLACED_WITHIN_S / 60)
 
     def _no_room(self) -> str:
-        wanted = " and ".join(f"{count:g} {name}" for name, count in self._resources.items() if count)
-        return f"no node of the Ray cluster has {wanted}"
+        resources = " and ".join(f"{count:g} {name}" for name, count in self._resources.items() if count)
+        return f"no node of the Ray cluster has {resources}"
 
     def _end(self, worker: _Worker) -> None:
         with contextlib.suppress(Exception):  # Ray may be gone
@@ -292,7 +292,7 @@ class _Pool:
             raise _start_error(error) from None
         except self._death_errors as error:
             self._failed_starts += 1
-            if self._failed_starts > _RETRIES * self._most:
+            if self._failed_starts > _RETRIES * self._max_workers:
                 raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
             self._remove_dead(worker)
         except self._ray.exceptions.RayError as error:
@@ -309,13 +309,13 @@ class _Pool:
         self._workers.remove(worker)
         self._end(worker)
         finished: list[_Finished] = []
-        begun = True
-        for ref, work in worker.queue:
+        may_have_run = True
+        for ref, attempt in worker.queue:
             try:
-                finished.append((work, self._ray.get(ref, timeout=_DEAD_ACTOR_S)))
+                finished.append((attempt, self._ray.get(ref, timeout=_DEAD_ACTOR_S)))
             except (*self._death_errors, self._ray.exceptions.GetTimeoutError):
-                finished.append((work, _Died(begun)))
-                begun = False
+                finished.append((attempt, _Died(may_have_run)))
+                may_have_run = False
             except self._ray.exceptions.RayTaskError as error:
                 raise _original_error(error) from None
         return finished

@@ -78,13 +78,13 @@ class JobServer:
         A job that ended is started again under a new id, so that its log is kept.
         """
         for number in itertools.count(1):
-            found = f"{job.name}-{number}"
-            state = self.state_of(found)
-            if state is None and self._submit(found, job):
-                return found, True
-            state = state or self.state_of(found)
+            job_id = f"{job.name}-{number}"
+            state = self.state_of(job_id)
+            if state is None and self._submit(job_id, job):
+                return job_id, True
+            state = state or self.state_of(job_id)
             if state is not None and not state.over:
-                return found, False
+                return job_id, False
         raise AssertionError
 
     def _submit(self, job_id: str, job: Job) -> bool:
@@ -110,12 +110,12 @@ class JobServer:
     def state_of(self, job_id: str) -> JobState | None:
         """Return the state of a job; None where it doesn't exist."""
         try:
-            found = self._call(lambda: self._client.get_job_info(job_id))
+            job_info = self._call(lambda: self._client.get_job_info(job_id))
         except TransientError as error:
             if "status code 404" in error.message:
                 return None
             raise
-        return JobState(str(found.status), found.driver_exit_code, found.message or "")
+        return JobState(str(job_info.status), job_info.driver_exit_code, job_info.message or "")
 
     def stop(self, job_id: str) -> None:
         """Stop a job if it is running."""
@@ -131,24 +131,24 @@ class JobServer:
         """
         import aiohttp
 
-        seen = 0
+        yielded = 0
         while True:
-            passed, rest = 0, ""
+            passed, unfinished_line = 0, ""
             try:
                 async with contextlib.aclosing(self._client.tail_job_logs(job_id)) as chunks:
                     while True:
                         # A lost machine closes no connection.
                         chunk = await asyncio.wait_for(anext(chunks), _SILENT_S)
-                        *whole, rest = (rest + chunk).split("\n")
-                        for text in whole:
+                        *full_lines, unfinished_line = (unfinished_line + chunk).split("\n")
+                        for text in full_lines:
                             passed += 1
-                            if passed > seen:
-                                seen = passed
+                            if passed > yielded:
+                                yielded = passed
                                 yield text
             except (StopAsyncIteration, RuntimeError, OSError, TimeoutError, aiohttp.ClientError):
                 pass
             if await self._is_over(job_id):
-                for text in (await asyncio.to_thread(self._printed, job_id))[seen:]:  # a tail may miss the end
+                for text in (await asyncio.to_thread(self._printed, job_id))[yielded:]:  # a tail may miss the end
                     yield text
                 return
             await asyncio.sleep(_POLL_S)
@@ -156,11 +156,11 @@ class JobServer:
     def _printed(self, job_id: str) -> list[str]:
         for _ in range(_LOG_TRIES):
             try:
-                found: str = self._call(lambda: self._client.get_job_logs(job_id))
+                logs: str = self._call(lambda: self._client.get_job_logs(job_id))
             except TransientError:
                 time.sleep(_POLL_S)
                 continue
-            return found.removesuffix("\n").split("\n")
+            return logs.removesuffix("\n").split("\n")
         return []  # the log of a finished job is not worth more tries
 
     async def _is_over(self, job_id: str) -> bool:

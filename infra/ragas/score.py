@@ -46,27 +46,29 @@ def main() -> None:
     from openai import AsyncOpenAI
     from ragas.llms import llm_factory
 
-    asked = {one["id"]: one for one in map(json.loads, filter(None, lines))}
+    questions_by_id = {question["id"]: question for question in map(json.loads, filter(None, lines))}
     client = AsyncOpenAI(base_url=options.url, api_key=os.environ.get("OPENAI_API_KEY", "none"))
     llm = llm_factory(options.model, client=client, max_tokens=options.max_tokens)
-    scored = asyncio.run(_scores([row for row in rows if row["answer"] and row["question_id"] in asked], asked, llm))
+    scored = asyncio.run(
+        _scores([row for row in rows if row["answer"] and row["question_id"] in questions_by_id], questions_by_id, llm)
+    )
     pq.write_table(pa.Table.from_pylist(scored), options.folder / "ragas.parquet")
     for system in dict.fromkeys(row["system"] for row in scored):
         sys.stdout.write(f"{system}\n")
         for name in METRICS:
-            found = [row[name] for row in scored if row["system"] == system]
-            values = [value for value in found if value is not None]
+            scores_or_none = [row[name] for row in scored if row["system"] == system]
+            values = [value for value in scores_or_none if value is not None]
             mean = f"{sum(values) / len(values):.3f}" if values else "–"
-            sys.stdout.write(f"  {name:20}{mean:>7}  n {len(values)} of {len(found)}\n")
+            sys.stdout.write(f"  {name:20}{mean:>7}  n {len(values)} of {len(scores_or_none)}\n")
 
 
-async def _scores(rows: list[dict[str, Any]], asked: dict[str, dict[str, Any]], llm: Any) -> list[dict[str, Any]]:
+async def _scores(rows: list[dict[str, Any]], questions_by_id: dict[str, dict[str, Any]], llm: Any) -> list[dict[str, Any]]:
     from ragas.metrics import collections
 
     scored = []
     for row in rows:
-        question = asked[row["question_id"]]
-        given = {
+        question = questions_by_id[row["question_id"]]
+        inputs = {
             "user_input": question["question"],
             "reference": question.get("answer"),
             "response": row["answer"],
@@ -75,10 +77,10 @@ async def _scores(rows: list[dict[str, Any]], asked: dict[str, dict[str, Any]], 
         scores: dict[str, float | None] = {}
         for name, (kind, needs) in METRICS.items():
             scores[name] = None
-            if all(given[need] for need in needs):
+            if all(inputs[need] for need in needs):
                 try:
                     value = float(
-                        (await getattr(collections, kind)(llm=llm).ascore(**{need: given[need] for need in needs})).value
+                        (await getattr(collections, kind)(llm=llm).ascore(**{need: inputs[need] for need in needs})).value
                     )
                     # RAGAS gives nan where no reply fits, and passes on nonsense such as 2.
                     scores[name] = value if 0 <= value <= 1 else None

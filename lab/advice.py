@@ -25,12 +25,14 @@ def advice(scores: Path, questions: Sequence[Question], metric: str) -> str:
     """
     by_system: dict[str, tuple[list[str], list[Score]]] = {}
     for row in pq.read_table(scores, columns=["system", "question_id", metric]).to_pylist():
-        ids, given = by_system.setdefault(row["system"], ([], []))
+        ids, metric_scores = by_system.setdefault(row["system"], ([], []))
         ids.append(row["question_id"])
-        given.append(row[metric])
+        metric_scores.append(row[metric])
     lines = [f"| {METRICS[metric].title} | questions | best | as good | surely worse |", "|---|---|---|---|---|"]
     kinds = sorted({kind for question in questions for kind in kinds_of(question)})
-    tables = {system: ScoreTable(questions, ids, {metric: given}) for system, (ids, given) in by_system.items()}
+    tables = {
+        system: ScoreTable(questions, ids, {metric: metric_scores}) for system, (ids, metric_scores) in by_system.items()
+    }
     for kind in (ALL, *kinds):
         of_kind = tables if kind == ALL else {system: table.of(kind) for system, table in tables.items()}
         lines.append(_line(kind, of_kind, metric))
@@ -39,19 +41,19 @@ def advice(scores: Path, questions: Sequence[Question], metric: str) -> str:
 
 def _line(kind: str, tables: Mapping[str, ScoreTable], metric: str) -> str:
     means = {system: table.means() for system, table in tables.items()}
-    known = {system: found[metric] for system, found in means.items() if metric in found}
-    if not known:
+    estimate_by_system = {system: estimates[metric] for system, estimates in means.items() if metric in estimates}
+    if not estimate_by_system:
         return f"| {kind} | 0 | | | |"
-    ranked = sorted(known, key=lambda system: -(known[system].mean or 0.0))
+    ranked = sorted(estimate_by_system, key=lambda system: -(estimate_by_system[system].mean or 0.0))
     best = ranked[0]
-    tests = adjusted([tables[best].difference(tables[other], metric) for other in ranked[1:]])
+    tests = adjusted([tables[best].difference(tables[rival], metric) for rival in ranked[1:]])
     worse = [
-        other
-        for other, test in zip(ranked[1:], tests, strict=True)
+        rival
+        for rival, test in zip(ranked[1:], tests, strict=True)
         if test is not None and test.adjusted_p is not None and test.adjusted_p < SURE_P
     ]
-    named = {system: f"`{system}` {known[system].mean:.3f}" for system in ranked}
-    interval = f" ({known[best].low:.2f} to {known[best].high:.2f})"
-    alike = [named[system] for system in ranked[1:] if system not in worse]
-    below = ", ".join(named[other] for other in worse)
-    return f"| {kind} | {known[best].n} | {named[best]}{interval} | {', '.join(alike)} | {below} |"
+    labels = {system: f"`{system}` {estimate_by_system[system].mean:.3f}" for system in ranked}
+    interval = f" ({estimate_by_system[best].low:.2f} to {estimate_by_system[best].high:.2f})"
+    alike = [labels[system] for system in ranked[1:] if system not in worse]
+    below = ", ".join(labels[rival] for rival in worse)
+    return f"| {kind} | {estimate_by_system[best].n} | {labels[best]}{interval} | {', '.join(alike)} | {below} |"

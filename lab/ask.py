@@ -45,24 +45,24 @@ def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prep
     Raises:
         UserError: The version or the corpus file lacks something for it, or a preset is unknown.
     """
-    corpus, own = opened.settings(), presets_of(experiment)
+    corpus, paper_presets = opened.settings(), presets_of(experiment)
 
     def plan_of(name: str) -> Preset:
-        return own.retrieval.get(name) or preset_of(corpus.retrieval, name)
+        return paper_presets.retrieval.get(name) or preset_of(corpus.retrieval, name)
 
     if system.kind == "search":
         plan = plan_of(system.preset)
         _require(opened.lacks(plan))
         return Prepared(system, plan)
-    defined = own.answers.get(system.preset)
+    defined = paper_presets.answers.get(system.preset)
     preset = with_settings(defined or answer_preset_of(corpus, system.preset), system.settings)
     plan = plan_of(preset.retrieval) if preset.retrieval else default_preset(corpus.retrieval)
-    lacks = [f"{what} (set {setting})" for what, setting in lacking_for_answer(preset, corpus).items()]
+    missing = [f"{need} (set {setting})" for need, setting in lacking_for_answer(preset, corpus).items()]
     if defined is not None and defined.captioner is not None and defined.captioner != _captioner(corpus.captions):
-        lacks.append(f"descriptions of figures by a captioner of kind {defined.captioner} (set captions.captioner)")
+        missing.append(f"descriptions of figures by a captioner of kind {defined.captioner} (set captions.captioner)")
     if defined is not None and defined.own_descriptions and not _described_by(preset.model, corpus):
-        lacks.append(f"descriptions of figures by the model that answers, {preset.model} (set captions.captioner)")
-    _require([*(opened.lacks(plan) if preset.context == "retrieved" else []), *lacks])
+        missing.append(f"descriptions of figures by the model that answers, {preset.model} (set captions.captioner)")
+    _require([*(opened.lacks(plan) if preset.context == "retrieved" else []), *missing])
     return Prepared(system, plan, preset, _prompt(opened, preset.prompt) if preset.model else None)
 
 
@@ -88,15 +88,15 @@ def _prompt(opened: OpenVersion, name: str) -> AnswerPrompt:
     return find_answer_prompt(name, file.parent, f"{file}: answer.prompt")
 
 
-def _require(lacks: list[str]) -> None:
-    if lacks:
-        raise UserError(f"needs {', '.join(lacks)}")
+def _require(missing: list[str]) -> None:
+    if missing:
+        raise UserError(f"needs {', '.join(missing)}")
 
 
 def ask(
     opened: OpenVersion,
     experiment: Experiment,
-    one: Prepared,
+    prepared: Prepared,
     gold: Gold,
     question: EmbeddedQuery,
     repetition: int,
@@ -105,18 +105,18 @@ def ask(
     """Return the outcome; a failure is an outcome too."""
     replies.begin(repetition)
     started = time.perf_counter()
-    wanted = gold.question
-    outcome = Outcome(question_id=wanted.id)
-    in_documents = experiment.scope == "document" and wanted.documents
-    filters = Filters(documents=wanted.documents) if in_documents else NO_FILTERS
+    gold_question = gold.question
+    outcome = Outcome(question_id=gold_question.id)
+    in_documents = experiment.scope == "document" and gold_question.documents
+    filters = Filters(documents=gold_question.documents) if in_documents else NO_FILTERS
     try:
-        if one.answer is None:
-            query = Query(wanted.question, k=experiment.k, filters=filters, highlight=False)
-            outcome = outcome.model_copy(update={"hits": opened.search(query, one.retrieval, question).hits})
+        if prepared.answer is None:
+            query = Query(gold_question.question, k=experiment.k, filters=filters, highlight=False)
+            outcome = outcome.model_copy(update={"hits": opened.search(query, prepared.retrieval, question).hits})
         else:
-            if one.answer.context == "given":
-                filters = _gold_filters(opened, one.answer, gold)
-            outcome = _answered(opened, one, one.answer, question, filters, outcome)
+            if prepared.answer.context == "given":
+                filters = _gold_filters(opened, prepared.answer, gold)
+            outcome = _answered(opened, prepared, prepared.answer, question, filters, outcome)
     except (RequestError, TransientError, BadInputError, UserError) as error:
         outcome = outcome.model_copy(update={"failure": error.message})
     return outcome.model_copy(
@@ -129,14 +129,19 @@ def ask(
 
 
 def _answered(
-    opened: OpenVersion, one: Prepared, preset: AnswerPreset, question: EmbeddedQuery, filters: Filters, outcome: Outcome
+    opened: OpenVersion,
+    prepared: Prepared,
+    preset: AnswerPreset,
+    question: EmbeddedQuery,
+    filters: Filters,
+    outcome: Outcome,
 ) -> Outcome:
     plan = AnswerPlan(
         question=question,
         preset=preset,
-        retrieval=one.retrieval,
-        fallback=one.retrieval,
-        prompt=one.prompt,
+        retrieval=prepared.retrieval,
+        fallback=prepared.retrieval,
+        prompt=prepared.prompt,
         filters=filters,
     )
     passages: list[str] = []
@@ -157,10 +162,10 @@ def _answered(
 
 def _gold_filters(opened: OpenVersion, preset: AnswerPreset, gold: Gold) -> Filters:
     """Return filters that name the rows on the gold pages."""
-    found: list[str] = []
+    evidence_ids: list[str] = []
     for page in gold.question.pages:
         if page.doc is not None:
-            found += opened.named_rows(Filters(documents=[page.doc], pages=[page.page]), preset.sent_modalities)
-    if not found:
+            evidence_ids += opened.named_rows(Filters(documents=[page.doc], pages=[page.page]), preset.sent_modalities)
+    if not evidence_ids:
         raise RequestError(NO_GOLD_ROWS if gold.question.pages else NO_GOLD)
-    return Filters(evidence_ids=list(dict.fromkeys(found)))
+    return Filters(evidence_ids=list(dict.fromkeys(evidence_ids)))

@@ -32,14 +32,17 @@ class Change(NamedTuple):
         return (self.difference.mean < 0) is (METRICS[self.metric].better == "more")
 
     def __str__(self) -> str:
-        one = self.difference
-        return f"{self.system}: {self.metric} {one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f}, n {one.n})"
+        difference = self.difference
+        interval = f"{difference.low:+.3f} to {difference.high:+.3f}"
+        return f"{self.system}: {self.metric} {difference.mean:+.3f} ({interval}, n {difference.n})"
 
 
 def evaluated_before(store: ObjectStore, version: str, experiment: str) -> str | None:
     """Return the newest older version that the experiment ran on; None without one."""
-    older = (one for one in sorted(store.folders("versions"), reverse=True) if one < version)
-    return next((one for one in older if store.exists(stored_name(one, experiment, SCORES))), None)
+    older = (older_version for older_version in sorted(store.folders("versions"), reverse=True) if older_version < version)
+    return next(
+        (older_version for older_version in older if store.exists(stored_name(older_version, experiment, SCORES))), None
+    )
 
 
 def changes(before: bytes, after: bytes) -> list[Change]:
@@ -49,18 +52,18 @@ def changes(before: bytes, after: bytes) -> list[Change]:
         before: ``scores.parquet`` of the older run.
         after: The same of the newer one.
     """
-    old, new = _scores(before), _scores(after)
-    found: list[Change] = []
-    for system in sorted(old.keys() & new.keys()):
-        ids = sorted(old[system].keys() & new[system].keys())
+    old_scores, new_scores = _scores(before), _scores(after)
+    all_changes: list[Change] = []
+    for system in sorted(old_scores.keys() & new_scores.keys()):
+        ids = sorted(old_scores[system].keys() & new_scores[system].keys())
         if not ids:
             continue
-        ours, theirs = (np.array([side[system][one] for one in ids]) for side in (new, old))
+        ours, theirs = (np.array([side[system][question_id] for question_id in ids]) for side in (new_scores, old_scores))
         pairs = zip(COMPARED, differences(ours, theirs), strict=True)
-        found += [Change(system, metric, one) for metric, one in pairs if one is not None]
-    tested = zip(found, adjusted([one.difference for one in found]), strict=True)
-    sure = [one for one, test in tested if test is not None and (test.adjusted_p or 0.0) <= SURE_P]
-    return sorted(sure, key=lambda one: one.difference.mean)
+        all_changes += [Change(system, metric, difference) for metric, difference in pairs if difference is not None]
+    tested = zip(all_changes, adjusted([change.difference for change in all_changes]), strict=True)
+    sure = [change for change, test in tested if test is not None and (test.adjusted_p or 0.0) <= SURE_P]
+    return sorted(sure, key=lambda change: change.difference.mean)
 
 
 def systems_of(scores: bytes) -> set[str]:
@@ -72,10 +75,10 @@ def systems_of(scores: bytes) -> set[str]:
 def _scores(data: bytes) -> dict[str, dict[str, Scores]]:
     """Return the compared scores by system and question, the mean of repetitions; NaN where one is undefined."""
     table = pq.read_table(pa.BufferReader(data))
-    known = [name for name in COMPARED if name in table.column_names]  # an older release had fewer
-    means = table.group_by(["system", "question_id"]).aggregate([(name, "mean") for name in known])
-    found: dict[str, dict[str, Scores]] = {}
+    present_metrics = [name for name in COMPARED if name in table.column_names]  # an older release had fewer
+    means = table.group_by(["system", "question_id"]).aggregate([(name, "mean") for name in present_metrics])
+    scores_by_system: dict[str, dict[str, Scores]] = {}
     for row in means.to_pylist():
         scores = np.array([row.get(f"{name}_mean") for name in COMPARED], float)  # None becomes NaN
-        found.setdefault(row["system"], {})[row["question_id"]] = scores
-    return found
+        scores_by_system.setdefault(row["system"], {})[row["question_id"]] = scores
+    return scores_by_system

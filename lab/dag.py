@@ -75,12 +75,12 @@ def evaluate(corpus: str) -> None:
     params, nightly = context["params"], context["dag_run"].run_type == "scheduled"
     with logged_errors():
         workspace = open_workspace(corpus_file(corpus))
-        named, _ = find_experiment(params["experiment"] or workspace.corpus.experiment, corpus)
-        if named.questions_on(workspace.corpus) is None:
+        named_experiment, _ = find_experiment(params["experiment"] or workspace.corpus.experiment, corpus)
+        if named_experiment.questions_on(workspace.corpus) is None:
             raise AirflowSkipException(f"corpus {corpus} names no golden questions")
         if nightly and read_pointer(workspace.store) is None:
             raise AirflowSkipException(f"corpus {corpus} has no live version yet")
-        results, compared = evaluate_version(workspace, named, params["version"], log_progress(), again=nightly)
+        results, compared = evaluate_version(workspace, named_experiment, params["version"], log_progress(), again=nightly)
         _log(results, compared)
     if compared and compared.worse:
         raise AirflowFailException(f"{corpus} became worse: {'; '.join(compared.worse)}")
@@ -89,15 +89,15 @@ def evaluate(corpus: str) -> None:
 def _log(results: "Results", compared: Compared | None) -> None:
     """Log the report's name in the store, systems that didn't run, and what changed since earlier reports."""
     _logger.info("report: %s", stored_name(results.version, results.name, REPORT))
-    for one in results.systems:
-        if one.note:
-            _logger.warning("%s didn't run: %s", one.system.id, line(one.note))
+    for system_result in results.systems:
+        if system_result.note:
+            _logger.warning("%s didn't run: %s", system_result.system.id, line(system_result.note))
     if compared is None:
         return
-    for said in compared.worse:
-        _logger.warning("worse %s", said)
-    for said in compared.better:
-        _logger.info("better %s", said)
+    for change in compared.worse:
+        _logger.warning("worse %s", change)
+    for change in compared.better:
+        _logger.info("better %s", change)
     if not compared.worse and not compared.better:
         _logger.info("no metric surely changed since the report before")
 

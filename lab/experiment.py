@@ -43,10 +43,10 @@ class GenerationParameters(Section):
 
     def of(self, models: Mapping[str, ModelConfig | ScorerConfig], judges: Sequence[str]) -> dict[str, Any]:
         """Return models with these parameters; judges and models that only score keep their own."""
-        given = self.model_dump(exclude_none=True)
+        options = self.model_dump(exclude_none=True)
         return {
-            name: one.model_copy(update=given) if isinstance(one, ModelConfig) and name not in judges else one
-            for name, one in models.items()
+            name: model.model_copy(update=options) if isinstance(model, ModelConfig) and name not in judges else model
+            for name, model in models.items()
         }
 
 
@@ -126,10 +126,10 @@ class Experiment(Section):
         for grid in self.answers:
             for preset, *values in itertools.product(grid.presets, *grid.settings.values()):
                 settings: dict[str, Any] = dict(zip(grid.settings, values, strict=True))
-                named = " ".join([str(preset), *(f"{name}={value}" for name, value in settings.items())])
+                description = " ".join([str(preset), *(f"{name}={value}" for name, value in settings.items())])
                 for model in (*self.generators,) or (None,):
                     yield System(
-                        id=f"answer {named}" + (f" by {model}" if model else ""),
+                        id=f"answer {description}" + (f" by {model}" if model else ""),
                         kind="answer",
                         preset=str(preset),
                         settings=settings | ({"model": model} if model else {}),
@@ -163,47 +163,51 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
         UserError: It isn't an experiment; the message names the key.
     """
     try:
-        found = Experiment.model_validate(holds)
+        experiment = Experiment.model_validate(holds)
     except ValidationError as error:
         raise UserError(mistake_at(file, error)) from error
-    for own, kind, read in (
-        (found.retrieval_presets, "retrieval_presets", read_preset),
-        (found.answer_presets, "answer_presets", read_paper_answer),
+    for presets, kind, read in (
+        (experiment.retrieval_presets, "retrieval_presets", read_preset),
+        (experiment.answer_presets, "answer_presets", read_paper_answer),
     ):
-        for name, preset in own.items():
+        for name, preset in presets.items():
             try:
                 read(name, preset)
             except PresetError as error:
                 raise UserError(f"{file}: {kind}.{name}: {error}") from error
-    if not found.systems:
+    if not experiment.systems:
         raise UserError(f"{file}: it names no presets; add 'searches: [pages]' or 'answers: [{{presets: [extractive]}}]'")
-    for grid in found.answers:
+    for grid in experiment.answers:
         if unknown := sorted(set(grid.settings) - set(AnswerSettings.model_fields)):
             raise UserError(
                 f"{file}: answers.settings: there is no {unknown[0]!r}; use {', '.join(AnswerSettings.model_fields)}"
             )
-    for system in found.systems:
+    for system in experiment.systems:
         try:
             AnswerSettings.model_validate(system.settings)
         except ValidationError as error:
             raise UserError(mistake_at(file, error, below="answers.settings.")) from error
-    if unknown := [name for name in found.judged if name not in METRICS]:
+    if unknown := [name for name in experiment.judged if name not in METRICS]:
         raise UserError(f"{file}: judged: there is no metric {unknown[0]!r}; use {', '.join(METRICS)}")
-    if len(set(found.judges)) < len(found.judges):
-        raise UserError(f"{file}: judges: {found.judges[0]} stands there twice; name another model, or one judge")
-    if found.use_parameters is not None and found.use_parameters not in found.parameters:
+    if len(set(experiment.judges)) < len(experiment.judges):
+        raise UserError(f"{file}: judges: {experiment.judges[0]} stands there twice; name another model, or one judge")
+    if experiment.use_parameters is not None and experiment.use_parameters not in experiment.parameters:
         raise UserError(
-            f"{file}: use_parameters: there is no set {found.use_parameters!r}; use {', '.join(found.parameters) or 'none'}"
+            f"{file}: use_parameters: there is no set {experiment.use_parameters!r}; "
+            f"use {', '.join(experiment.parameters) or 'none'}"
         )
-    if found.labels and not found.judges:
+    if experiment.labels and not experiment.judges:
         raise UserError(f"{file}: labels: there are no judges to compare with them; set 'judges'")
-    ids = [system.id for system in found.systems]
-    wanted = [found.baseline, *(name for one in found.hypotheses for name in (one.better, one.worse))]
-    if unknown := [name for name in wanted if name is not None and name not in ids]:
+    ids = [system.id for system in experiment.systems]
+    compared_systems = [
+        experiment.baseline,
+        *(name for hypothesis in experiment.hypotheses for name in (hypothesis.better, hypothesis.worse)),
+    ]
+    if unknown := [name for name in compared_systems if name is not None and name not in ids]:
         raise UserError(f"{file}: there is no system {unknown[0]!r}; they are {', '.join(ids)}")
-    if uneven := [row for table in found.papers for row in table.rows if len(row.values) != len(table.columns)]:
+    if uneven := [row for table in experiment.papers for row in table.rows if len(row.values) != len(table.columns)]:
         raise UserError(f"{file}: papers: {uneven[0].system} has {len(uneven[0].values)} values; give one a column")
-    return found
+    return experiment
 
 
 def read_paper_answer(name: str, holds: Mapping[Any, Any]) -> PaperAnswer:
@@ -223,17 +227,27 @@ def presets_of(experiment: Experiment) -> PaperPresets:
     """Return the presets that an experiment may name: its own, and those of the packaged experiments."""
     defined = [*packaged_experiments().values(), experiment]
     return PaperPresets(
-        {name: read_preset(name, holds) for one in defined for name, holds in one.retrieval_presets.items()},
-        {name: read_paper_answer(name, holds) for one in defined for name, holds in one.answer_presets.items()},
+        {
+            name: read_preset(name, holds)
+            for defining_experiment in defined
+            for name, holds in defining_experiment.retrieval_presets.items()
+        },
+        {
+            name: read_paper_answer(name, holds)
+            for defining_experiment in defined
+            for name, holds in defining_experiment.answer_presets.items()
+        },
     )
 
 
 @functools.cache
 def paper_prompts() -> Mapping[str, AnswerPrompt]:
     """Return the prompts of the papers by name."""
-    found = sorted(files("lab.papers").joinpath("prompts").iterdir(), key=lambda file: file.name)
+    prompt_files = sorted(files("lab.papers").joinpath("prompts").iterdir(), key=lambda file: file.name)
     names = [
-        (file.name.removesuffix(".md"), file.read_text(encoding="utf-8")) for file in found if file.name.endswith(".md")
+        (file.name.removesuffix(".md"), file.read_text(encoding="utf-8"))
+        for file in prompt_files
+        if file.name.endswith(".md")
     ]
     return {name: read_answer_prompt(name, text) for name, text in names}
 

@@ -27,32 +27,32 @@ class NamedExperiment:
         return self.questions or corpus.questions
 
 
-def find_experiment(named: str, corpus: str | None = None) -> tuple[NamedExperiment, str]:
+def find_experiment(name: str, corpus: str | None = None) -> tuple[NamedExperiment, str]:
     """Return an experiment and its corpus.
 
     Args:
-        named: A packaged experiment, an experiment file, or a corpus, which means its own.
+        name: A packaged experiment, an experiment file, or a corpus, which means its own.
         corpus: Overrides the experiment's corpus.
 
     Raises:
         UserError: There is no such file, it is wrong, or no corpus is named.
     """
     packaged = packaged_experiments()
-    if named in packaged:
-        found = NamedExperiment(named, packaged[named], Path.cwd())
+    if name in packaged:
+        named_experiment = NamedExperiment(name, packaged[name], Path.cwd())
     else:
         try:
-            file = find_corpus_file(named)
+            file = find_corpus_file(name)
         except UserError as error:
-            known = ", ".join(packaged)
+            experiment_names = ", ".join(packaged)
             raise UserError(
-                f"there is no experiment or corpus {named}; experiments are {known}, or an experiment file"
+                f"there is no experiment or corpus {name}; experiments are {experiment_names}, or an experiment file"
             ) from error
         holds = read_mapping(file, "experiment", "it needs 'label', and 'searches' or 'answers'")
         if "source" in holds and "label" not in holds:
-            return find_experiment(load_corpus(named).experiment, named)
-        found = NamedExperiment(file.stem, read_experiment(str(file), holds), file.parent)
-    chosen = corpus or found.experiment.corpus
+            return find_experiment(load_corpus(name).experiment, name)
+        named_experiment = NamedExperiment(file.stem, read_experiment(str(file), holds), file.parent)
+    chosen = corpus or named_experiment.experiment.corpus
     if chosen is None:
-        raise UserError(f"experiment {found.name} names no corpus; add --corpus NAME")
-    return found, chosen
+        raise UserError(f"experiment {named_experiment.name} names no corpus; add --corpus NAME")
+    return named_experiment, chosen

@@ -19,8 +19,10 @@ from schemas.versions import GateResult
 
 def settings(corpus: Corpus) -> dict[str, object]:
     """Return what a judgement depends on: the corpus's experiment, and its questions."""
-    named, _ = find_experiment(corpus.experiment, corpus.name)
-    return {"experiment": [named.experiment.model_dump(mode="json"), questions_digest(named.questions)]}
+    named_experiment, _ = find_experiment(corpus.experiment, corpus.name)
+    return {
+        "experiment": [named_experiment.experiment.model_dump(mode="json"), questions_digest(named_experiment.questions)]
+    }
 
 
 def check(workspace: Workspace) -> None:
@@ -29,16 +31,20 @@ def check(workspace: Workspace) -> None:
     Raises:
         UserError: It doesn't, or there is no such experiment.
     """
-    named, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
-    systems = [system.id for system in named.experiment.systems]
-    place = f"{workspace.file}: gates.metrics"
+    named_experiment, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
+    systems = [system.id for system in named_experiment.experiment.systems]
+    setting_name = f"{workspace.file}: gates.metrics"
     for gate in workspace.corpus.gates.metrics:
         if gate.system not in systems:
-            raise UserError(f"{place}: experiment {named.name} has no system {gate.system!r}; use {', '.join(systems)}")
+            raise UserError(
+                f"{setting_name}: experiment {named_experiment.name} has no system {gate.system!r}; use {', '.join(systems)}"
+            )
         if gate.metric not in METRICS:
-            raise UserError(f"{place}: there is no metric {gate.metric!r}; use {', '.join(METRICS)}")
-    if named.questions_on(workspace.corpus) is None:
-        raise UserError(f"{place}: there are no questions; set 'questions' in {workspace.file}, or in the experiment")
+            raise UserError(f"{setting_name}: there is no metric {gate.metric!r}; use {', '.join(METRICS)}")
+    if named_experiment.questions_on(workspace.corpus) is None:
+        raise UserError(
+            f"{setting_name}: there are no questions; set 'questions' in {workspace.file}, or in the experiment"
+        )
 
 
 def judge(workspace: Workspace, version: str, report: Report) -> list[GateResult]:
@@ -50,19 +56,23 @@ def judge(workspace: Workspace, version: str, report: Report) -> list[GateResult
         UserError: As for ``check``.
     """
     check(workspace)
-    named, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
+    named_experiment, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
     with TemporaryDirectory() as folder:
-        results = run_experiment(workspace, named, Path(folder), version=version, report=report)
-    found = {one.system.id: one for one in results.systems}
-    where = f"{workspace.store.root}/{stored_name(version, named.name, 'report.html')}"
-    return [_judged(workspace, one, found[one.system], where) for one in workspace.corpus.gates.metrics]
+        results = run_experiment(workspace, named_experiment, Path(folder), version=version, report=report)
+    results_by_system = {result.system.id: result for result in results.systems}
+    report_address = f"{workspace.store.root}/{stored_name(version, named_experiment.name, 'report.html')}"
+    return [
+        _judged(workspace, gate, results_by_system[gate.system], report_address) for gate in workspace.corpus.gates.metrics
+    ]
 
 
-def _judged(workspace: Workspace, one: MetricGate, system: SystemResult, report: str) -> GateResult:
-    gate, value = one.gate, system.means.get(one.metric)
+def _judged(workspace: Workspace, metric_gate: MetricGate, system: SystemResult, report: str) -> GateResult:
+    gate, value = metric_gate.gate, system.means.get(metric_gate.metric)
     if value is None or value.mean is None:
         why = system.note or next(iter(system.failed), "") or "no question of the experiment defines it"
-        return GateResult(gate=gate.name, passed=False, value=None, bound=one.bound, message=f"it has no value: {why}")
+        return GateResult(
+            gate=gate.name, passed=False, value=None, bound=metric_gate.bound, message=f"it has no value: {why}"
+        )
     lacking = f", {sum(system.failed.values())} without an outcome" if system.failed else ""
-    said = f"{value.mean:.3f} on {value.n} questions{lacking}; {one.bound:g} is the bound"
-    return gate.judge(value.mean, workspace.corpus.gates, said, report=report)
+    message = f"{value.mean:.3f} on {value.n} questions{lacking}; {metric_gate.bound:g} is the bound"
+    return gate.judge(value.mean, workspace.corpus.gates, message, report=report)

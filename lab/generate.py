@@ -67,7 +67,7 @@ def generate_questions(
     options = generative_model(workspace, model)
     replies = Replies(workspace, Spend())
     opened = replace(open_version(workspace, version), record=replies.record)
-    made, asked = Generated(), set[str]()
+    generated, written_questions = Generated(), set[str]()
     try:
         for material in itertools.islice(_materials(opened, kind, seed), TRIES * count):
             replies.begin(0)
@@ -77,19 +77,19 @@ def generate_questions(
             try:
                 question = write_question(opened.models()[model], material, picture)
             except (UnusableError, NoReplyError) as error:
-                made.rejected[str(error)] += 1
+                generated.rejected[str(error)] += 1
                 continue
-            if (words := question.question.casefold()) in asked:
-                made.rejected["the question was written before"] += 1
+            if (words := question.question.casefold()) in written_questions:
+                generated.rejected["the question was written before"] += 1
                 continue
-            asked.add(words)
-            made.questions.append(question)
-            report(f"write from {kind}", len(made.questions), count)
-            if len(made.questions) == count:
+            written_questions.add(words)
+            generated.questions.append(question)
+            report(f"write from {kind}", len(generated.questions), count)
+            if len(generated.questions) == count:
                 break
     finally:
         replies.flush()
-    return made
+    return generated
 
 
 def generative_model(workspace: Workspace, model: str) -> ModelConfig:
@@ -100,9 +100,13 @@ def generative_model(workspace: Workspace, model: str) -> ModelConfig:
     """
     options = workspace.corpus.retrieval.models.get(model)
     if not isinstance(options, ModelConfig):
-        named = [name for name, one in workspace.corpus.retrieval.models.items() if isinstance(one, ModelConfig)]
-        known = f"use {', '.join(named)}, or add it" if named else "add it"
-        raise UserError(f"{workspace.file}: there is no generative model {model}; {known} under retrieval.models")
+        model_names = [
+            name
+            for name, model_config in workspace.corpus.retrieval.models.items()
+            if isinstance(model_config, ModelConfig)
+        ]
+        remedy = f"use {', '.join(model_names)}, or add it" if model_names else "add it"
+        raise UserError(f"{workspace.file}: there is no generative model {model}; {remedy} under retrieval.models")
     return options
 
 
@@ -128,18 +132,20 @@ def _materials(opened: OpenVersion, kind: Kind, seed: int) -> Iterator[Material]
 
 def _of_pairs(opened: OpenVersion, doc_ids: Sequence[str]) -> Iterator[Material]:
     """Yield materials of pairs of documents, those whose beginnings are most alike first."""
-    documents = [one for one in (_document(opened, doc_id) for doc_id in doc_ids) if one.of(Modality.TABLE)]
+    documents = [document for document in (_document(opened, doc_id) for doc_id in doc_ids) if document.of(Modality.TABLE)]
     if len(documents) < 2:
         return
     embedder = cast("TextEmbedder", opened.embedders[DEFAULT_SPACE])
-    vectors = embedder.embed_documents([one.beginning for one in documents])
+    vectors = embedder.embed_documents([document.beginning for document in documents])
     first, second = np.triu_indices(len(documents), k=1)
     alike = (vectors[first] * vectors[second]).sum(axis=1)
-    for place in np.argsort(-alike, kind="stable"):
-        yield from of_tables(documents[first[place]], documents[second[place]])
+    for pair_number in np.argsort(-alike, kind="stable"):
+        yield from of_tables(documents[first[pair_number]], documents[second[pair_number]])
 
 
 def _document(opened: OpenVersion, doc_id: str) -> Document:
     rows = opened.document_rows.of(doc_id).to_pylist()
-    kept = [row for row in rows if row["modality"] != Modality.PAGE]
-    return Document(doc_id, opened.as_hits(kept, dict.fromkeys((row["evidence_id"] for row in kept), 1.0)))
+    evidence_rows = [row for row in rows if row["modality"] != Modality.PAGE]
+    return Document(
+        doc_id, opened.as_hits(evidence_rows, dict.fromkeys((row["evidence_id"] for row in evidence_rows), 1.0))
+    )

@@ -63,7 +63,7 @@ class Judges:
     @property
     def tested(self) -> list[JudgeResult]:
         """The judges, with what they spent up to now."""
-        return [one.model_copy(update={"spent": self._spent[one.judge]}) for one in self._tests]
+        return [judge_result.model_copy(update={"spent": self._spent[judge_result.judge]}) for judge_result in self._tests]
 
     def _count(self, judge: str) -> None:
         """Count what this thread's judge spent since ``_metrics``."""
@@ -76,23 +76,25 @@ class Judges:
         options = self._opened.settings().retrieval.models[judge]
         return judged_metrics(names, self._opened.models()[judge], None if options.kind == "llm" else self._opened.picture)
 
-    def grade(self, asked: Sequence[tuple[Gold, Outcome]], total: int) -> Grades:
+    def grade(self, gold_outcomes: Sequence[tuple[Gold, Outcome]], total: int) -> Grades:
         """Grade the outcomes of one system; ``total`` are the outcomes of all systems.
 
         Judges grade the metrics that they are admitted to, or all where the experiment shows the others.
         """
-        made: dict[str, dict[str, list[Grade]]] = {}
-        for one in self._tests:
-            names = [admission.metric for admission in one.admissions if admission.admitted or self._shows_all]
-            made[one.judge] = {name: [] for name in names}
-            for found in (
-                self._pool.map(partial(self._grades, one.judge, names), *zip(*asked, strict=True)) if names else ()
+        grades_by_judge: dict[str, dict[str, list[Grade]]] = {}
+        for judge_result in self._tests:
+            names = [admission.metric for admission in judge_result.admissions if admission.admitted or self._shows_all]
+            grades_by_judge[judge_result.judge] = {name: [] for name in names}
+            for outcome_grades in (
+                self._pool.map(partial(self._grades, judge_result.judge, names), *zip(*gold_outcomes, strict=True))
+                if names
+                else ()
             ):
-                for name, grade in zip(names, found, strict=True):
-                    made[one.judge][name].append(grade)
+                for name, grade in zip(names, outcome_grades, strict=True):
+                    grades_by_judge[judge_result.judge][name].append(grade)
                 self._done += 1
                 self._report("judge", self._done, total * self._admitted)
-        return made
+        return grades_by_judge
 
     def _grades(self, judge: str, names: Sequence[str], gold: Gold, outcome: Outcome) -> list[Grade]:
         """Return a judge's grades of one outcome."""
@@ -104,13 +106,18 @@ class Judges:
 
     def counted(self, grades: Grades) -> Grades:
         """Return the grades of judges in the metrics that they are admitted to."""
-        admitted = {one.judge: {test.metric for test in one.admissions if test.admitted} for one in self._tests}
+        admitted = {
+            judge_result.judge: {test.metric for test in judge_result.admissions if test.admitted}
+            for judge_result in self._tests
+        }
         return {
-            judge: {name: given for name, given in by_metric.items() if name in admitted[judge]}
+            judge: {name: metric_grades for name, metric_grades in by_metric.items() if name in admitted[judge]}
             for judge, by_metric in grades.items()
         }
 
     @property
     def _admitted(self) -> int:
         """How many judges grade anything."""
-        return sum(any(test.admitted or self._shows_all for test in one.admissions) for one in self._tests)
+        return sum(
+            any(test.admitted or self._shows_all for test in judge_result.admissions) for judge_result in self._tests
+        )

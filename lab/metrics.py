@@ -63,39 +63,47 @@ _HEADLINES = {
 }
 
 
-def _retrieval(asked: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
-    found: dict[str, list[Score]] = {}
+def _retrieval(gold_outcomes: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
+    scores_by_metric: dict[str, list[Score]] = {}
     for level in LEVELS:
         # The place of a question in the run, not its id: repetitions have the same.
-        wanted = {str(place): units for place, (gold, _) in enumerate(asked) if (units := level.relevant(gold))}
-        ranked = {name: level.ranking(asked[int(name)][0], asked[int(name)][1].hits) for name in wanted}
-        made = relevance([measure for measure, _ in _MEASURES.values()], wanted, ranked) if wanted else {}
-        if level.name == "evidence" and wanted:
+        relevant_units = {
+            str(index): units for index, (gold, _) in enumerate(gold_outcomes) if (units := level.relevant(gold))
+        }
+        ranked = {
+            name: level.ranking(gold_outcomes[int(name)][0], gold_outcomes[int(name)][1].hits) for name in relevant_units
+        }
+        measured = (
+            relevance([measure for measure, _ in _MEASURES.values()], relevant_units, ranked) if relevant_units else {}
+        )
+        if level.name == "evidence" and relevant_units:
             for name, rows in ranked.items():
-                if judged := asked[int(name)][0].question.evidence:
+                if judged := gold_outcomes[int(name)][0].question.evidence:
                     ranked[name] = [row for row in rows if row in judged]
-            made |= relevance([_MEASURES[name][0] for name in ("precision", "f1")], wanted, ranked)
+            measured |= relevance([_MEASURES[name][0] for name in ("precision", "f1")], relevant_units, ranked)
         for name, (measure, _) in _MEASURES.items():
             scores: list[Score] = [
-                made[measure][str(place)] if str(place) in wanted else None for place in range(len(asked))
+                measured[measure][str(index)] if str(index) in relevant_units else None
+                for index in range(len(gold_outcomes))
             ]
             if name == "precision":
-                scores = [score if ranked.get(str(place)) else None for place, score in enumerate(scores)]
-            found[f"{level.name}_{name}"] = scores
-    return found
+                scores = [score if ranked.get(str(index)) else None for index, score in enumerate(scores)]
+            scores_by_metric[f"{level.name}_{name}"] = scores
+    return scores_by_metric
 
 
 def region_iou(gold: Gold, outcome: Outcome) -> Score:
     """Return how well hits cover the gold boxes: the best IoU of each, averaged."""
-    wanted = gold.question.regions or gold.question.figures
-    shown = [box for hit in outcome.hits for box in gold.boxes(hit)]
+    gold_regions = gold.question.regions or gold.question.figures
+    hit_boxes = [box for hit in outcome.hits for box in gold.boxes(hit)]
 
     def best(region_page: int, doc: str | None, box: BBox) -> float:
         return max(
-            (box.iou(found) for name, page, found in shown if page == region_page and doc in (None, name)), default=0.0
+            (box.iou(hit_box) for name, page, hit_box in hit_boxes if page == region_page and doc in (None, name)),
+            default=0.0,
         )
 
-    return _mean(best(one.page, one.doc, BBox(*one.bbox)) for one in wanted)
+    return _mean(best(region.page, region.doc, BBox(*region.bbox)) for region in gold_regions)
 
 
 def evidence_unjudged(gold: Gold, outcome: Outcome) -> Score:
@@ -111,19 +119,19 @@ def figure_precision(gold: Gold, outcome: Outcome) -> Score:
 
 def figure_recall(gold: Gold, outcome: Outcome) -> Score:
     """Return the share of the wanted figures that the answer shows."""
-    shown = {gold.figure_at(name) for name in outcome.figures}
-    return _mean(float(place in shown) for place, _ in enumerate(gold.figures))
+    shown_numbers = {gold.figure_at(name) for name in outcome.figures}
+    return _mean(float(number in shown_numbers) for number, _ in enumerate(gold.figures))
 
 
 def figure_order(gold: Gold, outcome: Outcome) -> Score:
     """Return the share of pairs of wanted figures that are shown in the wanted order; None for fewer than two figures."""
     from scipy.stats import kendalltau
 
-    places = [place for name in outcome.figures if (place := gold.figure_at(name)) is not None]
-    if len(set(places)) < 2:
+    numbers = [number for name in outcome.figures if (number := gold.figure_at(name)) is not None]
+    if len(set(numbers)) < 2:
         return None
-    places = list(dict.fromkeys(places))
-    return float(kendalltau(range(len(places)), places).statistic + 1) / 2
+    numbers = list(dict.fromkeys(numbers))
+    return float(kendalltau(range(len(numbers)), numbers).statistic + 1) / 2
 
 
 def figure_adjacency(gold: Gold, outcome: Outcome) -> Score:
@@ -133,10 +141,10 @@ def figure_adjacency(gold: Gold, outcome: Outcome) -> Score:
         float(
             any(
                 isinstance(beside, TextPart) and set(beside.citations) & set(part.citations)
-                for beside in (*parts[max(0, place - 1) : place], *parts[place + 1 : place + 2])
+                for beside in (*parts[max(0, index - 1) : index], *parts[index + 1 : index + 2])
             )
         )
-        for place, part in enumerate(parts)
+        for index, part in enumerate(parts)
         if isinstance(part, FigurePart)
     )
 
@@ -166,16 +174,16 @@ def citation_recall(gold: Gold, outcome: Outcome) -> Score:
 
 
 def _gold_pages(gold: Gold) -> set[tuple[str | None, int]]:
-    return {(one.doc, one.page) for one in gold.question.pages}
+    return {(gold_page.doc, gold_page.page) for gold_page in gold.question.pages}
 
 
 def _cited_pages(gold: Gold, outcome: Outcome) -> list[set[tuple[str | None, int]]]:
-    found = []
-    for one in _given(outcome).citations:
-        name = (gold.names or {}).get(one.doc_id) or one.source.rpartition("/")[2]
-        pages = {one.page, *(region.page for region in one.regions)}
-        found.append({(doc, page) for page in pages for doc in (name, None)})
-    return found
+    cited_pages = []
+    for citation in _given(outcome).citations:
+        name = (gold.names or {}).get(citation.doc_id) or citation.source.rpartition("/")[2]
+        pages = {citation.page, *(region.page for region in citation.regions)}
+        cited_pages.append({(doc, page) for page in pages for doc in (name, None)})
+    return cited_pages
 
 
 def _given(outcome: Outcome) -> AnswerResult:
@@ -268,21 +276,22 @@ METRICS: Mapping[str, Metric] = (
 """Every metric by name; those that a generative model grades come last."""
 
 
-def score(asked: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
+def score(gold_outcomes: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
     """Return the scores of outcomes by metric without a judge, in their order; an outcome that failed has none."""
     retrieved = {
-        name: iter(scores) for name, scores in _retrieval([pair for pair in asked if _is_retrieved(pair[1])]).items()
+        name: iter(scores)
+        for name, scores in _retrieval([pair for pair in gold_outcomes if _is_retrieved(pair[1])]).items()
     }
-    found: dict[str, list[Score]] = {metric.name: [] for metric in _WITHOUT_JUDGE}
-    for gold, outcome in asked:
+    scores_by_metric: dict[str, list[Score]] = {metric.name: [] for metric in _WITHOUT_JUDGE}
+    for gold, outcome in gold_outcomes:
         for name, scores in retrieved.items():
-            found[name].append(next(scores) if _is_retrieved(outcome) else None)
+            scores_by_metric[name].append(next(scores) if _is_retrieved(outcome) else None)
         for metric, scorer in (*_OF_ALL, *_OF_ANSWERS):
             defined = not outcome.failure and (outcome.retrieved or metric.group not in _OF_RETRIEVAL)
             if (metric, scorer) in _OF_ANSWERS:
                 defined = defined and outcome.answer is not None
-            found[metric.name].append(scorer(gold, outcome) if defined else None)
-    return found
+            scores_by_metric[metric.name].append(scorer(gold, outcome) if defined else None)
+    return scores_by_metric
 
 
 def mean_of_ten(scores: Mapping[str, Sequence[Score]]) -> dict[str, list[Score]]:
@@ -290,7 +299,11 @@ def mean_of_ten(scores: Mapping[str, Sequence[Score]]) -> dict[str, list[Score]]
     if not {*_TEN} <= scores.keys():
         return {}
     rows = zip(*(scores[name] for name in _TEN), strict=True)
-    return {OMG_QA_MEAN: [None if None in row else _mean(one for one in row if one is not None) for row in rows]}
+    return {
+        OMG_QA_MEAN: [
+            None if None in row else _mean(metric_score for metric_score in row if metric_score is not None) for row in rows
+        ]
+    }
 
 
 def _is_retrieved(outcome: Outcome) -> bool:

@@ -36,8 +36,8 @@ def reply_of(model: StreamingModel, chat: tuple[Message, ...]) -> str:
     """
     text = ""
     try:
-        with closing(model.stream(Request("evaluation", chat))) as said:
-            for item in said:
+        with closing(model.stream(Request("evaluation", chat))) as events:
+            for item in events:
                 if isinstance(item, Reply):
                     text = item.text
                 elif not isinstance(item, str):
@@ -54,9 +54,9 @@ def without_thoughts(reply: str) -> str:
 
 def objects_in(reply: str) -> Iterator[dict[str, Any]]:
     """Yield the objects in a reply, the last first; single quotes and bare words are read too. Values are strings or lists."""
-    for found in reversed(_OBJECT.findall(without_thoughts(reply))):
+    for object_text in reversed(_OBJECT.findall(without_thoughts(reply))):
         try:
-            read = yaml.load(found, yaml.BaseLoader)  # noqa: S506  makes strings only
+            read = yaml.load(object_text, yaml.BaseLoader)  # noqa: S506  makes strings only
         except (yaml.YAMLError, RecursionError):
             continue
         if isinstance(read, dict):

@@ -46,13 +46,13 @@ class Outcome(Frozen):
     def figures(self) -> list[str]:
         """Ids of the figures that the answer shows, in its order, each once; those in cells of tables included."""
         parts = self.answer.parts if self.answer else []
-        shown = (each for part in parts for each in _figures(part))
-        return list(dict.fromkeys(each.figure_id for each in shown))
+        shown_figures = (figure for part in parts for figure in _figures(part))
+        return list(dict.fromkeys(figure.figure_id for figure in shown_figures))
 
     @property
     def cited(self) -> list[str]:
         """Evidence ids that the answer cites, each once."""
-        return list(dict.fromkeys(one.evidence_id for one in (self.answer.citations if self.answer else ())))
+        return list(dict.fromkeys(citation.evidence_id for citation in (self.answer.citations if self.answer else ())))
 
 
 class Grade(Frozen):

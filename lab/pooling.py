@@ -104,17 +104,17 @@ def pool(
     questions: Sequence[Question], outcomes: Mapping[str, Sequence[Outcome]], version: str, depth: int | None = None
 ) -> list[Candidate]:
     """Return the first ``depth`` rows of every system for every question, each row once, sorted by id; None: all rows."""
-    asked = {question.id: question for question in questions}
+    questions_by_id = {question.id: question for question in questions}
     ranks: dict[tuple[str, str], dict[str, int]] = {}
     hits: dict[tuple[str, str], Hit] = {}
-    for system, made in sorted(outcomes.items()):
-        for outcome in made:
-            for rank, hit in enumerate(outcome.hits[:depth] if outcome.question_id in asked else (), 1):
+    for system, system_outcomes in sorted(outcomes.items()):
+        for outcome in system_outcomes:
+            for rank, hit in enumerate(outcome.hits[:depth] if outcome.question_id in questions_by_id else (), 1):
                 row = outcome.question_id, hit.evidence_id
                 of_row = ranks.setdefault(row, {})
                 of_row[system] = min(rank, of_row.get(system, rank))  # the best of its repetitions
                 hits.setdefault(row, hit)
-    return [_candidate(asked[row[0]], hits[row], version, ranks[row]) for row in sorted(ranks)]
+    return [_candidate(questions_by_id[row[0]], hits[row], version, ranks[row]) for row in sorted(ranks)]
 
 
 def _candidate(question: Question, hit: Hit, version: str, ranks: dict[str, int]) -> Candidate:
@@ -147,24 +147,24 @@ def judged_questions(
     """
     by_judge: dict[str, dict[tuple[str, str], int]] = {}
     people = set[tuple[str, str]]()
-    for one in (judgements := list(judgements)):
-        by_judge.setdefault(one.judge, {})[one.row] = one.grade
-        people |= set() if one.is_model else {one.row}
-    models = {one.judge for one in judgements if one.is_model}
-    said = {
-        one.row: {
-            grades[one.row]
+    for judgement in (judgements := list(judgements)):
+        by_judge.setdefault(judgement.judge, {})[judgement.row] = judgement.grade
+        people |= set() if judgement.is_model else {judgement.row}
+    models = {judgement.judge for judgement in judgements if judgement.is_model}
+    grades_by_row = {
+        candidate.row: {
+            grades[candidate.row]
             for judge, grades in by_judge.items()
-            if one.row in grades and not (judge in models and one.row in people)
+            if candidate.row in grades and not (judge in models and candidate.row in people)
         }
-        for one in candidates
+        for candidate in candidates
     }
     qrels: dict[str, dict[str, int]] = {}
-    for (question_id, evidence_id), grades in said.items():
+    for (question_id, evidence_id), grades in grades_by_row.items():
         if len(grades) == 1:
             qrels.setdefault(question_id, {})[evidence_id] = next(iter(grades))
     texts = _agreed(corrections)
-    sources = {one.row: one.source.rpartition("/")[2] for one in candidates}
+    sources = {candidate.row: candidate.source.rpartition("/")[2] for candidate in candidates}
     return Judged(
         questions=[
             question.model_copy(
@@ -177,9 +177,9 @@ def judged_questions(
             for question in questions
         ],
         corrected=sum(question.id in texts for question in questions),
-        unjudged=sum(not grades for grades in said.values()),
-        disputed=[f"{question} {evidence}" for (question, evidence), grades in said.items() if len(grades) > 1],
-        by_models=sum(bool(grades) and row not in people for row, grades in said.items()),
+        unjudged=sum(not grades for grades in grades_by_row.values()),
+        disputed=[f"{question} {evidence}" for (question, evidence), grades in grades_by_row.items() if len(grades) > 1],
+        by_models=sum(bool(grades) and row not in people for row, grades in grades_by_row.items()),
         people=_agreements(by_judge),
         bias=_biases(candidates, qrels),
     )
@@ -187,69 +187,78 @@ def judged_questions(
 
 def _agreed(corrections: Iterable[Correction]) -> dict[str, dict[str, str | None]]:
     """Return question and answer by question id, where all who corrected a question agree."""
-    last = {(one.question_id, one.by): (one.question, one.answer) for one in corrections}
-    found: dict[str, set[tuple[str, str | None]]] = {}
+    last = {(correction.question_id, correction.by): (correction.question, correction.answer) for correction in corrections}
+    texts_by_question: dict[str, set[tuple[str, str | None]]] = {}
     for (question_id, _), texts in last.items():
-        found.setdefault(question_id, set()).add(texts)
+        texts_by_question.setdefault(question_id, set()).add(texts)
     return {
-        name: dict(zip(("question", "answer"), *texts, strict=True)) for name, texts in found.items() if len(texts) == 1
+        name: dict(zip(("question", "answer"), *texts, strict=True))
+        for name, texts in texts_by_question.items()
+        if len(texts) == 1
     }
 
 
 def judge_rows(candidates: Sequence[Candidate], judge: StreamingModel, name: str) -> Iterator[Judgement]:
     """Yield a model's judgement of each row, by its words; rows of which its reply has no grade are left out."""
-    for one in candidates:
-        title = " > ".join([one.source, *filter(None, [one.section])])
-        grade = verdict(judge, "evidence_relevancy", question=one.question, title=title, texts=one.text, answer="")
+    for candidate in candidates:
+        title = " > ".join([candidate.source, *filter(None, [candidate.section])])
+        grade = verdict(
+            judge, "evidence_relevancy", question=candidate.question, title=title, texts=candidate.text, answer=""
+        )
         if grade.value is not None:
-            question_id, evidence_id = one.row
+            question_id, evidence_id = candidate.row
             yield Judgement(
                 question_id=question_id, evidence_id=evidence_id, by=name, is_model=True, grade=int(grade.value)
             )
 
 
 def _agreements(by_judge: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, Agreement]:
-    found = {}
-    for (one, ours), (other, theirs) in itertools.combinations(sorted(by_judge.items()), 2):
-        if both := sorted(ours.keys() & theirs.keys()):
-            found[f"{one} and {other}"] = agreement([ours[name] for name in both], [theirs[name] for name in both])
-    return found
+    agreements = {}
+    for (first, ours), (second, theirs) in itertools.combinations(sorted(by_judge.items()), 2):
+        if common_rows := sorted(ours.keys() & theirs.keys()):
+            agreements[f"{first} and {second}"] = agreement(
+                [ours[name] for name in common_rows], [theirs[name] for name in common_rows]
+            )
+    return agreements
 
 
 def _biases(candidates: Sequence[Candidate], qrels: Mapping[str, Mapping[str, int]]) -> list[Bias]:
-    systems = sorted({system for one in candidates for system in one.ranks})
-    finders = {one.row: one.ranks.keys() for one in candidates}
-    found = []
+    systems = sorted({system for candidate in candidates for system in candidate.ranks})
+    finders = {candidate.row: candidate.ranks.keys() for candidate in candidates}
+    biases = []
     for system in systems:
         ranked: dict[str, list[str]] = {}
-        for one in sorted((one for one in candidates if system in one.ranks), key=lambda one: one.ranks[system]):
-            ranked.setdefault(one.question_id, []).append(one.evidence_id)
-        own = {
+        for candidate in sorted(
+            (candidate for candidate in candidates if system in candidate.ranks),
+            key=lambda candidate: candidate.ranks[system],
+        ):
+            ranked.setdefault(candidate.question_id, []).append(candidate.evidence_id)
+        sole_finds = {
             (question_id, evidence_id)
             for question_id, grades in qrels.items()
             for evidence_id, grade in grades.items()
             if grade and finders[question_id, evidence_id] == {system}
         }
-        others = {
-            question_id: {name: grade for name, grade in grades.items() if (question_id, name) not in own}
+        other_qrels = {
+            question_id: {name: grade for name, grade in grades.items() if (question_id, name) not in sole_finds}
             for question_id, grades in qrels.items()
         }
-        found.append(
+        biases.append(
             Bias(
                 system=system,
                 score=_score(MEASURE, qrels, ranked),
-                left_out=_score(MEASURE, others, ranked),
+                left_out=_score(MEASURE, other_qrels, ranked),
                 recall=_score("SetR", qrels, ranked),
-                own=len(own),
+                own=len(sole_finds),
             )
         )
-    return found
+    return biases
 
 
 def _score(measure: str, qrels: Mapping[str, Mapping[str, int]], ranked: Mapping[str, Sequence[str]]) -> float:
     """Return the mean of a measure over the questions that have a relevant row."""
-    wanted = {question_id: grades for question_id, grades in qrels.items() if any(grades.values())}
-    scores = relevance([measure], wanted, ranked)[measure].values() if wanted else []
+    relevant_qrels = {question_id: grades for question_id, grades in qrels.items() if any(grades.values())}
+    scores = relevance([measure], relevant_qrels, ranked)[measure].values() if relevant_qrels else []
     return sum(scores) / len(scores) if scores else 0.0
 
 

@@ -85,42 +85,42 @@ def read_question_file(path: Path, form: str = "auto") -> QuestionFile:
     rows = list(read_rows(path))
     if form == "auto":
         keys = next((row.keys() for _, row in rows if isinstance(row, dict)), ())
-        form = next((name for name, one in FORMS.items() if one.keys <= set(keys)), OWN)
-    found = QuestionFile(form)
+        form = next((name for name, file_form in FORMS.items() if file_form.keys <= set(keys)), OWN)
+    question_file = QuestionFile(form)
     number, ids = 0, dict[str, int]()
     for line, row in rows:
         if form == OWN and isinstance(row, dict):
-            found.unread.update(row.keys() - _READ)
+            question_file.unread.update(row.keys() - _READ)
         try:
             listed = list(_given(form, row))
         except (ValueError, RecursionError) as error:
-            found.mistakes.append(mistake_of(f"{path}: line {line}", error))
+            question_file.mistakes.append(mistake_of(f"{path}: line {line}", error))
             number += 1
             continue
-        for given in listed:
+        for fields in listed:
             number += 1
             try:
-                question = Question.model_validate({"id": f"{path.stem}-{number:04}"} | given)
+                question = Question.model_validate({"id": f"{path.stem}-{number:04}"} | fields)
                 if question.id in ids:
                     raise _RowError(f"id: {question.id} is the id of line {ids[question.id]}, too; {_REMEDIES['id']}")
             except (ValueError, RecursionError) as error:
-                found.mistakes.append(mistake_of(f"{path}: line {line}", error))
+                question_file.mistakes.append(mistake_of(f"{path}: line {line}", error))
             else:
                 ids[question.id] = line
-                found.questions.append(question)
-    return found
+                question_file.questions.append(question)
+    return question_file
 
 
 class _RowError(ValueError):
     """A row that isn't in its file's form; says what is wrong and what to do."""
 
 
-def mistake_of(place: str, error: ValueError | RecursionError) -> str:
+def mistake_of(location: str, error: ValueError | RecursionError) -> str:
     """Return one line that says what is wrong with a row at a place, and what to do."""
     if isinstance(error, _RowError):
-        return f"{place}: {error}"
+        return f"{location}: {error}"
     key = str(error.errors()[0]["loc"][0]) if isinstance(error, ValidationError) and error.errors()[0]["loc"] else ""
-    return f"{mistake_at(place, error)}; {_REMEDIES.get(key, _REMEDY)}"
+    return f"{mistake_at(location, error)}; {_REMEDIES.get(key, _REMEDY)}"
 
 
 def _given(form: str, row: Any) -> Iterator[dict[str, Any]]:
@@ -174,15 +174,15 @@ def read_rows(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _array_rows(path: Path, text: str) -> Iterator[tuple[int, Any]]:
     decoder = json.JSONDecoder()
-    line, seen, place = 1, 0, text.index("[") + 1
+    line, counted_to, position = 1, 0, text.index("[") + 1
     while True:
-        between = _BETWEEN.match(text, place)
-        place = between.end() if between else place
-        line, seen = line + text.count("\n", seen, place), place
-        if text.startswith("]", place):
+        between = _BETWEEN.match(text, position)
+        position = between.end() if between else position
+        line, counted_to = line + text.count("\n", counted_to, position), position
+        if text.startswith("]", position):
             return
         try:
-            row, place = decoder.raw_decode(text, place)
+            row, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             raise UserError(f"{mistake_at(f'{path}: line {line}', error)}; correct the file") from error
         yield line, row
@@ -239,8 +239,8 @@ def _tabular(lines: Iterable[tuple[int, Sequence[str]]]) -> Iterator[tuple[int, 
         if names is None:
             names = [name.strip() for name in cells]
         elif len(cells) > len(names) and any(cells[len(names) :]):
-            more = f"it has {len(cells)} cells and the header {len(names)}; put cells with separators into quotes"
-            yield line, _RowError(more)
+            mistake = f"it has {len(cells)} cells and the header {len(names)}; put cells with separators into quotes"
+            yield line, _RowError(mistake)
         elif any(cell.strip() for cell in cells):
             yield line, _uncelled(dict(zip(names, cells, strict=False)))
 
@@ -266,13 +266,13 @@ def _uncelled(cells: Mapping[str, str]) -> dict[str, Any] | ValueError | Recursi
     return row
 
 
-def _page(written: Any) -> Any:
+def _page(page: Any) -> Any:
     """Return the page of ``3`` or ``pump.pdf#3``; what is neither stays, and is refused as a page."""
-    if not isinstance(written, str):
-        return written
-    document, _, number = written.rpartition("#")
+    if not isinstance(page, str):
+        return page
+    document, _, number = page.rpartition("#")
     if not (number.isascii() and number.isdecimal()):
-        return written
+        return page
     return {"page": int(number), "doc": document} if document else int(number)
 
 
@@ -289,14 +289,16 @@ def _mmlongbench(row: Row) -> Iterator[dict[str, Any]]:
 
 
 def _mmdocir(row: Row) -> Iterator[dict[str, Any]]:
-    for one in row["questions"]:
-        kinds = one["type"]
+    for question_row in row["questions"]:
+        kinds = question_row["type"]
         yield {
-            "question": one["Q"],
-            "answer": one["A"],
+            "question": question_row["Q"],
+            "answer": question_row["A"],
             "doc": row["doc_name"],
-            "pages": [_from_one(page) for page in one["page_id"]],
-            "regions": [{"page": _from_one(place["page"]), "bbox": place["bbox"]} for place in one["layout_mapping"]],
+            "pages": [_from_one(page) for page in question_row["page_id"]],
+            "regions": [
+                {"page": _from_one(region["page"]), "bbox": region["bbox"]} for region in question_row["layout_mapping"]
+            ],
             "evidence_types": _kinds(_listed(kinds) if kinds.startswith("[") else [kinds]),
             "doc_types": [row["domain"]],
         }
@@ -316,19 +318,19 @@ def _ohrbench(row: Row) -> Iterator[dict[str, Any]]:
 
 
 def _financebench(row: Row) -> Iterator[dict[str, Any]]:
-    places = [(_pdf(one["doc_name"]), _from_one(one["evidence_page_num"])) for one in row["evidence"]]
+    pages = [(_pdf(evidence["doc_name"]), _from_one(evidence["evidence_page_num"])) for evidence in row["evidence"]]
     yield {
         "id": row["financebench_id"],
         "question": row["question"],
         "answer": row["answer"],
         "documents": [_pdf(row["doc_name"])],
-        "pages": [{"doc": doc, "page": page} for doc, page in dict.fromkeys(places)],
+        "pages": [{"doc": doc, "page": page} for doc, page in dict.fromkeys(pages)],
         "doc_types": [row["doc_type"]] if row.get("doc_type") else [],
     }
 
 
 def _mmdocrag(row: Row) -> Iterator[dict[str, Any]]:
-    quotes = {one["quote_id"]: one for one in [*row["text_quotes"], *row["img_quotes"]]}
+    quotes = {quote["quote_id"]: quote for quote in [*row["text_quotes"], *row["img_quotes"]]}
     yield {
         "id": str(row["q_id"]),
         "question": row["question"],
@@ -367,9 +369,9 @@ def _kinds(names: list[str]) -> list[str]:
     return list(dict.fromkeys(_KINDS.get(name, name) for name in plain))
 
 
-def _listed(written: Any) -> Any:
+def _listed(cell: Any) -> Any:
     """Return the list that a string such as ``['Chart']`` writes in Python."""
-    return ast.literal_eval(written) if isinstance(written, str) else written
+    return ast.literal_eval(cell) if isinstance(cell, str) else cell
 
 
 def _from_one(page: int) -> int:

@@ -67,36 +67,38 @@ class QuestionStatistics(Frozen):
 
 def describe_questions(questions: Sequence[Question]) -> QuestionStatistics:
     """Return the statistics of a question set; its order makes no difference."""
-    answerable = [one for one in questions if one.answerable]
-    pages = [len({(page.doc, page.page) for page in one.pages}) for one in answerable]
-    documents = [len(one.documents) for one in questions]
-    judged = [sum(grade > 0 for grade in one.evidence.values()) for one in questions]
-    answers = [one.answer.split() for one in answerable if one.answer]
+    answerable = [question for question in questions if question.answerable]
+    pages = [len({(page.doc, page.page) for page in question.pages}) for question in answerable]
+    documents = [len(question.documents) for question in questions]
+    judged = [sum(grade > 0 for grade in question.evidence.values()) for question in questions]
+    answers = [question.answer.split() for question in answerable if question.answer]
     return QuestionStatistics(
         questions=len(questions),
         answerable=len(answerable),
         with_answer=len(answers),
         with_pages=sum(count > 0 for count in pages),
-        with_regions=sum(bool(one.regions or one.figures) for one in answerable),
-        with_figures=sum(bool(one.figures) for one in answerable),
-        with_judged_evidence=sum(bool(one.evidence) for one in questions),
+        with_regions=sum(bool(question.regions or question.figures) for question in answerable),
+        with_figures=sum(bool(question.figures) for question in answerable),
+        with_judged_evidence=sum(bool(question.evidence) for question in questions),
         across_pages=sum(count > 1 for count in pages),
         across_documents=sum(count > 1 for count in documents),
-        documents=_counted(one.documents for one in questions),
-        doc_types=_counted(one.doc_types for one in questions),
-        evidence_types=_counted(one.evidence_types for one in answerable),
-        evidence_types_a_question=dict(sorted(Counter(len(set(one.evidence_types)) for one in answerable).items())),
+        documents=_counted(question.documents for question in questions),
+        doc_types=_counted(question.doc_types for question in questions),
+        evidence_types=_counted(question.evidence_types for question in answerable),
+        evidence_types_a_question=dict(
+            sorted(Counter(len(set(question.evidence_types)) for question in answerable).items())
+        ),
         documents_a_question=_spread(documents),
         pages_a_question=_spread(pages),
         judged_a_question=_spread(judged),
-        question_words=_spread([len(one.question.split()) for one in questions]),
+        question_words=_spread([len(question.question.split()) for question in questions]),
         answer_words=_spread([len(answer) for answer in answers]),
     )
 
 
-def _counted(named: Iterable[Sequence[str]]) -> dict[str, int]:
+def _counted(name_lists: Iterable[Sequence[str]]) -> dict[str, int]:
     """Return how many questions have each name, most first."""
-    counts = Counter(name for names in named for name in set(names or [""]))
+    counts = Counter(name for names in name_lists for name in set(names or [""]))
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 

@@ -30,17 +30,20 @@ def rank_questions(
     loaded = load_questions(str(questions))
     filters = query.filters
     queries = [
-        (one.question, filters.model_copy(update={"documents": one.documents}) if one.documents else filters)
-        for one in loaded
+        (
+            loaded_question.question,
+            filters.model_copy(update={"documents": loaded_question.documents}) if loaded_question.documents else filters,
+        )
+        for loaded_question in loaded
     ]
     lines: list[str] = []
     version, preset = query.version, query.preset or ""
-    for done, (question, result) in enumerate(zip(loaded, published.search_each(query, queries), strict=True), 1):
+    for number, (question, result) in enumerate(zip(loaded, published.search_each(query, queries), strict=True), 1):
         version, preset = result.version, result.preset
         if not lines:
             _write(rankings, [])  # fail now, not after the last search
         lines.append(json.dumps({"id": question.id, "ranking": _pages(result.hits)}, ensure_ascii=False))
-        report("search", done, len(loaded))
+        report("search", number, len(loaded))
     _write(rankings, lines)
     return {"version": version, "preset": preset, "questions": len(loaded), "rankings": str(rankings)}
 

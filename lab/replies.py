@@ -36,7 +36,9 @@ class Replies:
         self._store = workspace.store
         models = workspace.corpus.retrieval.models.values()
         self._caches = {
-            one.model_dump_json(): open_replies(self._store, one) for one in models if isinstance(one, ModelConfig)
+            model_config.model_dump_json(): open_replies(self._store, model_config)
+            for model_config in models
+            if isinstance(model_config, ModelConfig)
         }
         before = read_spent(self._store) + spent_on_replies(self._store)
         self._budget = Budget(spend, workspace.corpus.budget.corpus, before)
@@ -53,8 +55,8 @@ class Replies:
     @property
     def spent(self) -> Spent:
         """Cost of this thread's question, as if nothing had been in the cache."""
-        found: Spent = self._of_thread.spent
-        return found
+        thread_spent: Spent = self._of_thread.spent
+        return thread_spent
 
     @property
     def saved_s(self) -> float:
@@ -72,12 +74,12 @@ class Replies:
 
     def find(self, options: ModelConfig, name: str) -> StoredReply | None:
         """Return a stored reply."""
-        known = options.model_dump_json()
+        cache_name = options.model_dump_json()
         with self._lock:
-            if name in self._new[known]:
-                return self._new[known][name]
-            found = rows_of(StoredReply, self._caches[known].read([name]))
-        return found[0] if found else None
+            if name in self._new[cache_name]:
+                return self._new[cache_name][name]
+            rows = rows_of(StoredReply, self._caches[cache_name].read([name]))
+        return rows[0] if rows else None
 
     def keep(self, options: ModelConfig, reply: StoredReply) -> None:
         """Store a reply, at the latest with ``flush``."""
@@ -89,16 +91,18 @@ class Replies:
     def flush(self) -> None:
         """Write new replies."""
         with self._lock:
-            for known, made in self._new.items():
-                if made:
-                    self._caches[known].append(table_of(StoredReply, list(made.values())))
-                    self._caches[known].compact()
-                    made.clear()
+            for cache_name, new_replies in self._new.items():
+                if new_replies:
+                    self._caches[cache_name].append(table_of(StoredReply, list(new_replies.values())))
+                    self._caches[cache_name].compact()
+                    new_replies.clear()
             self._written = time.monotonic()
 
     def name(self, request: Request) -> str:
         """Return the id of a request's reply in this repetition."""
-        messages = [[one.role, one.text, [sha256(picture) for picture in one.pictures]] for one in request.messages]
+        messages = [
+            [message.role, message.text, [sha256(picture) for picture in message.pictures]] for message in request.messages
+        ]
         return key(messages=messages, repetition=self._of_thread.repetition)
 
     def count(self, reply: StoredReply, *, saved_s: float = 0.0) -> None:
@@ -110,9 +114,9 @@ class Replies:
         """Note that a call of this thread's question failed."""
         self._of_thread.failure = message
 
-    def reserve(self, most: Spent) -> bool:
+    def reserve(self, cost: Spent) -> bool:
         """Reserve the most that a call can cost; False if the budget is spent."""
-        return self._budget.reserve(most)
+        return self._budget.reserve(cost)
 
     def settle(self, reserved: Spent, spent: Spent) -> None:
         """Replace a reservation by the actual cost."""
@@ -137,15 +141,22 @@ class _Recorded:
         self, request: Request, *, stopped: Callable[[], bool] = lambda: False
     ) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
         name = self._replies.name(request)
-        known = self._replies.find(self._options, name)
-        if known is not None:
-            self.usage.add(Usage(known.calls, known.input_tokens, known.output_tokens))
-            self._replies.count(known, saved_s=known.seconds)
-            yield known.text
-            yield Reply(known.text, known.model, known.calls, known.input_tokens, known.output_tokens, known.complete)
+        stored_reply = self._replies.find(self._options, name)
+        if stored_reply is not None:
+            self.usage.add(Usage(stored_reply.calls, stored_reply.input_tokens, stored_reply.output_tokens))
+            self._replies.count(stored_reply, saved_s=stored_reply.seconds)
+            yield stored_reply.text
+            yield Reply(
+                stored_reply.text,
+                stored_reply.model,
+                stored_reply.calls,
+                stored_reply.input_tokens,
+                stored_reply.output_tokens,
+                stored_reply.complete,
+            )
             return
-        characters = sum(len(one.text) for one in request.messages)
-        reserved = maximum_text_cost(self._options, characters, sum(len(one.pictures) for one in request.messages))
+        characters = sum(len(message.text) for message in request.messages)
+        reserved = maximum_text_cost(self._options, characters, sum(len(message.pictures) for message in request.messages))
         if not self._replies.reserve(reserved):
             self._replies.fail("the budget is spent")
             yield TransientError("the budget of the experiment, or budget.corpus of the corpus file, is spent")
@@ -156,7 +167,7 @@ class _Recorded:
                 for item in items:
                     if isinstance(item, Reply):
                         numbers = item.calls, item.input_tokens, item.output_tokens
-                        made = StoredReply(
+                        new_reply = StoredReply(
                             id=name,
                             text=item.text,
                             model=item.model,
@@ -167,8 +178,8 @@ class _Recorded:
                             money=cost(self._options.price, *numbers),
                             seconds=time.monotonic() - started,
                         )
-                        self._replies.keep(self._options, made)
-                        self._replies.count(made)
+                        self._replies.keep(self._options, new_reply)
+                        self._replies.count(new_reply)
                     elif not isinstance(item, str):
                         self._replies.fail(item.message)
                     yield item

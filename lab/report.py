@@ -40,7 +40,7 @@ class Cell:
 
 def paper_cells(results: Results, table: PaperTable) -> list[list[Cell]]:
     """Return the cells of a paper's table, a list a row; a column is a metric by its name, such as ``evidence recall``."""
-    means = {one.system.id: one.means for one in results.systems}
+    means = {system_result.system.id: system_result.means for system_result in results.systems}
     return [
         [
             _cell(value, means.get(row.system, {}).get(column.replace(" ", "_")))
@@ -97,8 +97,8 @@ class Plot:
 
 def write_report(results: Results, out: Path) -> None:
     """Write the report."""
-    ran = [one for one in results.systems if one.means]
-    used = {name for one in ran for name in one.means} | set(results.not_admitted)
+    ran = [system_result for system_result in results.systems if system_result.means]
+    used = {name for system_result in ran for name in system_result.means} | set(results.not_admitted)
     groups: dict[str, list[Metric]] = {}
     for name, metric in METRICS.items():
         if name in used:
@@ -106,13 +106,13 @@ def write_report(results: Results, out: Path) -> None:
     page = _environment.get_template("report.html").render(
         results=results,
         ran=ran,
-        lacking=[one for one in results.systems if one.note],
-        failed=[one for one in results.systems if one.failed],
+        lacking=[system_result for system_result in results.systems if system_result.note],
+        failed=[system_result for system_result in results.systems if system_result.failed],
         agreed=[METRICS[name] for name in METRICS if _is_compared(results, name)],
-        plots=list(_plots({one.system.id: one.means for one in ran})),
+        plots=list(_plots({system_result.system.id: system_result.means for system_result in ran})),
         groups=groups,
-        compared=[METRICS[name] for name in COMPARED if any(name in one.means for one in ran)],
-        kinds=sorted({kind for one in ran for kind in one.kinds}),
+        compared=[METRICS[name] for name in COMPARED if any(name in system_result.means for system_result in ran)],
+        kinds=sorted({kind for system_result in ran for kind in system_result.kinds}),
         METRICS=METRICS,
         paper_cells=paper_cells,
         plot_px=PLOT_PX,
@@ -128,22 +128,22 @@ def _is_compared(results: Results, metric: str) -> bool:
 
 def _plots(means: Mapping[str, Mapping[str, Estimate]]) -> Iterator[Plot]:
     for name in (*COMPARED, *_COST):
-        known = {system: one[name] for system, one in means.items() if name in one}
-        if not known:
+        estimates = {system: by_metric[name] for system, by_metric in means.items() if name in by_metric}
+        if not estimates:
             continue
-        most = max(one.high or 0.0 for one in known.values())
-        top = _round_up(most) if name in _COST else 1.0
+        highest = max(estimate.high or 0.0 for estimate in estimates.values())
+        top = _round_up(highest) if name in _COST else 1.0
         scale = PLOT_PX / top
         dots = [
             Dot(
                 label=system,
-                x=(one.mean or 0.0) * scale,
-                low=(one.low or 0.0) * scale,
-                high=(one.high or 0.0) * scale,
-                y=place * ROW_PX + ROW_PX // 2,
-                words=f"{one.mean:.3f} ({one.low:.3f} to {one.high:.3f}), {one.n} questions",
+                x=(estimate.mean or 0.0) * scale,
+                low=(estimate.low or 0.0) * scale,
+                high=(estimate.high or 0.0) * scale,
+                y=row_number * ROW_PX + ROW_PX // 2,
+                words=f"{estimate.mean:.3f} ({estimate.low:.3f} to {estimate.high:.3f}), {estimate.n} questions",
             )
-            for place, (system, one) in enumerate(known.items())
+            for row_number, (system, estimate) in enumerate(estimates.items())
         ]
         yield Plot(METRICS[name], dots, [(PLOT_PX * part / 4, f"{top * part / 4:g}") for part in range(5)])
 

@@ -118,9 +118,9 @@ class Results(Frozen):
     @property
     def not_admitted(self) -> list[str]:
         """The metrics that judges were tested in, and none is admitted to."""
-        tested = [one for judge in self.judges for one in judge.admissions]
-        admitted = {one.metric for one in tested if one.admitted}
-        return list(dict.fromkeys(one.metric for one in tested if one.metric not in admitted))
+        tested = [admission for judge in self.judges for admission in judge.admissions]
+        admitted = {admission.metric for admission in tested if admission.admitted}
+        return list(dict.fromkeys(admission.metric for admission in tested if admission.metric not in admitted))
 
 
 class ScoreTable:
@@ -134,47 +134,53 @@ class ScoreTable:
 
     def __init__(self, questions: Sequence[Question], ids: Sequence[str], scores: Mapping[str, Sequence[Score]]) -> None:
         self._questions = sorted(questions, key=lambda question: question.id)
-        places = {question.id: place for place, question in enumerate(self._questions)}
-        shape = len(places), len(METRICS)
+        index_by_question = {question.id: index for index, question in enumerate(self._questions)}
+        shape = len(index_by_question), len(METRICS)
         total, count = np.zeros(shape), np.zeros(shape)
-        for name, given in scores.items():
+        for name, metric_scores in scores.items():
             column = list(METRICS).index(name)
-            for question_id, score in zip(ids, given, strict=True):
+            for question_id, score in zip(ids, metric_scores, strict=True):
                 if score is not None:
-                    total[places[question_id], column] += score
-                    count[places[question_id], column] += 1
+                    total[index_by_question[question_id], column] += score
+                    count[index_by_question[question_id], column] += 1
         self.values: Scores = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
 
     def means(self) -> dict[str, Estimate]:
         """Return the mean of each metric that is defined."""
-        return {name: one for name, one in zip(METRICS, estimates(self.values), strict=True) if one.n}
+        return {name: estimate for name, estimate in zip(METRICS, estimates(self.values), strict=True) if estimate.n}
 
     def kinds(self) -> dict[str, dict[str, Estimate]]:
         """Return the means of the compared metrics by kind of question."""
-        found = {}
+        estimates_by_kind = {}
         columns = [list(METRICS).index(name) for name in COMPARED]
         for kind in sorted({kind for question in self._questions for kind in kinds_of(question)}):
-            made = estimates(self.of(kind).values[:, columns])
-            found[kind] = {name: one for name, one in zip(COMPARED, made, strict=True) if one.n}
-        return found
+            kind_estimates = estimates(self.of(kind).values[:, columns])
+            estimates_by_kind[kind] = {
+                name: estimate for name, estimate in zip(COMPARED, kind_estimates, strict=True) if estimate.n
+            }
+        return estimates_by_kind
 
     def of(self, kind: str) -> "ScoreTable":
         """Return the scores of the questions of a kind."""
-        rows = [place for place, question in enumerate(self._questions) if kind in kinds_of(question)]
-        found = copy.copy(self)
-        found._questions, found.values = [self._questions[place] for place in rows], self.values[rows]
-        return found
+        rows = [index for index, question in enumerate(self._questions) if kind in kinds_of(question)]
+        table = copy.copy(self)
+        table._questions, table.values = [self._questions[index] for index in rows], self.values[rows]
+        return table
 
-    def against(self, other: "ScoreTable") -> dict[str, Difference]:
+    def against(self, baseline: "ScoreTable") -> dict[str, Difference]:
         """Return the paired differences of the compared metrics."""
         columns = [list(METRICS).index(name) for name in COMPARED]
-        made = differences(self.values[:, columns], other.values[:, columns])
-        return {name: one for name, one in zip(COMPARED, made, strict=True) if one is not None}
+        column_differences = differences(self.values[:, columns], baseline.values[:, columns])
+        return {
+            name: difference
+            for name, difference in zip(COMPARED, column_differences, strict=True)
+            if difference is not None
+        }
 
-    def difference(self, other: "ScoreTable", metric: str) -> Difference | None:
+    def difference(self, baseline: "ScoreTable", metric: str) -> Difference | None:
         """Return the paired difference of one metric."""
         column = [list(METRICS).index(metric)]
-        return differences(self.values[:, column], other.values[:, column])[0]
+        return differences(self.values[:, column], baseline.values[:, column])[0]
 
 
 def kinds_of(question: Question) -> Iterator[str]:
@@ -187,17 +193,19 @@ def kinds_of(question: Question) -> Iterator[str]:
 def together(grades: Grades) -> dict[str, list[Score]]:
     """Return the scores of judged metrics: the mean of the judges that give a grade, and the mean of the modalities."""
     names = dict.fromkeys(name for by_metric in grades.values() for name in by_metric)
-    found = {
+    scores_by_metric = {
         name: [
-            _mean_of([grade.value for grade in each])
-            for each in zip(*(one[name] for one in grades.values() if name in one), strict=True)
+            _mean_of([grade.value for grade in metric_grades])
+            for metric_grades in zip(
+                *(judge_grades[name] for judge_grades in grades.values() if name in judge_grades), strict=True
+            )
         ]
         for name in names
     }
     for name, (_, metrics) in MODALITIES_TOGETHER.items():
-        if parts := [found[metric] for metric in metrics if metric in found]:
-            found[name] = [_mean_of(each) for each in zip(*parts, strict=True)]
-    return found
+        if parts := [scores_by_metric[metric] for metric in metrics if metric in scores_by_metric]:
+            scores_by_metric[name] = [_mean_of(metric_grades) for metric_grades in zip(*parts, strict=True)]
+    return scores_by_metric
 
 
 def _mean_of(scores: Sequence[Score]) -> Score:
@@ -214,27 +222,27 @@ def judgements(questions: Sequence[Question], ids: Sequence[str], grades: Grades
         grades: The grades.
         counted: Those of admitted judges among them.
     """
-    found = []
+    listed_judgements = []
     for judge, by_metric in grades.items():
-        scores = {metric: [one.value for one in given] for metric, given in by_metric.items()}
+        scores = {metric: [grade.value for grade in metric_grades] for metric, metric_grades in by_metric.items()}
         means = ScoreTable(questions, ids, scores).means()
-        for metric, given in by_metric.items():
-            reasons = Counter(one.reason for one in given if one.value is None)
+        for metric, metric_grades in by_metric.items():
+            reasons = Counter(grade.reason for grade in metric_grades if grade.value is None)
             reason = min(reasons, key=lambda why: (-reasons[why], why), default="")
             mean = means.get(metric, Estimate(n=0))
-            made = Judgement(metric=metric, judge=judge, mean=mean, nulls=reasons.total(), reason=reason)
-            found.append(made.model_copy(update={"admitted": metric in counted[judge]}))
-    return sorted(found, key=lambda one: list(METRICS).index(one.metric))
+            metric_judgement = Judgement(metric=metric, judge=judge, mean=mean, nulls=reasons.total(), reason=reason)
+            listed_judgements.append(metric_judgement.model_copy(update={"admitted": metric in counted[judge]}))
+    return sorted(listed_judgements, key=lambda judgement: list(METRICS).index(judgement.metric))
 
 
 def with_adjusted(systems: Sequence[SystemResult]) -> list[SystemResult]:
     """Return results whose p-values control the false discovery rate among the systems, for each metric."""
     against: list[dict[str, Difference]] = [{} for _ in systems]
     for name in COMPARED:
-        for place, one in enumerate(adjusted([system.against.get(name) for system in systems])):
-            if one is not None:
-                against[place][name] = one
-    return [one.model_copy(update={"against": made}) for one, made in zip(systems, against, strict=True)]
+        for index, difference in enumerate(adjusted([system.against.get(name) for system in systems])):
+            if difference is not None:
+                against[index][name] = difference
+    return [system.model_copy(update={"against": by_metric}) for system, by_metric in zip(systems, against, strict=True)]
 
 
 def read_run(folder: Path) -> tuple[str, dict[str, list[Outcome]]]:
@@ -246,15 +254,15 @@ def read_run(folder: Path) -> tuple[str, dict[str, list[Outcome]]]:
     try:
         results = Results.model_validate_json((folder / "results.json").read_bytes())
         rows = pq.read_table(folder / "outcomes.parquet", columns=["system", "outcome"]).to_pylist()
-        found: dict[str, list[Outcome]] = {}
+        outcomes: dict[str, list[Outcome]] = {}
         for row in rows:
-            found.setdefault(row["system"], []).append(Outcome.model_validate_json(row["outcome"]))
+            outcomes.setdefault(row["system"], []).append(Outcome.model_validate_json(row["outcome"]))
     except (OSError, ValueError) as error:  # pydantic's and pyarrow's errors are ValueErrors
         raise UserError(f"{folder} holds no experiment that can be read; run: inset evaluate --out {folder}") from error
-    return results.version, found
+    return results.version, outcomes
 
 
 def baseline_of(experiment: Experiment, ran: Sequence[str]) -> str:
     """Return the baseline; the first system that ran if it didn't; "" if none ran."""
-    wanted = experiment.baseline or experiment.systems[0].id
-    return wanted if wanted in ran else next(iter(ran), "")
+    baseline = experiment.baseline or experiment.systems[0].id
+    return baseline if baseline in ran else next(iter(ran), "")

@@ -61,7 +61,7 @@ class StoredOutcome:
 
 def run_experiment(
     workspace: Workspace,
-    named: NamedExperiment,
+    named_experiment: NamedExperiment,
     out: Path,
     *,
     version: str | None = None,
@@ -77,7 +77,7 @@ def run_experiment(
     Raises:
         UserError: There are no questions, labels can't be read, or the files can't be written.
     """
-    experiment = named.experiment
+    experiment = named_experiment.experiment
     if experiment.use_parameters is not None:
         retrieval = workspace.corpus.retrieval
         models = experiment.parameters[experiment.use_parameters].of(retrieval.models, experiment.judges)
@@ -86,8 +86,8 @@ def run_experiment(
     chosen = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
     replies = Replies(workspace, experiment.budget)
     opened = replace(open_version(workspace, chosen), record=replies.record)
-    golds = gold_evidence(opened, _typed(_questions(workspace, named), opened))
-    labels = load_labels(named.folder / experiment.labels) if experiment.labels else []
+    golds = gold_evidence(opened, _typed(_questions(workspace, named_experiment), opened))
+    labels = load_labels(named_experiment.folder / experiment.labels) if experiment.labels else []
     prepared, notes = _prepared(opened, experiment)
     run = _Run(workspace, opened, experiment, golds, prepared, replies)
     try:
@@ -96,12 +96,12 @@ def run_experiment(
             judges = Judges(opened, experiment, replies, pool, report)
             try:
                 out.mkdir(parents=True, exist_ok=True)
-                results = run.results(named.name, notes, judges, Comparison(labels), out, report)
+                results = run.results(named_experiment.name, notes, judges, Comparison(labels), out, report)
                 (out / "results.json").write_text(results.model_dump_json(indent=1), encoding="utf-8")
                 write_report(results, out / REPORT)
                 (out / "paper_tables.md").write_text(paper_tables(results), encoding="utf-8")
                 for name in STORED:
-                    workspace.store.replace(stored_name(chosen, named.name, name), (out / name).read_bytes())
+                    workspace.store.replace(stored_name(chosen, named_experiment.name, name), (out / name).read_bytes())
             except OSError as error:
                 raise UserError(f"can't write {error.filename or out}: {error.strerror or error}") from error
     finally:
@@ -110,7 +110,7 @@ def run_experiment(
 
 
 def evaluate_version(
-    workspace: Workspace, named: NamedExperiment, version: str, report: Report = silent, *, again: bool = False
+    workspace: Workspace, named_experiment: NamedExperiment, version: str, report: Report = silent, *, again: bool = False
 ) -> tuple[Results, Compared | None]:
     """Run an experiment on a version of a corpus, and store its results and report with the version, and what changed.
 
@@ -126,34 +126,43 @@ def evaluate_version(
     """
     store, chosen = workspace.store, resolve_version(workspace.store, workspace.corpus.name, version)
     before = {}
-    if store.exists(own := stored_name(chosen, named.name, SCORES)):
-        before["its last report"] = store.get(own)
-    if not (again and before) and (older := evaluated_before(store, chosen, named.name)):
-        before[older] = store.get(stored_name(older, named.name, SCORES))
+    if store.exists(scores_name := stored_name(chosen, named_experiment.name, SCORES)):
+        before["its last report"] = store.get(scores_name)
+    if not (again and before) and (older := evaluated_before(store, chosen, named_experiment.name)):
+        before[older] = store.get(stored_name(older, named_experiment.name, SCORES))
     with TemporaryDirectory() as folder:
-        results = run_experiment(workspace, named, Path(folder), version=chosen, report=report)
+        results = run_experiment(workspace, named_experiment, Path(folder), version=chosen, report=report)
     if not before:
         return results, None
     worse: list[str] = []
     better: list[str] = []
     for since, scores in before.items():
         ran = systems_of(scores)
-        lost = [one for one in results.systems if one.note and one.system.id in ran]
-        worse += [line(f"since {since}: {one.system.id} doesn't run any more: {one.note}") for one in lost]
-        for change in changes(scores, store.get(own)):
+        lost = [system_result for system_result in results.systems if system_result.note and system_result.system.id in ran]
+        worse += [
+            line(f"since {since}: {system_result.system.id} doesn't run any more: {system_result.note}")
+            for system_result in lost
+        ]
+        for change in changes(scores, store.get(scores_name)):
             (worse if change.worse else better).append(f"since {since}: {change}")
     compared = Compared(worse=worse, better=better)
     if worse or better or not again:  # a quiet night keeps what an earlier run found
-        store.replace(stored_name(chosen, named.name, COMPARED), compared.model_dump_json().encode())
+        store.replace(stored_name(chosen, named_experiment.name, COMPARED), compared.model_dump_json().encode())
     return results, compared
 
 
-def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
-    chosen = named.questions_on(workspace.corpus)
+def _questions(workspace: Workspace, named_experiment: NamedExperiment) -> list[Question]:
+    chosen = named_experiment.questions_on(workspace.corpus)
     if chosen is None:
-        raise UserError(f"experiment {named.name}: there are no questions; set 'questions' in it, or in {workspace.file}")
+        raise UserError(
+            f"experiment {named_experiment.name}: there are no questions; set 'questions' in it, or in {workspace.file}"
+        )
     questions = sorted(load_questions(chosen), key=lambda question: question.id)
-    if twice := [one.id for one, other in itertools.pairwise(questions) if one.id == other.id]:
+    if twice := [
+        earlier_question.id
+        for earlier_question, next_question in itertools.pairwise(questions)
+        if earlier_question.id == next_question.id
+    ]:
         raise UserError(f"{chosen}: two questions have the id {twice[0]}; give one another id")
     if not questions:
         raise UserError(f"{chosen}: there are no questions in it")
@@ -162,18 +171,18 @@ def _questions(workspace: Workspace, named: NamedExperiment) -> list[Question]:
 
 def _typed(questions: Sequence[Question], opened: OpenVersion) -> list[Question]:
     """Return questions with the types that the corpus file gives their documents, unless they name types themselves."""
-    corpus, wanted = opened.settings(), {name for question in questions for name in question.documents}
-    found: dict[str, set[str]] = {}
-    for own in opened.sources.values():
-        names = wanted.intersection(source.rpartition("/")[2] for source in own)
-        if names and (kind := corpus.doc_type(own)) is not None:
+    corpus, document_names = opened.settings(), {name for question in questions for name in question.documents}
+    types_by_document: dict[str, set[str]] = {}
+    for sources in opened.sources.values():
+        names = document_names.intersection(source.rpartition("/")[2] for source in sources)
+        if names and (kind := corpus.doc_type(sources)) is not None:
             for name in names:
-                found.setdefault(name, set()).add(kind)
+                types_by_document.setdefault(name, set()).add(kind)
     return [
         question.model_copy(
             update={
                 "doc_types": question.doc_types
-                or sorted({kind for name in question.documents for kind in found.get(name, ())})
+                or sorted({kind for name in question.documents for kind in types_by_document.get(name, ())})
             }
         )
         for question in questions
@@ -182,13 +191,13 @@ def _typed(questions: Sequence[Question], opened: OpenVersion) -> list[Question]
 
 def _prepared(opened: OpenVersion, experiment: Experiment) -> tuple[list[Prepared], dict[str, str]]:
     """Return the systems that can run, and why others can't."""
-    found, notes = [], {}
+    prepared, notes = [], {}
     for system in experiment.systems:
         try:
-            found.append(prepare(opened, experiment, system))
+            prepared.append(prepare(opened, experiment, system))
         except InsetError as error:
             notes[system.id] = error.message
-    return found, notes
+    return prepared, notes
 
 
 class _Run:
@@ -219,33 +228,33 @@ class _Run:
     def ask_all(self, pool: Executor, report: Report) -> None:
         """Ask what has no outcome yet."""
         todo = {
-            self._name(one, gold, repetition): (one, gold, repetition)
-            for one in self._prepared
+            self._name(prepared, gold, repetition): (prepared, gold, repetition)
+            for prepared in self._prepared
             for gold in self._golds
-            for repetition in range(self._repetitions(one))
+            for repetition in range(self._repetitions(prepared))
         }
         missing = self._cache.missing(todo)
-        asked = {gold.question.id: self._opened.question(gold.question.question) for gold in self._golds}
-        done = len(todo) - len(missing)
-        report("ask", done, len(todo))
+        embedded_questions = {gold.question.id: self._opened.question(gold.question.question) for gold in self._golds}
+        asked_count = len(todo) - len(missing)
+        report("ask", asked_count, len(todo))
 
         def run(name: str) -> tuple[str, Outcome]:
-            one, gold, repetition = todo[name]
-            question = asked[gold.question.id]
-            return name, ask(self._opened, self._experiment, one, gold, question, repetition, self._replies)
+            prepared, gold, repetition = todo[name]
+            question = embedded_questions[gold.question.id]
+            return name, ask(self._opened, self._experiment, prepared, gold, question, repetition, self._replies)
 
         for names in batched(missing, _WRITTEN_TOGETHER):
-            made = []
+            new_outcomes = []
             for name, outcome in pool.map(run, names):
-                done += 1
-                report("ask", done, len(todo))
+                asked_count += 1
+                report("ask", asked_count, len(todo))
                 if outcome.failure and outcome.failure not in UNDEFINED:
                     self._failed[name] = outcome  # the next run tries again
                 else:
-                    made.append(StoredOutcome(name, outcome.model_dump_json()))
+                    new_outcomes.append(StoredOutcome(name, outcome.model_dump_json()))
             self._replies.flush()
-            if made:
-                self._cache.append(table_of(StoredOutcome, made))
+            if new_outcomes:
+                self._cache.append(table_of(StoredOutcome, new_outcomes))
         self._cache.compact()
 
     def results(
@@ -254,43 +263,46 @@ class _Run:
         """Score and judge all outcomes, a system at a time, and write them."""
         experiment = self._experiment
         questions = [gold.question for gold in self._golds]
-        baseline = baseline_of(experiment, [one.system.id for one in self._prepared])
-        kept = {baseline, *(side for one in experiment.hypotheses for side in (one.better, one.worse))}
+        baseline = baseline_of(experiment, [prepared.system.id for prepared in self._prepared])
+        compared_ids = {
+            baseline,
+            *(side for hypothesis in experiment.hypotheses for side in (hypothesis.better, hypothesis.worse)),
+        }
         tables: dict[str, ScoreTable] = {}
-        made: dict[str, SystemResult] = {
+        results_by_id: dict[str, SystemResult] = {
             system.id: SystemResult(system=system, note=notes.get(system.id, "")) for system in experiment.systems
         }
-        first = sorted(self._prepared, key=lambda one: one.system.id != baseline)
-        answers = sum(len(self._golds) * self._repetitions(one) for one in first if one.answer is not None)
+        first = sorted(self._prepared, key=lambda prepared: prepared.system.id != baseline)
+        answers = sum(len(self._golds) * self._repetitions(prepared) for prepared in first if prepared.answer is not None)
         with (
             pq.ParquetWriter(out / "outcomes.parquet", _OUTCOMES, compression="zstd") as outcomes_file,
             pq.ParquetWriter(out / SCORES, _SCORES, compression="zstd") as scores_file,
             pq.ParquetWriter(out / "grades.parquet", _GRADES, compression="zstd") as grades_file,
         ):
-            for done, one in enumerate(first, 1):
-                asked = list(self._outcomes(one))
-                grades = judges.grade(asked, answers) if one.answer is not None else {}
+            for number, prepared in enumerate(first, 1):
+                gold_outcomes = list(self._outcomes(prepared))
+                grades = judges.grade(gold_outcomes, answers) if prepared.answer is not None else {}
                 counted = judges.counted(grades)
-                scores = score(asked) | together(counted)
+                scores = score(gold_outcomes) | together(counted)
                 scores |= mean_of_ten(scores)
-                ids = [outcome.question_id for _, outcome in asked]
-                comparison.add(one.system.id, [outcome for _, outcome in asked], counted)
-                grades_file.write_table(_grade_table(one.system, ids, grades))
-                outcomes_file.write_table(_outcome_table(one.system, [outcome for _, outcome in asked]))
-                scores_file.write_table(_score_table(one.system, ids, scores))
+                ids = [outcome.question_id for _, outcome in gold_outcomes]
+                comparison.add(prepared.system.id, [outcome for _, outcome in gold_outcomes], counted)
+                grades_file.write_table(_grade_table(prepared.system, ids, grades))
+                outcomes_file.write_table(_outcome_table(prepared.system, [outcome for _, outcome in gold_outcomes]))
+                scores_file.write_table(_score_table(prepared.system, ids, scores))
                 table = ScoreTable(questions, ids, scores)
-                if one.system.id in kept:
-                    tables[one.system.id] = table
-                failed = Counter(outcome.failure for _, outcome in asked if outcome.failure)
-                made[one.system.id] = SystemResult(
-                    system=one.system,
+                if prepared.system.id in compared_ids:
+                    tables[prepared.system.id] = table
+                failed = Counter(outcome.failure for _, outcome in gold_outcomes if outcome.failure)
+                results_by_id[prepared.system.id] = SystemResult(
+                    system=prepared.system,
                     failed=dict(failed),
                     means=table.means(),
                     kinds=table.kinds(),
-                    against={} if one.system.id == baseline else table.against(tables[baseline]),
+                    against={} if prepared.system.id == baseline else table.against(tables[baseline]),
                     judged=judgements(questions, ids, grades, counted),
                 )
-                report("score", done, len(first))
+                report("score", number, len(first))
         return Results(
             name=name,
             label=experiment.label,
@@ -301,47 +313,52 @@ class _Run:
             questions=len(questions),
             repetitions=experiment.repetitions,
             baseline=baseline,
-            systems=with_adjusted(list(made.values())),
+            systems=with_adjusted(list(results_by_id.values())),
             hypotheses=[
                 Tested(
-                    hypothesis=one,
-                    difference=tables[one.better].difference(tables[one.worse], one.metric)
-                    if {one.better, one.worse} <= tables.keys()
+                    hypothesis=hypothesis,
+                    difference=tables[hypothesis.better].difference(tables[hypothesis.worse], hypothesis.metric)
+                    if {hypothesis.better, hypothesis.worse} <= tables.keys()
                     else None,
                 )
-                for one in experiment.hypotheses
+                for hypothesis in experiment.hypotheses
             ],
             papers=experiment.papers,
-            judges=[one.model_copy(update={"people": comparison.with_people(one.judge)}) for one in judges.tested],
+            judges=[result.model_copy(update={"people": comparison.with_people(result.judge)}) for result in judges.tested],
             agreement=comparison.of_judges(),
             index=_index_cost(self._workspace, self._opened),
             warnings=[*_unknown_documents(questions, self._opened), *_unused_labels(comparison.unused)],
         )
 
-    def _outcomes(self, one: Prepared) -> Iterator[tuple[Gold, Outcome]]:
-        wanted = [
-            (gold, self._name(one, gold, repetition))
-            for repetition in range(self._repetitions(one))
+    def _outcomes(self, prepared: Prepared) -> Iterator[tuple[Gold, Outcome]]:
+        named_golds = [
+            (gold, self._name(prepared, gold, repetition))
+            for repetition in range(self._repetitions(prepared))
             for gold in self._golds
         ]
-        rows = self._cache.read([name for _, name in wanted]).to_pylist()
-        found = {row["id"]: Outcome.model_validate_json(row["outcome"]) for row in rows} | self._failed
-        yield from ((gold, found[name].model_copy(update={"question_id": gold.question.id})) for gold, name in wanted)
+        rows = self._cache.read([name for _, name in named_golds]).to_pylist()
+        outcomes_by_name = {row["id"]: Outcome.model_validate_json(row["outcome"]) for row in rows} | self._failed
+        yield from (
+            (gold, outcomes_by_name[name].model_copy(update={"question_id": gold.question.id}))
+            for gold, name in named_golds
+        )
 
-    def _repetitions(self, one: Prepared) -> int:
-        return self._experiment.repetitions if one.answer is not None and one.answer.model is not None else 1
+    def _repetitions(self, prepared: Prepared) -> int:
+        return self._experiment.repetitions if prepared.answer is not None and prepared.answer.model is not None else 1
 
-    def _name(self, one: Prepared, gold: Gold, repetition: int) -> str:
-        wanted, preset = gold.question, one.answer
-        given = [page.model_dump() for page in wanted.pages] if preset is not None and preset.context == "given" else None
+    def _name(self, prepared: Prepared, gold: Gold, repetition: int) -> str:
+        question, preset = gold.question, prepared.answer
+        given_pages = (
+            [page.model_dump() for page in question.pages] if preset is not None and preset.context == "given" else None
+        )
         return key(
-            retrieval=one.retrieval.model_dump(mode="json"),
+            retrieval=prepared.retrieval.model_dump(mode="json"),
             answer=None if preset is None else preset.model_dump(mode="json"),
-            prompt=None if one.prompt is None else [one.prompt.system, one.prompt.user],
+            prompt=None if prepared.prompt is None else [prepared.prompt.system, prepared.prompt.user],
             k=self._experiment.k if preset is None else None,
-            question=wanted.question,
-            documents=wanted.documents if self._experiment.scope == "document" else None,
-            given=given,
+            question=question.question,
+            documents=question.documents if self._experiment.scope == "document" else None,
+            given=given_pages,
             repetition=repetition,
         )
 
@@ -365,12 +382,12 @@ def _outcome_table(system: System, outcomes: Sequence[Outcome]) -> pa.Table:
     rows = [
         {
             "system": system.id,
-            "question_id": one.question_id,
-            "outcome": one.model_dump_json(),
-            "answer": one.answer_text or None,
-            "contexts": [hit.text for hit in one.context],
+            "question_id": outcome.question_id,
+            "outcome": outcome.model_dump_json(),
+            "answer": outcome.answer_text or None,
+            "contexts": [hit.text for hit in outcome.context],
         }
-        for one in outcomes
+        for outcome in outcomes
     ]
     return pa.Table.from_pylist(rows, schema=_OUTCOMES)
 
@@ -391,8 +408,8 @@ def _grade_table(system: System, ids: Sequence[str], grades: Grades) -> pa.Table
             "reason": grade.reason,
         }
         for judge, by_metric in grades.items()
-        for metric, given in by_metric.items()
-        for question_id, grade in zip(ids, given, strict=True)
+        for metric, metric_grades in by_metric.items()
+        for question_id, grade in zip(ids, metric_grades, strict=True)
     ]
     return pa.Table.from_pylist(rows, schema=_GRADES)
 
@@ -407,8 +424,8 @@ def _index_cost(workspace: Workspace, opened: OpenVersion) -> dict[str, float]:
 
 
 def _unknown_documents(questions: Iterable[Question], opened: OpenVersion) -> list[str]:
-    known = {source.rpartition("/")[2] for sources in opened.sources.values() for source in sources}
-    lacking = sorted({name for question in questions for name in question.documents} - known)
+    document_names = {source.rpartition("/")[2] for sources in opened.sources.values() for source in sources}
+    lacking = sorted({name for question in questions for name in question.documents} - document_names)
     return [f"the version has no document {name}, which questions ask for" for name in lacking]
 
 

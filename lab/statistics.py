@@ -34,52 +34,56 @@ def estimates(scores: Scores) -> list[Estimate]:
     Source:
         Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13 (percentile intervals).
     """
-    found = [Estimate(n=0)] * scores.shape[1]
-    for columns, own in _alike(scores):
-        low, high = interval(own, 0.95)
-        for place, column in enumerate(columns):
-            found[column] = Estimate(n=len(own), mean=float(own[:, place].mean()), low=low[place], high=high[place])
-    return found
+    column_estimates = [Estimate(n=0)] * scores.shape[1]
+    for columns, defined in _alike(scores):
+        low, high = interval(defined, 0.95)
+        for index, column in enumerate(columns):
+            column_estimates[column] = Estimate(
+                n=len(defined), mean=float(defined[:, index].mean()), low=low[index], high=high[index]
+            )
+    return column_estimates
 
 
 def differences(ours: Scores, theirs: Scores) -> list[Difference | None]:
     """Return the paired difference of each column, with a permutation test; None for fewer than two common questions."""
     from scipy.stats import permutation_test
 
-    found: list[Difference | None] = [None] * ours.shape[1]
-    for columns, own in _alike(ours - theirs):
-        if len(own) < 2:
+    column_differences: list[Difference | None] = [None] * ours.shape[1]
+    for columns, defined in _alike(ours - theirs):
+        if len(defined) < 2:
             continue
-        low, high = interval(own, 0.95)
+        low, high = interval(defined, 0.95)
         tested = permutation_test(
-            (own,), np.mean, permutation_type="samples", n_resamples=RESAMPLES, vectorized=True, axis=0, rng=0
+            (defined,), np.mean, permutation_type="samples", n_resamples=RESAMPLES, vectorized=True, axis=0, rng=0
         )
-        for place, column in enumerate(columns):
-            found[column] = Difference(
-                n=len(own),
-                mean=float(own[:, place].mean()),
-                low=low[place],
-                high=high[place],
-                p=float(tested.pvalue[place]),
+        for index, column in enumerate(columns):
+            column_differences[column] = Difference(
+                n=len(defined),
+                mean=float(defined[:, index].mean()),
+                low=low[index],
+                high=high[index],
+                p=float(tested.pvalue[index]),
             )
-    return found
+    return column_differences
 
 
 def adjusted(tests: Sequence[Difference | None]) -> list[Difference | None]:
     """Return tests of one metric with p-values that control the false discovery rate among them."""
     from scipy.stats import false_discovery_control
 
-    known = [one.p for one in tests if one is not None]
-    corrected = iter(false_discovery_control(known) if known else ())
-    return [one and one.model_copy(update={"adjusted_p": float(next(corrected))}) for one in tests]
+    p_values = [difference.p for difference in tests if difference is not None]
+    corrected = iter(false_discovery_control(p_values) if p_values else ())
+    return [difference and difference.model_copy(update={"adjusted_p": float(next(corrected))}) for difference in tests]
 
 
 def _alike(scores: Scores) -> list[tuple[list[int], Scores]]:
     """Return columns that are defined for the same rows together, with those rows."""
-    known = ~np.isnan(scores)
+    is_defined = ~np.isnan(scores)
     groups: dict[bytes, list[int]] = {}
     for column in range(scores.shape[1]):
-        groups.setdefault(known[:, column].tobytes(), []).append(column)
+        groups.setdefault(is_defined[:, column].tobytes(), []).append(column)
     return [
-        (columns, scores[known[:, columns[0]]][:, columns]) for columns in groups.values() if known[:, columns[0]].any()
+        (columns, scores[is_defined[:, columns[0]]][:, columns])
+        for columns in groups.values()
+        if is_defined[:, columns[0]].any()
     ]

@@ -37,31 +37,40 @@ def evaluate(
     from lab.run import run_experiment
     from pipeline.corpus.workspace import open_workspace
 
-    named, chosen = find_experiment(experiment, corpus)
+    named_experiment, chosen = find_experiment(experiment, corpus)
     if parameters is not None:
-        if parameters not in named.experiment.parameters:
+        if parameters not in named_experiment.experiment.parameters:
             raise UserError(
-                f"--parameters {parameters}: use {', '.join(named.experiment.parameters) or 'none: there are none'}"
+                f"--parameters {parameters}: use {', '.join(named_experiment.experiment.parameters) or 'none: there are none'}"
             )
-        named = replace(named, experiment=named.experiment.model_copy(update={"use_parameters": parameters}))
-    out = folder or Path(f"evaluation-{named.name}")
+        named_experiment = replace(
+            named_experiment, experiment=named_experiment.experiment.model_copy(update={"use_parameters": parameters})
+        )
+    out = folder or Path(f"evaluation-{named_experiment.name}")
     with reporting() as report:
-        results = run_experiment(open_workspace(chosen), named, out, version=version, workers=workers, report=report)
+        results = run_experiment(
+            open_workspace(chosen), named_experiment, out, version=version, workers=workers, report=report
+        )
     if as_json:
         print_json(results)
         return
-    shown = [name for name in COMPARED if any(name in one.means for one in results.systems)]
+    metrics = [name for name in COMPARED if any(name in system_result.means for system_result in results.systems)]
     rows = [
-        (one.system.id, *(f"{found.mean:.3f}" if (found := one.means.get(name)) else None for name in shown))
-        for one in results.systems
-        if one.means
+        (
+            system_result.system.id,
+            *(f"{estimate.mean:.3f}" if (estimate := system_result.means.get(name)) else None for name in metrics),
+        )
+        for system_result in results.systems
+        if system_result.means
     ]
-    print_table(f"{results.label}, {results.questions} questions, {results.version}", ("system", *shown), rows, fold=False)
-    for one in results.systems:
-        if one.note:
-            say(f"{one.system.id} didn't run: {one.note}")
-        for reason, count in one.failed.items():
-            say(f"{one.system.id}: {count} without an outcome: {reason}")
+    print_table(
+        f"{results.label}, {results.questions} questions, {results.version}", ("system", *metrics), rows, fold=False
+    )
+    for system_result in results.systems:
+        if system_result.note:
+            say(f"{system_result.system.id} didn't run: {system_result.note}")
+        for reason, count in system_result.failed.items():
+            say(f"{system_result.system.id}: {count} without an outcome: {reason}")
     for judge in results.judges:
         if judge.note:
             say(f"judge {judge.judge} wasn't asked: {judge.note}")

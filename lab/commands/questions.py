@@ -43,8 +43,8 @@ def import_questions(
     read = read_question_file(file, form)
     for mistake in read.mistakes[:_SHOWN]:
         say(mistake)
-    if more := len(read.mistakes[_SHOWN:]):
-        say(f"and {more} more rows")
+    if unshown := len(read.mistakes[_SHOWN:]):
+        say(f"and {unshown} more rows")
     if read.mistakes and not skip:
         raise UserError(
             f"nothing written: {len(read.mistakes)} rows can't be read; correct them, or leave them out with --skip"
@@ -86,27 +86,34 @@ def generate(
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.version_names import resolve_version
 
-    wanted = [kind for kind in KINDS if kind in kinds.split(",")]
+    selected_kinds = [kind for kind in KINDS if kind in kinds.split(",")]
     if unknown := set(kinds.split(",")) - set(KINDS):
         raise UserError(f"--from {kinds}: there is no {min(unknown)!r}; write {', '.join(KINDS)}")
     workspace = open_workspace(corpus)
     chosen = resolve_version(workspace.store, workspace.corpus.name, version)
-    made = Generated()
+    generated = Generated()
     with reporting() as report:
-        for kind in wanted:
-            found = generate_questions(workspace, chosen, kind, count, model=model, seed=seed, report=report)
-            made.questions += found.questions
-            made.rejected += found.rejected
-    if not made.questions:
-        why = made.rejected.most_common(1)
+        for kind in selected_kinds:
+            generated_of_kind = generate_questions(workspace, chosen, kind, count, model=model, seed=seed, report=report)
+            generated.questions += generated_of_kind.questions
+            generated.rejected += generated_of_kind.rejected
+    if not generated.questions:
+        why = generated.rejected.most_common(1)
         raise UserError(f"nothing written: {f'{why[0][0]} ({why[0][1]} times)' if why else f'the version has no {kinds}'}")
-    write_questions(made.questions, out)
+    write_questions(generated.questions, out)
     if as_json:
-        print_json({"file": str(out), "version": chosen, "questions": len(made.questions), "rejected": dict(made.rejected)})
+        print_json(
+            {
+                "file": str(out),
+                "version": chosen,
+                "questions": len(generated.questions),
+                "rejected": dict(generated.rejected),
+            }
+        )
         return
-    for reason, times in made.rejected.most_common():
+    for reason, times in generated.rejected.most_common():
         say(f"{times} rejected: {reason}")
-    say(f"wrote {len(made.questions)} questions to {out}")
+    say(f"wrote {len(generated.questions)} questions to {out}")
 
 
 @questions.command()
@@ -114,7 +121,9 @@ def pool(
     folders: Annotated[
         list[Path], typer.Argument(metavar="FOLDER...", help="Folders that inset evaluate wrote, of the same questions.")
     ],
-    asked: Annotated[Path, typer.Option("--questions", metavar="FILE", help="The question set that they were asked.")],
+    question_file: Annotated[
+        Path, typer.Option("--questions", metavar="FILE", help="The question set that they were asked.")
+    ],
     depth: Annotated[
         int | None,
         typer.Option(min=1, max=200, help="Rows of each system and question; by default all, to the longest ranking."),
@@ -130,16 +139,18 @@ def pool(
     outcomes: dict[str, list[Outcome]] = {}
     versions = set[str]()
     for folder in folders:
-        version, found = read_run(folder)
+        version, run_outcomes = read_run(folder)
         versions.add(version)
-        outcomes |= found
+        outcomes |= run_outcomes
     if len(versions) > 1:
         raise UserError(
             f"these experiments ran on {len(versions)} versions; pool those of one: {', '.join(sorted(versions))}"
         )
-    candidates = pooled(load_questions(str(asked)), outcomes, versions.pop(), depth)
+    candidates = pooled(load_questions(str(question_file)), outcomes, versions.pop(), depth)
     if not candidates:
-        raise UserError(f"{asked}: no system retrieved anything for its questions; name the set that the experiment asked")
+        raise UserError(
+            f"{question_file}: no system retrieved anything for its questions; name the set that the experiment asked"
+        )
     write_records(candidates, out)
     say(f"wrote {len(candidates)} rows of {len(outcomes)} systems to {out}")
     say(f"to judge them: inset questions judge {out} --corpus NAME --by NAME")
@@ -198,7 +209,7 @@ def judge(
 @questions.command()
 def qrels(
     pool_file: Annotated[Path, typer.Argument(metavar="POOL", help="The file that inset questions pool wrote.")],
-    asked: Annotated[Path, typer.Option("--questions", metavar="FILE", help="The question set.")],
+    question_file: Annotated[Path, typer.Option("--questions", metavar="FILE", help="The question set.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("judged.jsonl"),
     as_json: Json = False,
 ) -> None:
@@ -219,26 +230,29 @@ def qrels(
     files = judgements_files(pool_file)
     if not files:
         raise UserError(f"nobody has judged {pool_file}; run: inset questions judge {pool_file} --corpus NAME --by NAME")
-    judgements = [one for file in files for one in read_records(file, Judgement, "judgements")]
-    corrections = [one for file in corrections_files(pool_file) for one in read_records(file, Correction, "corrections")]
+    judgements = [judgement for file in files for judgement in read_records(file, Judgement, "judgements")]
+    corrections = [
+        correction for file in corrections_files(pool_file) for correction in read_records(file, Correction, "corrections")
+    ]
     candidates = read_records(pool_file, Candidate, "rows")
-    found = judged_questions(load_questions(str(asked)), candidates, judgements, corrections)
-    write_questions(found.questions, out)
+    judged = judged_questions(load_questions(str(question_file)), candidates, judgements, corrections)
+    write_questions(judged.questions, out)
     if as_json:
-        print_json(found.model_copy(update={"questions": []}))
+        print_json(judged.model_copy(update={"questions": []}))
         return
     rows = [
-        (one.system, f"{one.score:.3f}", f"{one.left_out:.3f}", f"{one.recall:.3f}", str(one.own)) for one in found.bias
+        (bias.system, f"{bias.score:.3f}", f"{bias.left_out:.3f}", f"{bias.recall:.3f}", str(bias.own))
+        for bias in judged.bias
     ]
     names = ("system", MEASURE, "without its own rows", "recall of the pool", "own rows")
     print_table(f"{MEASURE} by these judgements", names, rows, fold=False)
-    for people, alike in found.people.items():
+    for people, alike in judged.people.items():
         say(f"{people}: {alike}")
-    if found.disputed:
-        say(f"{len(found.disputed)} rows are judged differently and count as not judged, such as {found.disputed[0]}")
-    if found.by_models:
-        say(f"{found.by_models} rows are judged by models alone")
-    say(f"wrote {out}; rows not judged: {found.unjudged}; questions corrected: {found.corrected}")
+    if judged.disputed:
+        say(f"{len(judged.disputed)} rows are judged differently and count as not judged, such as {judged.disputed[0]}")
+    if judged.by_models:
+        say(f"{judged.by_models} rows are judged by models alone")
+    say(f"wrote {out}; rows not judged: {judged.unjudged}; questions corrected: {judged.corrected}")
 
 
 @questions.command()
@@ -289,14 +303,14 @@ def stats(
     values = {name: getattr(described, name) for name in type(described).model_fields}
     print_table("", ("", "questions"), [(_words(name), value) for name, value in values.items() if isinstance(value, int)])
     spreads = [(_words(name), value) for name, value in values.items() if isinstance(value, Spread)]
-    print_table("", ("", "mean", "largest"), [(name, f"{one.mean:.1f}", one.largest) for name, one in spreads])
+    print_table("", ("", "mean", "largest"), [(name, f"{spread.mean:.1f}", spread.largest) for name, spread in spreads])
     for name, counts in values.items():
         if isinstance(counts, dict) and counts:
             total = sum(counts.values()) if name.startswith("evidence") else described.questions
             rows = [(key if key != "" else "(none named)", count, f"{count / total:.1%}") for key, count in counts.items()]
             print_table("", (_words(name), "questions", "share"), rows[:_SHOWN])
-            if more := len(rows[_SHOWN:]):
-                show(f"and {more} more")
+            if unshown := len(rows[_SHOWN:]):
+                show(f"and {unshown} more")
 
 
 def _words(name: str) -> str:

@@ -64,7 +64,7 @@ class Material:
         figures = [
             GoldRegion(doc=_file(row), page=row.page, bbox=row.bbox) for row in rows if row.modality is Modality.FIGURE
         ]
-        pages = dict.fromkeys((one.doc, one.page) for one in regions)
+        pages = dict.fromkeys((cited_region.doc, cited_region.page) for cited_region in regions)
         return Question(
             id=self.name,
             question=words,
@@ -110,7 +110,7 @@ def of_figures(document: Document, seed: int) -> Iterator[Material]:
     captioned = {row.evidence_id: row for row in document.of(Modality.FIGURE) if row.caption}
     for name in shuffled([*captioned], seed):
         row = captioned[name]
-        around = (other.text for other in document.of(Modality.TEXT) if set(other.pages) & set(row.pages))
+        around = (text_row.text for text_row in document.of(Modality.TEXT) if set(text_row.pages) & set(row.pages))
         yield Material(
             name=f"figure {name}",
             prompt="figure",
@@ -131,8 +131,8 @@ def of_contents(document: Document, seed: int) -> Iterator[Material]:
     for modality, letter in _LETTERS.items():
         rows = {row.evidence_id: row for row in document.of(modality) if row.text.strip()}
         chosen = set(shuffled([*rows], seed)[:PARTS_OF_A_KIND])
-        kept = [row for name, row in rows.items() if name in chosen]
-        parts |= {f"{letter}{number}": row for number, row in enumerate(kept, 1)}
+        chosen_rows = [row for name, row in rows.items() if name in chosen]
+        parts |= {f"{letter}{number}": row for number, row in enumerate(chosen_rows, 1)}
     if len({row.modality for row in parts.values()}) < 2:
         return
     first = next(iter(parts.values()))
@@ -149,20 +149,20 @@ def of_contents(document: Document, seed: int) -> Iterator[Material]:
     )
 
 
-def of_tables(one: Document, other: Document) -> Iterator[Material]:
+def of_tables(first: Document, second: Document) -> Iterator[Material]:
     """Yield a material for the two tables of two documents that share most entities, at least two."""
-    pairs = itertools.product(one.tables, other.tables)
-    shared = [(sorted(entities & others), mine, theirs) for (mine, entities), (theirs, others) in pairs]
+    pairs = itertools.product(first.tables, second.tables)
+    shared = [(sorted(entities & other_entities), mine, theirs) for (mine, entities), (theirs, other_entities) in pairs]
     names, mine, theirs = max(shared, key=lambda pair: len(pair[0]), default=([], None, None))
     if mine is None or theirs is None or len(names) < 2:
         return
     titles = {"title": mine.title or mine.source, "other_title": theirs.title or theirs.source}
     tables = {"table": mine.text[:TEXT_CHARACTERS], "other_table": theirs.text[:TEXT_CHARACTERS]}
     name, parts = f"tables {mine.evidence_id} {theirs.evidence_id}", {"T1": mine, "T2": theirs}
-    texts = [document.of(Modality.TEXT)[:_BEGINNING] for document in (one, other)]
+    texts = [document.of(Modality.TEXT)[:_BEGINNING] for document in (first, second)]
     labels = {f"S{number}": row for number, row in enumerate(itertools.chain(*texts), 1)}
     lines = [f"[{label}] {row.text[:EXCERPT_CHARACTERS]}" for label, row in labels.items()]
-    own, others = "\n".join(lines[: len(texts[0])]), "\n".join(lines[len(texts[0]) :])
+    first_text, second_text = "\n".join(lines[: len(texts[0])]), "\n".join(lines[len(texts[0]) :])
     yield Material(
         name=name,
         prompt="tables",
@@ -171,7 +171,7 @@ def of_tables(one: Document, other: Document) -> Iterator[Material]:
         revise=Material(
             name=name,
             prompt="tables_with_text",
-            values={**titles, **tables, "text": own, "other_text": others},
+            values={**titles, **tables, "text": first_text, "other_text": second_text},
             parts=parts | labels,
             chooses=True,
             required=("T1", "T2"),

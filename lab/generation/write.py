@@ -26,28 +26,28 @@ def write_question(model: StreamingModel, material: Material, picture: bytes | N
         UnusableError: Neither the reply nor its repair can be used.
         NoReplyError: The model gave no reply.
     """
-    found = _written(model, material, material.prompt, material.values, picture)
+    draft = _written(model, material, material.prompt, material.values, picture)
     if material.revise is None:
-        return found
-    asked = {**material.revise.values, "question": found.question, "answer": found.answer or ""}
-    return _written(model, material.revise, material.revise.prompt, asked, None)
+        return draft
+    revision_values = {**material.revise.values, "question": draft.question, "answer": draft.answer or ""}
+    return _written(model, material.revise, material.revise.prompt, revision_values, None)
 
 
 def _written(
     model: StreamingModel, material: Material, name: str, values: Mapping[str, str], picture: bytes | None
 ) -> Question:
     reply = _prompt("reply").substitute(evidence=_LISTED if material.chooses else "")
-    asked = Message("user", _prompt(name).substitute(values) + reply, (picture,) if picture else ())
-    said = reply_of(model, (asked,))
+    request = Message("user", _prompt(name).substitute(values) + reply, (picture,) if picture else ())
+    model_reply = reply_of(model, (request,))
     try:
-        return _read(said, material)
+        return _read(model_reply, material)
     except UnusableError as error:
         repair = Message("user", _prompt("repair").substitute(reason=error))
-        return _read(reply_of(model, (asked, Message("assistant", said), repair)), material)
+        return _read(reply_of(model, (request, Message("assistant", model_reply), repair)), material)
 
 
 def _read(reply: str, material: Material) -> Question:
-    read = next((one for one in objects_in(reply) if "question" in one), None)
+    read = next((json_object for json_object in objects_in(reply) if "question" in json_object), None)
     if read is None:
         raise UnusableError("the reply has no question")
     words, answer = (" ".join(str(read.get(name) or "").split()) for name in ("question", "answer"))

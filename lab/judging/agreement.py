@@ -38,7 +38,7 @@ def agreement(first: Sequence[Hashable], second: Sequence[Hashable]) -> Agreemen
     if len(first) != len(second) or not first:
         raise ValueError("agreement needs two equally long lists of labels")
     n = len(first)
-    share = sum(one == other for one, other in zip(first, second, strict=True)) / n
+    share = sum(first_label == second_label for first_label, second_label in zip(first, second, strict=True)) / n
     chance = sum(first.count(label) * second.count(label) for label in set(first)) / n**2
     return Agreement(share=share, kappa=(share - chance) / (1 - chance) if chance < 1 else None, n=n)
 
@@ -51,7 +51,7 @@ class Comparison:
     """
 
     def __init__(self, labels: Sequence[Label]) -> None:
-        self._labels = {(one.system, one.question_id, one.metric): one for one in labels}
+        self._labels = {(label.system, label.question_id, label.metric): label for label in labels}
         self._judges: dict[str, tuple[bytearray, bytearray]] = {}
         self._people: dict[str, dict[str, tuple[bytearray, bytearray]]] = {}
         self.unused = len(self._labels)
@@ -59,22 +59,22 @@ class Comparison:
     def add(self, system: str, outcomes: Sequence[Outcome], grades: Grades) -> None:
         """Add a system's grades. People judge the first repetition of an answer."""
         first: dict[str, int] = {}
-        for place, outcome in enumerate(outcomes):
-            first.setdefault(outcome.question_id, place)
+        for index, outcome in enumerate(outcomes):
+            first.setdefault(outcome.question_id, index)
         labels = {
             (metric, first[question]): label.label
-            for (named, question, metric), label in self._labels.items()
-            if named == system and question in first and label.is_of(outcomes[first[question]])
+            for (labelled_system, question, metric), label in self._labels.items()
+            if labelled_system == system and question in first and label.is_of(outcomes[first[question]])
         }
         self.unused -= len(labels)
         for judge, by_metric in grades.items():
-            for (metric, place), label in labels.items():
-                if metric in by_metric and (value := by_metric[metric][place].value) is not None:
+            for (metric, index), label in labels.items():
+                if metric in by_metric and (value := by_metric[metric][index].value) is not None:
                     _note(self._people.setdefault(judge, {}), metric, value >= YES_FROM, label)
         if len(grades) == 2:
-            one, other = grades.values()
-            for metric in one.keys() & other.keys():
-                for ours, theirs in zip(one[metric], other[metric], strict=True):
+            first_grades, second_grades = grades.values()
+            for metric in first_grades.keys() & second_grades.keys():
+                for ours, theirs in zip(first_grades[metric], second_grades[metric], strict=True):
                     if ours.value is not None and theirs.value is not None:
                         _note(self._judges, metric, ours.value >= YES_FROM, theirs.value >= YES_FROM)
 

@@ -39,17 +39,17 @@ class _Known(Frozen):
 
 def pairs(fault: Fault) -> Iterator[Pair]:
     """Yield every known pair whose bad outcome has a fault."""
-    known = _known()
-    for number, one in enumerate(known):
-        other = (number + 1) % len(known)
-        good = _outcome(number, one.right)
+    examples = _known()
+    for number, example in enumerate(examples):
+        next_number = (number + 1) % len(examples)
+        good = _outcome(number, example.right)
         bad = {
-            "wrong answer": _outcome(number, one.wrong),
-            "other answer": _outcome(number, known[other].right),
-            "other context": _outcome(other, one.right),
-            "no citation": _outcome(number, one.right, cites=False),
+            "wrong answer": _outcome(number, example.wrong),
+            "other answer": _outcome(number, examples[next_number].right),
+            "other context": _outcome(next_number, example.right),
+            "no citation": _outcome(number, example.right, cites=False),
         }
-        yield Pair(Question(id=str(number), question=one.question, answer=one.right), good, bad[fault])
+        yield Pair(Question(id=str(number), question=example.question, answer=example.right), good, bad[fault])
 
 
 @cache
@@ -61,15 +61,15 @@ def picture(figure_id: str) -> bytes:
     for row, label in enumerate(labels):
         draw.rectangle((20, 120 * row + 15, 620, 120 * row + 105), outline="black", width=3)
         draw.text((320, 120 * row + 60), label, fill="black", font=font, anchor="mm")
-    written = io.BytesIO()
-    image.save(written, "PNG")
-    return written.getvalue()
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 @cache
 def _known() -> tuple[_Known, ...]:
-    found = yaml.safe_load(files("lab.judging").joinpath("known_pairs.yaml").read_text(encoding="utf-8"))
-    return tuple(_Known.model_validate(each) for each in found)
+    records = yaml.safe_load(files("lab.judging").joinpath("known_pairs.yaml").read_text(encoding="utf-8"))
+    return tuple(_Known.model_validate(record) for record in records)
 
 
 def _outcome(context: int, answer: str, *, cites: bool = True) -> Outcome:
@@ -84,14 +84,19 @@ def _outcome(context: int, answer: str, *, cites: bool = True) -> Outcome:
         section_path=[],
         regions=[],
     )
-    said = AnswerResult(
+    answer_result = AnswerResult(
         version="known",
         abstained=False,
         parts=[TextPart(text=answer, citations=[1] if cites else [])],
         citations=[citation] if cites else [],
     )
     return Outcome(
-        question_id=str(context), hits=[hit], context=[hit], words=[hit.evidence_id], pictures=[str(context)], answer=said
+        question_id=str(context),
+        hits=[hit],
+        context=[hit],
+        words=[hit.evidence_id],
+        pictures=[str(context)],
+        answer=answer_result,
     )
 
 

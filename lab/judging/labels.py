@@ -47,15 +47,15 @@ def load_labels(path: Path) -> list[Label]:
     Raises:
         UserError: The file can't be read, a line is invalid, or two label the same; the message names the line.
     """
-    found: dict[tuple[str, str, str], Label] = {}
+    labels_by_key: dict[tuple[str, str, str], Label] = {}
     for number, row in read_rows(path):
-        place = f"{path}: line {number}"
+        line_name = f"{path}: line {number}"
         try:
             if isinstance(row, Exception):
                 raise row
             label = Label.model_validate(row)
         except (ValueError, RecursionError) as error:
-            raise UserError(mistake_of(place, error)) from error
-        if found.setdefault((label.system, label.question_id, label.metric), label) is not label:
-            raise UserError(f"{place} labels the same as a line before it")
-    return list(found.values())
+            raise UserError(mistake_of(line_name, error)) from error
+        if labels_by_key.setdefault((label.system, label.question_id, label.metric), label) is not label:
+            raise UserError(f"{line_name} labels the same as a line before it")
+    return list(labels_by_key.values())

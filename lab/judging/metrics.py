@@ -34,8 +34,8 @@ class Case:
     def ask(self, prompt: str, pictures: Sequence[str] = (), **values: str) -> Grade:
         """Ask the judge; ``pictures`` are figure ids."""
         values = {"question": self.question.question, "answer": self.answer} | values
-        shown = tuple(map(self.pictures, pictures)) if self.pictures else ()
-        return verdict(self.judge, prompt, shown, **values)
+        picture_bytes = tuple(map(self.pictures, pictures)) if self.pictures else ()
+        return verdict(self.judge, prompt, picture_bytes, **values)
 
     @property
     def answer(self) -> str:
@@ -43,7 +43,9 @@ class Case:
         answer, numbers = self.outcome.answer, {hit.evidence_id: n for n, hit in enumerate(self.outcome.context, 1)}
         if answer is None:
             return ""
-        cited = {one.n: numbers[one.evidence_id] for one in answer.citations if one.evidence_id in numbers}
+        cited = {
+            citation.n: numbers[citation.evidence_id] for citation in answer.citations if citation.evidence_id in numbers
+        }
         return (
             "\n".join(
                 " ".join([part.text, *(f"[P{cited[n]}]" for n in part.citations if n in cited)])
@@ -62,9 +64,9 @@ class Case:
 
     def relevant(self, hit: Hit) -> Grade:
         """Judge a row by itself, with its picture if it has one that the answer's model saw."""
-        seen = [hit.figure_id] if hit.figure_id in self.outcome.pictures and hit.figure_id else []
+        figure_ids = [hit.figure_id] if hit.figure_id in self.outcome.pictures and hit.figure_id else []
         read = hit.text if hit.evidence_id in self.outcome.words else ""
-        return self.ask("evidence_relevancy", seen, title=hit.title, texts=read)
+        return self.ask("evidence_relevancy", figure_ids, title=hit.title, texts=read)
 
     def used_correctly(self, hit: Hit, number: int) -> Grade:
         """Judge whether the answer says what a row that it cites says."""
@@ -96,7 +98,7 @@ def _asks(prompt: str) -> Grading:
 
 
 def _relevancy_of_pictures(case: Case) -> Grade:
-    return _share([case.ask("image_context_relevancy", [each]) for each in case.outcome.pictures])
+    return _share([case.ask("image_context_relevancy", [figure_id]) for figure_id in case.outcome.pictures])
 
 
 def _faithful_to_pictures(case: Case) -> Grade:
@@ -199,8 +201,8 @@ class Judged:
         if "pictures" in self.definition.needs and self.pictures is None:
             return Grade(value=None, reason="the judge sees no pictures")
         for need in self.definition.needs:
-            reason, found = _MISSING[need]
-            if not found(question, outcome):
+            reason, is_met = _MISSING[need]
+            if not is_met(question, outcome):
                 return Grade(value=None, reason=reason)
         return self.definition.grade(Case(question, outcome, self.judge, self.pictures))
 

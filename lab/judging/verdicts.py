@@ -23,12 +23,14 @@ def verdict(judge: StreamingModel, name: str, pictures: tuple[bytes, ...] = (), 
         pictures: Encoded pictures that the judge looks at.
         values: Values of the prompt's placeholders.
     """
-    asked = Message("user", _prompt(name).substitute(values) + _prompt("grade").template, pictures)
+    request = Message("user", _prompt(name).substitute(values) + _prompt("grade").template, pictures)
     try:
-        said = reply_of(judge, (asked,))
-        grade = read_verdict(said)
+        model_reply = reply_of(judge, (request,))
+        grade = read_verdict(model_reply)
         if grade.value is None:
-            again = reply_of(judge, (asked, Message("assistant", said), Message("user", _prompt("repair").template)))
+            again = reply_of(
+                judge, (request, Message("assistant", model_reply), Message("user", _prompt("repair").template))
+            )
             grade = read_verdict(again)
     except NoReplyError as error:
         return Grade(value=None, reason=str(error))
@@ -37,15 +39,15 @@ def verdict(judge: StreamingModel, name: str, pictures: tuple[bytes, ...] = (), 
 
 def read_verdict(reply: str) -> Grade:
     """Read a judge's reply: an object with ``grade`` and ``reason`` in JSON or nearly so, or a single word."""
-    said = without_thoughts(reply)
-    if word := _WORD.fullmatch(said):
+    text = without_thoughts(reply)
+    if word := _WORD.fullmatch(text):
         return Grade(value=_GRADES[word[1].lower()])
-    for read in objects_in(said):
+    for read in objects_in(text):
         value = _GRADES.get(str(read.get("grade")).strip(" .").lower())
         if value is not None:
             reason = read.get("reason") or ""
             return Grade(value=value, reason=" ".join(map(str, reason)) if isinstance(reason, list) else str(reason))
-    return Grade(value=None, reason=f"the judge's reply has no grade: {' '.join(said.split())[:200] or 'it is empty'}")
+    return Grade(value=None, reason=f"the judge's reply has no grade: {' '.join(text.split())[:200] or 'it is empty'}")
 
 
 def _prompt(name: str) -> Template:

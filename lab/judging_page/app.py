@@ -44,8 +44,8 @@ class _Work:
         self._judged, self._corrected = judgements_file(pooled, person), corrections_file(pooled, person)
         judged = read_records(self._judged, Judgement, "judgements") if self._judged.exists() else []
         corrected = read_records(self._corrected, Correction, "corrections") if self._corrected.exists() else []
-        self.grades = {one.row: one.grade for one in judged}
-        self.texts = {one.question_id: (one.question, one.answer) for one in corrected}
+        self.grades = {record.row: record.grade for record in judged}
+        self.texts = {record.question_id: (record.question, record.answer) for record in corrected}
 
     def grade(self, candidate: Candidate, grade: int) -> None:
         question_id, evidence_id = candidate.row
@@ -79,7 +79,7 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
         UserError: A file can't be read.
     """
     candidates: Sequence[Candidate] = read_records(pooled, Candidate, "rows")
-    work = _Work(pooled, person)
+    judging = _Work(pooled, person)
     app = FastAPI(openapi_url=None)
 
     @app.exception_handler(InsetError)
@@ -89,40 +89,40 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
     @app.get("/rows/{place}")
     def row(place: int) -> dict[str, Any]:
         """Return a row; -1 is the first without a judgement, or the last row."""
-        todo = (at for at, one in enumerate(candidates) if one.row not in work.grades)
+        todo = (at for at, candidate in enumerate(candidates) if candidate.row not in judging.grades)
         at = next(todo, len(candidates) - 1) if place < 0 else min(place, len(candidates) - 1)
-        one = candidates[at]
-        shown = one.model_dump(mode="json", exclude={"ranks"})  # who found it would sway the judgement
-        question, answer = work.texts.get(one.question_id, (one.question, one.answer))
-        shown |= {"question": question, "answer": answer}
-        grade = work.grades.get(one.row)
-        counts = {"rows": len(candidates), "judged": len(work.grades), "person": person}
-        return {"place": at, "grade": grade, "pages": one.pages, **counts, **shown}
+        candidate = candidates[at]
+        fields = candidate.model_dump(mode="json", exclude={"ranks"})  # who found it would sway the judgement
+        question, answer = judging.texts.get(candidate.question_id, (candidate.question, candidate.answer))
+        fields |= {"question": question, "answer": answer}
+        grade = judging.grades.get(candidate.row)
+        counts = {"rows": len(candidates), "judged": len(judging.grades), "person": person}
+        return {"place": at, "grade": grade, "pages": candidate.pages, **counts, **fields}
 
     @app.get("/rows/{place}/pages/{page}.png")
     def page_image(place: int, page: int) -> Response:
-        one = _at(candidates, place)
-        boxes = [region.bbox for region in one.regions if region.page == page]
-        with corpus.opened(one.version) as opened:
-            drawn = corpus.drawer.draw(opened.drawing(one.doc_id, page, boxes, _DPI))
+        candidate = _at(candidates, place)
+        boxes = [region.bbox for region in candidate.regions if region.page == page]
+        with corpus.opened(candidate.version) as opened:
+            drawn = corpus.drawer.draw(opened.drawing(candidate.doc_id, page, boxes, _DPI))
         return Response(drawn.result(), media_type="image/png")
 
     @app.post("/grades")
     def grade(given: GradeRequest) -> dict[str, int]:
-        work.grade(_at(candidates, given.place), given.grade)
-        return {"judged": len(work.grades)}
+        judging.grade(_at(candidates, given.place), given.grade)
+        return {"judged": len(judging.grades)}
 
     @app.post("/corrections")
     def correct(given: CorrectionRequest) -> dict[str, int]:
-        work.correct(_at(candidates, given.place), given.question, given.answer or None)
-        return {"corrected": len(work.texts)}
+        judging.correct(_at(candidates, given.place), given.question, given.answer or None)
+        return {"corrected": len(judging.texts)}
 
     app.mount("/", StaticFiles(directory=_WEB, html=True))
     app.add_middleware(TrustedHosts, names=[*LOOPBACK])
     return app
 
 
-def _at(candidates: Sequence[Candidate], place: int) -> Candidate:
-    if not 0 <= place < len(candidates):
-        raise NotFoundError(f"the pool has {len(candidates)} rows, and no row {place}")
-    return candidates[place]
+def _at(candidates: Sequence[Candidate], row_number: int) -> Candidate:
+    if not 0 <= row_number < len(candidates):
+        raise NotFoundError(f"the pool has {len(candidates)} rows, and no row {row_number}")
+    return candidates[row_number]

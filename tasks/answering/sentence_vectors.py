@@ -21,9 +21,9 @@ class SentenceVectors:
     """
 
     def __init__(self, embed: Callable[[Sequence[str]], Vector], max_sentences: int = SENTENCES_KEPT) -> None:
-        self._embed, self._most = embed, max_sentences
+        self._embed, self._max_sentences = embed, max_sentences
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Vector] = OrderedDict()
+        self._cached: OrderedDict[str, Vector] = OrderedDict()
 
     def __call__(self, texts: Sequence[str]) -> Vector:
         """Return one vector a text, shape ``(texts, dimension)``; distinct new texts are embedded in one call.
@@ -31,14 +31,14 @@ class SentenceVectors:
         A vector is the same whether it was kept or not.
         """
         with self._lock:
-            vectors_by_text = {text: self._kept[text] for text in texts if text in self._kept}
+            vectors_by_text = {text: self._cached[text] for text in texts if text in self._cached}
         absent = [text for text in dict.fromkeys(texts) if text not in vectors_by_text]
         if absent:
             vectors_by_text |= zip(absent, self._embed(absent).astype(np.float16), strict=True)
         with self._lock:
-            self._kept |= vectors_by_text
+            self._cached |= vectors_by_text
             for text in vectors_by_text:
-                self._kept.move_to_end(text)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+                self._cached.move_to_end(text)
+            while len(self._cached) > self._max_sentences:
+                self._cached.popitem(last=False)
         return np.stack([vectors_by_text[text] for text in texts]).astype(np.float32)

@@ -34,8 +34,8 @@ def advice(scores: Path, questions: Sequence[Question], metric: str) -> str:
         system: ScoreTable(questions, ids, {metric: metric_scores}) for system, (ids, metric_scores) in by_system.items()
     }
     for kind in (ALL, *kinds):
-        of_kind = tables if kind == ALL else {system: table.of(kind) for system, table in tables.items()}
-        lines.append(_line(kind, of_kind, metric))
+        tables_of_kind = tables if kind == ALL else {system: table.of(kind) for system, table in tables.items()}
+        lines.append(_line(kind, tables_of_kind, metric))
     return "\n".join(lines) + "\n"
 
 
@@ -54,6 +54,6 @@ def _line(kind: str, tables: Mapping[str, ScoreTable], metric: str) -> str:
     ]
     labels = {system: f"`{system}` {estimate_by_system[system].mean:.3f}" for system in ranked}
     interval = f" ({estimate_by_system[best].low:.2f} to {estimate_by_system[best].high:.2f})"
-    alike = [labels[system] for system in ranked[1:] if system not in worse]
+    comparable = [labels[system] for system in ranked[1:] if system not in worse]
     below = ", ".join(labels[rival] for rival in worse)
-    return f"| {kind} | {estimate_by_system[best].n} | {labels[best]}{interval} | {', '.join(alike)} | {below} |"
+    return f"| {kind} | {estimate_by_system[best].n} | {labels[best]}{interval} | {', '.join(comparable)} | {below} |"

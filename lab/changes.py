@@ -45,25 +45,27 @@ def evaluated_before(store: ObjectStore, version: str, experiment: str) -> str |
     )
 
 
-def changes(before: bytes, after: bytes) -> list[Change]:
+def changes(earlier_report: bytes, later_report: bytes) -> list[Change]:
     """Return the compared metrics that surely changed on the questions of both runs, what fell most first.
 
     Args:
-        before: ``scores.parquet`` of the older run.
-        after: The same of the newer one.
+        earlier_report: ``scores.parquet`` of the older run.
+        later_report: The same of the newer one.
     """
-    old_scores, new_scores = _scores(before), _scores(after)
+    old_scores, new_scores = _scores(earlier_report), _scores(later_report)
     all_changes: list[Change] = []
     for system in sorted(old_scores.keys() & new_scores.keys()):
         ids = sorted(old_scores[system].keys() & new_scores[system].keys())
         if not ids:
             continue
-        ours, theirs = (np.array([side[system][question_id] for question_id in ids]) for side in (new_scores, old_scores))
-        pairs = zip(COMPARED, differences(ours, theirs), strict=True)
+        new_values, old_values = (
+            np.array([side[system][question_id] for question_id in ids]) for side in (new_scores, old_scores)
+        )
+        pairs = zip(COMPARED, differences(new_values, old_values), strict=True)
         all_changes += [Change(system, metric, difference) for metric, difference in pairs if difference is not None]
-    tested = zip(all_changes, adjusted([change.difference for change in all_changes]), strict=True)
-    sure = [change for change, test in tested if test is not None and (test.adjusted_p or 0.0) <= SURE_P]
-    return sorted(sure, key=lambda change: change.difference.mean)
+    change_tests = zip(all_changes, adjusted([change.difference for change in all_changes]), strict=True)
+    significant = [change for change, test in change_tests if test is not None and (test.adjusted_p or 0.0) <= SURE_P]
+    return sorted(significant, key=lambda change: change.difference.mean)
 
 
 def systems_of(scores: bytes) -> set[str]:

@@ -80,7 +80,9 @@ def evaluate(corpus: str) -> None:
             raise AirflowSkipException(f"corpus {corpus} names no golden questions")
         if nightly and read_pointer(workspace.store) is None:
             raise AirflowSkipException(f"corpus {corpus} has no live version yet")
-        results, compared = evaluate_version(workspace, named_experiment, params["version"], log_progress(), again=nightly)
+        results, compared = evaluate_version(
+            workspace, named_experiment, params["version"], log_progress(), is_rerun=nightly
+        )
         _log(results, compared)
     if compared and compared.worse:
         raise AirflowFailException(f"{corpus} became worse: {'; '.join(compared.worse)}")

@@ -156,14 +156,14 @@ class System(Frozen):
     settings: dict[str, Any] = Field({})
 
 
-def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
+def read_experiment(file: str, contents: Mapping[Any, Any]) -> Experiment:
     """Return the experiment of a YAML mapping.
 
     Raises:
         UserError: It isn't an experiment; the message names the key.
     """
     try:
-        experiment = Experiment.model_validate(holds)
+        experiment = Experiment.model_validate(contents)
     except ValidationError as error:
         raise UserError(mistake_at(file, error)) from error
     for presets, kind, read in (
@@ -205,14 +205,16 @@ def read_experiment(file: str, holds: Mapping[Any, Any]) -> Experiment:
     ]
     if unknown := [name for name in compared_systems if name is not None and name not in ids]:
         raise UserError(f"{file}: there is no system {unknown[0]!r}; they are {', '.join(ids)}")
-    if uneven := [row for table in experiment.papers for row in table.rows if len(row.values) != len(table.columns)]:
-        raise UserError(f"{file}: papers: {uneven[0].system} has {len(uneven[0].values)} values; give one a column")
+    if uneven_rows := [row for table in experiment.papers for row in table.rows if len(row.values) != len(table.columns)]:
+        raise UserError(
+            f"{file}: papers: {uneven_rows[0].system} has {len(uneven_rows[0].values)} values; give one a column"
+        )
     return experiment
 
 
-def read_paper_answer(name: str, holds: Mapping[Any, Any]) -> PaperAnswer:
+def read_paper_answer(name: str, contents: Mapping[Any, Any]) -> PaperAnswer:
     """Return the answer preset of a YAML mapping; arguments and errors as for ``read_preset``."""
-    return read_named(name, holds, PaperAnswer.model_validate)
+    return read_named(name, contents, PaperAnswer.model_validate)
 
 
 @dataclass(frozen=True)
@@ -228,14 +230,14 @@ def presets_of(experiment: Experiment) -> PaperPresets:
     defined = [*packaged_experiments().values(), experiment]
     return PaperPresets(
         {
-            name: read_preset(name, holds)
+            name: read_preset(name, contents)
             for defining_experiment in defined
-            for name, holds in defining_experiment.retrieval_presets.items()
+            for name, contents in defining_experiment.retrieval_presets.items()
         },
         {
-            name: read_paper_answer(name, holds)
+            name: read_paper_answer(name, contents)
             for defining_experiment in defined
-            for name, holds in defining_experiment.answer_presets.items()
+            for name, contents in defining_experiment.answer_presets.items()
         },
     )
 

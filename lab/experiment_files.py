@@ -48,11 +48,11 @@ def find_experiment(name: str, corpus: str | None = None) -> tuple[NamedExperime
             raise UserError(
                 f"there is no experiment or corpus {name}; experiments are {experiment_names}, or an experiment file"
             ) from error
-        holds = read_mapping(file, "experiment", "it needs 'label', and 'searches' or 'answers'")
-        if "source" in holds and "label" not in holds:
+        contents = read_mapping(file, "experiment", "it needs 'label', and 'searches' or 'answers'")
+        if "source" in contents and "label" not in contents:
             return find_experiment(load_corpus(name).experiment, name)
-        named_experiment = NamedExperiment(file.stem, read_experiment(str(file), holds), file.parent)
-    chosen = corpus or named_experiment.experiment.corpus
-    if chosen is None:
+        named_experiment = NamedExperiment(file.stem, read_experiment(str(file), contents), file.parent)
+    corpus_name = corpus or named_experiment.experiment.corpus
+    if corpus_name is None:
         raise UserError(f"experiment {named_experiment.name} names no corpus; add --corpus NAME")
-    return named_experiment, chosen
+    return named_experiment, corpus_name

@@ -138,8 +138,8 @@ def _of_pairs(opened: OpenVersion, doc_ids: Sequence[str]) -> Iterator[Material]
     embedder = cast("TextEmbedder", opened.embedders[DEFAULT_SPACE])
     vectors = embedder.embed_documents([document.beginning for document in documents])
     first, second = np.triu_indices(len(documents), k=1)
-    alike = (vectors[first] * vectors[second]).sum(axis=1)
-    for pair_number in np.argsort(-alike, kind="stable"):
+    similarities = (vectors[first] * vectors[second]).sum(axis=1)
+    for pair_number in np.argsort(-similarities, kind="stable"):
         yield from of_tables(documents[first[pair_number]], documents[second[pair_number]])
 
 

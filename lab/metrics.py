@@ -140,8 +140,8 @@ def figure_adjacency(gold: Gold, outcome: Outcome) -> Score:
     return _mean(
         float(
             any(
-                isinstance(beside, TextPart) and set(beside.citations) & set(part.citations)
-                for beside in (*parts[max(0, index - 1) : index], *parts[index + 1 : index + 2])
+                isinstance(adjacent_part, TextPart) and set(adjacent_part.citations) & set(part.citations)
+                for adjacent_part in (*parts[max(0, index - 1) : index], *parts[index + 1 : index + 2])
             )
         )
         for index, part in enumerate(parts)

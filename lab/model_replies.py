@@ -56,8 +56,8 @@ def objects_in(reply: str) -> Iterator[dict[str, Any]]:
     """Yield the objects in a reply, the last first; single quotes and bare words are read too. Values are strings or lists."""
     for object_text in reversed(_OBJECT.findall(without_thoughts(reply))):
         try:
-            read = yaml.load(object_text, yaml.BaseLoader)  # noqa: S506  makes strings only
+            parsed = yaml.load(object_text, yaml.BaseLoader)  # noqa: S506  makes strings only
         except (yaml.YAMLError, RecursionError):
             continue
-        if isinstance(read, dict):
-            yield read
+        if isinstance(parsed, dict):
+            yield parsed

@@ -111,8 +111,8 @@ def pool(
         for outcome in system_outcomes:
             for rank, hit in enumerate(outcome.hits[:depth] if outcome.question_id in questions_by_id else (), 1):
                 row = outcome.question_id, hit.evidence_id
-                of_row = ranks.setdefault(row, {})
-                of_row[system] = min(rank, of_row.get(system, rank))  # the best of its repetitions
+                rank_by_system = ranks.setdefault(row, {})
+                rank_by_system[system] = min(rank, rank_by_system.get(system, rank))  # the best of its repetitions
                 hits.setdefault(row, hit)
     return [_candidate(questions_by_id[row[0]], hits[row], version, ranks[row]) for row in sorted(ranks)]
 
@@ -214,10 +214,10 @@ def judge_rows(candidates: Sequence[Candidate], judge: StreamingModel, name: str
 
 def _agreements(by_judge: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, Agreement]:
     agreements = {}
-    for (first, ours), (second, theirs) in itertools.combinations(sorted(by_judge.items()), 2):
-        if common_rows := sorted(ours.keys() & theirs.keys()):
+    for (first, first_grades), (second, second_grades) in itertools.combinations(sorted(by_judge.items()), 2):
+        if common_rows := sorted(first_grades.keys() & second_grades.keys()):
             agreements[f"{first} and {second}"] = agreement(
-                [ours[name] for name in common_rows], [theirs[name] for name in common_rows]
+                [first_grades[name] for name in common_rows], [second_grades[name] for name in common_rows]
             )
     return agreements
 

@@ -92,12 +92,12 @@ def read_question_file(path: Path, form: str = "auto") -> QuestionFile:
         if form == OWN and isinstance(row, dict):
             question_file.unread.update(row.keys() - _READ)
         try:
-            listed = list(_given(form, row))
+            question_fields = list(_given(form, row))
         except (ValueError, RecursionError) as error:
             question_file.mistakes.append(mistake_of(f"{path}: line {line}", error))
             number += 1
             continue
-        for fields in listed:
+        for fields in question_fields:
             number += 1
             try:
                 question = Question.model_validate({"id": f"{path.stem}-{number:04}"} | fields)
@@ -149,8 +149,8 @@ def read_rows(path: Path) -> Iterator[tuple[int, Any]]:
         yield from _sheet_rows(path)
         return
     try:
-        read = path.read_bytes()
-        text = read.decode("utf-8-sig")
+        content = path.read_bytes()
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"can't read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

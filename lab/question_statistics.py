@@ -103,5 +103,5 @@ def _counted(name_lists: Iterable[Sequence[str]]) -> dict[str, int]:
 
 
 def _spread(counts: Iterable[int]) -> Spread | None:
-    some = [count for count in counts if count]
-    return Spread(mean=fmean(some), largest=max(some)) if some else None
+    positive_counts = [count for count in counts if count]
+    return Spread(mean=fmean(positive_counts), largest=max(positive_counts)) if positive_counts else None

@@ -40,8 +40,8 @@ class Replies:
             for model_config in models
             if isinstance(model_config, ModelConfig)
         }
-        before = read_spent(self._store) + spent_on_replies(self._store)
-        self._budget = Budget(spend, workspace.corpus.budget.corpus, before)
+        spent_before = read_spent(self._store) + spent_on_replies(self._store)
+        self._budget = Budget(spend, workspace.corpus.budget.corpus, spent_before)
         self._lock = threading.Lock()
         self._new: dict[str, dict[str, StoredReply]] = {name: {} for name in self._caches}
         self._written = time.monotonic()
@@ -161,7 +161,7 @@ class _Recorded:
             self._replies.fail("the budget is spent")
             yield TransientError("the budget of the experiment, or budget.corpus of the corpus file, is spent")
             return
-        started, before = time.monotonic(), replace(self._model.usage)
+        started, usage_before = time.monotonic(), replace(self._model.usage)
         try:
             with closing(self._model.stream(request, stopped=stopped)) as items:
                 for item in items:
@@ -184,6 +184,6 @@ class _Recorded:
                         self._replies.fail(item.message)
                     yield item
         finally:
-            used = self._model.usage.since(before)
+            used = self._model.usage.since(usage_before)
             self.usage.add(used)
             self._replies.settle(reserved, cost_of(self._options.price, used))

@@ -50,11 +50,11 @@ def paper_cells(results: Results, table: PaperTable) -> list[list[Cell]]:
     ]
 
 
-def _cell(value: float | None, ours: Estimate | None) -> Cell:
+def _cell(value: float | None, estimate: Estimate | None) -> Cell:
     paper = DASH if value is None else f"{value:.2f}"
-    if ours is None or ours.mean is None:
+    if estimate is None or estimate.mean is None:
         return Cell(paper, DASH)
-    return Cell(paper, f"{ours.mean:.2f}", f"{ours.low:.2f} to {ours.high:.2f}, n {ours.n}")
+    return Cell(paper, f"{estimate.mean:.2f}", f"{estimate.low:.2f} to {estimate.high:.2f}, n {estimate.n}")
 
 
 def paper_tables(results: Results) -> str:

@@ -118,9 +118,9 @@ class Results(Frozen):
     @property
     def not_admitted(self) -> list[str]:
         """The metrics that judges were tested in, and none is admitted to."""
-        tested = [admission for judge in self.judges for admission in judge.admissions]
-        admitted = {admission.metric for admission in tested if admission.admitted}
-        return list(dict.fromkeys(admission.metric for admission in tested if admission.metric not in admitted))
+        admissions = [admission for judge in self.judges for admission in judge.admissions]
+        admitted = {admission.metric for admission in admissions if admission.admitted}
+        return list(dict.fromkeys(admission.metric for admission in admissions if admission.metric not in admitted))
 
 
 class ScoreTable:
@@ -262,7 +262,7 @@ def read_run(folder: Path) -> tuple[str, dict[str, list[Outcome]]]:
     return results.version, outcomes
 
 
-def baseline_of(experiment: Experiment, ran: Sequence[str]) -> str:
+def baseline_of(experiment: Experiment, system_ids: Sequence[str]) -> str:
     """Return the baseline; the first system that ran if it didn't; "" if none ran."""
     baseline = experiment.baseline or experiment.systems[0].id
-    return baseline if baseline in ran else next(iter(ran), "")
+    return baseline if baseline in system_ids else next(iter(system_ids), "")

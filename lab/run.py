@@ -83,9 +83,9 @@ def run_experiment(
         models = experiment.parameters[experiment.use_parameters].of(retrieval.models, experiment.judges)
         changed = {"retrieval": retrieval.model_copy(update={"models": models})}
         workspace = replace(workspace, corpus=workspace.corpus.model_copy(update=changed))
-    chosen = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
+    resolved_version = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
     replies = Replies(workspace, experiment.budget)
-    opened = replace(open_version(workspace, chosen), record=replies.record)
+    opened = replace(open_version(workspace, resolved_version), record=replies.record)
     golds = gold_evidence(opened, _typed(_questions(workspace, named_experiment), opened))
     labels = load_labels(named_experiment.folder / experiment.labels) if experiment.labels else []
     prepared, notes = _prepared(opened, experiment)
@@ -101,7 +101,9 @@ def run_experiment(
                 write_report(results, out / REPORT)
                 (out / "paper_tables.md").write_text(paper_tables(results), encoding="utf-8")
                 for name in STORED:
-                    workspace.store.replace(stored_name(chosen, named_experiment.name, name), (out / name).read_bytes())
+                    workspace.store.replace(
+                        stored_name(resolved_version, named_experiment.name, name), (out / name).read_bytes()
+                    )
             except OSError as error:
                 raise UserError(f"can't write {error.filename or out}: {error.strerror or error}") from error
     finally:
@@ -110,11 +112,16 @@ def run_experiment(
 
 
 def evaluate_version(
-    workspace: Workspace, named_experiment: NamedExperiment, version: str, report: Report = silent, *, again: bool = False
+    workspace: Workspace,
+    named_experiment: NamedExperiment,
+    version: str,
+    report: Report = silent,
+    *,
+    is_rerun: bool = False,
 ) -> tuple[Results, Compared | None]:
     """Run an experiment on a version of a corpus, and store its results and report with the version, and what changed.
 
-    It is compared with its last run on this version, and with that on the newest older one; with ``again`` with the first of
+    It is compared with its last run on this version, and with that on the newest older one; with ``is_rerun`` with the first of
     them that there is.
 
     Returns:
@@ -124,48 +131,52 @@ def evaluate_version(
         UserError: There are no questions.
         NotFoundError: There is no such version.
     """
-    store, chosen = workspace.store, resolve_version(workspace.store, workspace.corpus.name, version)
-    before = {}
-    if store.exists(scores_name := stored_name(chosen, named_experiment.name, SCORES)):
-        before["its last report"] = store.get(scores_name)
-    if not (again and before) and (older := evaluated_before(store, chosen, named_experiment.name)):
-        before[older] = store.get(stored_name(older, named_experiment.name, SCORES))
+    store, resolved_version = workspace.store, resolve_version(workspace.store, workspace.corpus.name, version)
+    earlier_scores = {}
+    if store.exists(scores_name := stored_name(resolved_version, named_experiment.name, SCORES)):
+        earlier_scores["its last report"] = store.get(scores_name)
+    if not (is_rerun and earlier_scores) and (older := evaluated_before(store, resolved_version, named_experiment.name)):
+        earlier_scores[older] = store.get(stored_name(older, named_experiment.name, SCORES))
     with TemporaryDirectory() as folder:
-        results = run_experiment(workspace, named_experiment, Path(folder), version=chosen, report=report)
-    if not before:
+        results = run_experiment(workspace, named_experiment, Path(folder), version=resolved_version, report=report)
+    if not earlier_scores:
         return results, None
     worse: list[str] = []
     better: list[str] = []
-    for since, scores in before.items():
-        ran = systems_of(scores)
-        lost = [system_result for system_result in results.systems if system_result.note and system_result.system.id in ran]
+    for since, scores in earlier_scores.items():
+        earlier_systems = systems_of(scores)
+        lost_systems = [
+            system_result
+            for system_result in results.systems
+            if system_result.note and system_result.system.id in earlier_systems
+        ]
         worse += [
             line(f"since {since}: {system_result.system.id} doesn't run any more: {system_result.note}")
-            for system_result in lost
+            for system_result in lost_systems
         ]
         for change in changes(scores, store.get(scores_name)):
             (worse if change.worse else better).append(f"since {since}: {change}")
     compared = Compared(worse=worse, better=better)
-    if worse or better or not again:  # a quiet night keeps what an earlier run found
-        store.replace(stored_name(chosen, named_experiment.name, COMPARED), compared.model_dump_json().encode())
+    if worse or better or not is_rerun:  # a quiet night keeps what an earlier run found
+        store.replace(stored_name(resolved_version, named_experiment.name, COMPARED), compared.model_dump_json().encode())
     return results, compared
 
 
 def _questions(workspace: Workspace, named_experiment: NamedExperiment) -> list[Question]:
-    chosen = named_experiment.questions_on(workspace.corpus)
-    if chosen is None:
+    question_path = named_experiment.questions_on(workspace.corpus)
+    if question_path is None:
         raise UserError(
             f"experiment {named_experiment.name}: there are no questions; set 'questions' in it, or in {workspace.file}"
         )
-    questions = sorted(load_questions(chosen), key=lambda question: question.id)
-    if twice := [
+    questions = sorted(load_questions(question_path), key=lambda question: question.id)
+    if repeated_ids := [
         earlier_question.id
         for earlier_question, next_question in itertools.pairwise(questions)
         if earlier_question.id == next_question.id
     ]:
-        raise UserError(f"{chosen}: two questions have the id {twice[0]}; give one another id")
+        raise UserError(f"{question_path}: two questions have the id {repeated_ids[0]}; give one another id")
     if not questions:
-        raise UserError(f"{chosen}: there are no questions in it")
+        raise UserError(f"{question_path}: there are no questions in it")
     return questions
 
 

@@ -44,16 +44,16 @@ def estimates(scores: Scores) -> list[Estimate]:
     return column_estimates
 
 
-def differences(ours: Scores, theirs: Scores) -> list[Difference | None]:
+def differences(scores: Scores, baseline_scores: Scores) -> list[Difference | None]:
     """Return the paired difference of each column, with a permutation test; None for fewer than two common questions."""
     from scipy.stats import permutation_test
 
-    column_differences: list[Difference | None] = [None] * ours.shape[1]
-    for columns, defined in _alike(ours - theirs):
+    column_differences: list[Difference | None] = [None] * scores.shape[1]
+    for columns, defined in _alike(scores - baseline_scores):
         if len(defined) < 2:
             continue
         low, high = interval(defined, 0.95)
-        tested = permutation_test(
+        test = permutation_test(
             (defined,), np.mean, permutation_type="samples", n_resamples=RESAMPLES, vectorized=True, axis=0, rng=0
         )
         for index, column in enumerate(columns):
@@ -62,7 +62,7 @@ def differences(ours: Scores, theirs: Scores) -> list[Difference | None]:
                 mean=float(defined[:, index].mean()),
                 low=low[index],
                 high=high[index],
-                p=float(tested.pvalue[index]),
+                p=float(test.pvalue[index]),
             )
     return column_differences
 

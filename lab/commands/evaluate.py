@@ -37,7 +37,7 @@ def evaluate(
     from lab.run import run_experiment
     from pipeline.corpus.workspace import open_workspace
 
-    named_experiment, chosen = find_experiment(experiment, corpus)
+    named_experiment, corpus_name = find_experiment(experiment, corpus)
     if parameters is not None:
         if parameters not in named_experiment.experiment.parameters:
             raise UserError(
@@ -49,7 +49,7 @@ def evaluate(
     out = folder or Path(f"evaluation-{named_experiment.name}")
     with reporting() as report:
         results = run_experiment(
-            open_workspace(chosen), named_experiment, out, version=version, workers=workers, report=report
+            open_workspace(corpus_name), named_experiment, out, version=version, workers=workers, report=report
         )
     if as_json:
         print_json(results)
@@ -77,10 +77,10 @@ def evaluate(
         for test in judge.admissions:
             if not test.admitted:
                 say(f"judge {judge.judge} is not admitted to {test.metric}: {test.reason}")
-        for metric, alike in judge.people.items():
-            say(f"judge {judge.judge} and people on {metric}: {alike}")
-    for metric, alike in results.agreement.items():
-        say(f"the judges on {metric}: {alike}")
+        for metric, agreement in judge.people.items():
+            say(f"judge {judge.judge} and people on {metric}: {agreement}")
+    for metric, agreement in results.agreement.items():
+        say(f"the judges on {metric}: {agreement}")
     for warning in results.warnings:
         say(warning)
     say(f"wrote {out / 'report.html'}, and scores beside it")

@@ -40,25 +40,32 @@ def import_questions(
 
     if form not in ("auto", OWN, *FORMS):
         raise UserError(f"--format {form}: write auto, {OWN}, {', '.join(FORMS)}")
-    read = read_question_file(file, form)
-    for mistake in read.mistakes[:_SHOWN]:
+    question_file = read_question_file(file, form)
+    for mistake in question_file.mistakes[:_SHOWN]:
         say(mistake)
-    if unshown := len(read.mistakes[_SHOWN:]):
+    if unshown := len(question_file.mistakes[_SHOWN:]):
         say(f"and {unshown} more rows")
-    if read.mistakes and not skip:
+    if question_file.mistakes and not skip:
         raise UserError(
-            f"nothing written: {len(read.mistakes)} rows can't be read; correct them, or leave them out with --skip"
+            f"nothing written: {len(question_file.mistakes)} rows can't be read; correct them, or leave them out with --skip"
         )
-    if not read.questions:
+    if not question_file.questions:
         raise UserError(f"{file}: there are no questions in it")
-    write_questions(read.questions, out)
+    write_questions(question_file.questions, out)
     if as_json:
-        counts = {"questions": len(read.questions), "skipped": len(read.mistakes), "not_read": sorted(read.unread)}
-        print_json({"file": str(out), "format": read.form, **counts})
+        counts = {
+            "questions": len(question_file.questions),
+            "skipped": len(question_file.mistakes),
+            "not_read": sorted(question_file.unread),
+        }
+        print_json({"file": str(out), "format": question_file.form, **counts})
         return
-    if read.unread:
-        say(f"not read: {', '.join(sorted(read.unread))}")
-    say(f"wrote {len(read.questions)} questions ({read.form}) to {out}; rows left out: {len(read.mistakes)}")
+    if question_file.unread:
+        say(f"not read: {', '.join(sorted(question_file.unread))}")
+    say(
+        f"wrote {len(question_file.questions)} questions ({question_file.form}) to {out}; "
+        f"rows left out: {len(question_file.mistakes)}"
+    )
 
 
 @questions.command()
@@ -90,11 +97,13 @@ def generate(
     if unknown := set(kinds.split(",")) - set(KINDS):
         raise UserError(f"--from {kinds}: there is no {min(unknown)!r}; write {', '.join(KINDS)}")
     workspace = open_workspace(corpus)
-    chosen = resolve_version(workspace.store, workspace.corpus.name, version)
+    resolved_version = resolve_version(workspace.store, workspace.corpus.name, version)
     generated = Generated()
     with reporting() as report:
         for kind in selected_kinds:
-            generated_of_kind = generate_questions(workspace, chosen, kind, count, model=model, seed=seed, report=report)
+            generated_of_kind = generate_questions(
+                workspace, resolved_version, kind, count, model=model, seed=seed, report=report
+            )
             generated.questions += generated_of_kind.questions
             generated.rejected += generated_of_kind.rejected
     if not generated.questions:
@@ -105,7 +114,7 @@ def generate(
         print_json(
             {
                 "file": str(out),
-                "version": chosen,
+                "version": resolved_version,
                 "questions": len(generated.questions),
                 "rejected": dict(generated.rejected),
             }
@@ -246,8 +255,8 @@ def qrels(
     ]
     names = ("system", MEASURE, "without its own rows", "recall of the pool", "own rows")
     print_table(f"{MEASURE} by these judgements", names, rows, fold=False)
-    for people, alike in judged.people.items():
-        say(f"{people}: {alike}")
+    for people, agreement in judged.people.items():
+        say(f"{people}: {agreement}")
     if judged.disputed:
         say(f"{len(judged.disputed)} rows are judged differently and count as not judged, such as {judged.disputed[0]}")
     if judged.by_models:
@@ -290,13 +299,13 @@ def stats(
     from lab.question_files import read_question_file
     from lab.question_statistics import Spread, describe_questions
 
-    read = read_question_file(file)
-    if read.mistakes:
-        say(read.mistakes[0])
+    question_file = read_question_file(file)
+    if question_file.mistakes:
+        say(question_file.mistakes[0])
         raise UserError(
-            f"{len(read.mistakes)} rows can't be read; write the others with: inset questions import {file} --skip"
+            f"{len(question_file.mistakes)} rows can't be read; write the others with: inset questions import {file} --skip"
         )
-    described = describe_questions(read.questions)
+    described = describe_questions(question_file.questions)
     if as_json:
         print_json(described)
         return

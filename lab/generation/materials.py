@@ -130,8 +130,8 @@ def of_contents(document: Document, seed: int) -> Iterator[Material]:
     parts: dict[str, Hit] = {}
     for modality, letter in _LETTERS.items():
         rows = {row.evidence_id: row for row in document.of(modality) if row.text.strip()}
-        chosen = set(shuffled([*rows], seed)[:PARTS_OF_A_KIND])
-        chosen_rows = [row for name, row in rows.items() if name in chosen]
+        chosen_names = set(shuffled([*rows], seed)[:PARTS_OF_A_KIND])
+        chosen_rows = [row for name, row in rows.items() if name in chosen_names]
         parts |= {f"{letter}{number}": row for number, row in enumerate(chosen_rows, 1)}
     if len({row.modality for row in parts.values()}) < 2:
         return
@@ -152,13 +152,16 @@ def of_contents(document: Document, seed: int) -> Iterator[Material]:
 def of_tables(first: Document, second: Document) -> Iterator[Material]:
     """Yield a material for the two tables of two documents that share most entities, at least two."""
     pairs = itertools.product(first.tables, second.tables)
-    shared = [(sorted(entities & other_entities), mine, theirs) for (mine, entities), (theirs, other_entities) in pairs]
-    names, mine, theirs = max(shared, key=lambda pair: len(pair[0]), default=([], None, None))
-    if mine is None or theirs is None or len(names) < 2:
+    shared_entities = [
+        (sorted(entities & other_entities), first_table, second_table)
+        for (first_table, entities), (second_table, other_entities) in pairs
+    ]
+    names, first_table, second_table = max(shared_entities, key=lambda pair: len(pair[0]), default=([], None, None))
+    if first_table is None or second_table is None or len(names) < 2:
         return
-    titles = {"title": mine.title or mine.source, "other_title": theirs.title or theirs.source}
-    tables = {"table": mine.text[:TEXT_CHARACTERS], "other_table": theirs.text[:TEXT_CHARACTERS]}
-    name, parts = f"tables {mine.evidence_id} {theirs.evidence_id}", {"T1": mine, "T2": theirs}
+    titles = {"title": first_table.title or first_table.source, "other_title": second_table.title or second_table.source}
+    tables = {"table": first_table.text[:TEXT_CHARACTERS], "other_table": second_table.text[:TEXT_CHARACTERS]}
+    name, parts = f"tables {first_table.evidence_id} {second_table.evidence_id}", {"T1": first_table, "T2": second_table}
     texts = [document.of(Modality.TEXT)[:_BEGINNING] for document in (first, second)]
     labels = {f"S{number}": row for number, row in enumerate(itertools.chain(*texts), 1)}
     lines = [f"[{label}] {row.text[:EXCERPT_CHARACTERS]}" for label, row in labels.items()]

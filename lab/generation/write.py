@@ -47,18 +47,18 @@ def _written(
 
 
 def _read(reply: str, material: Material) -> Question:
-    read = next((json_object for json_object in objects_in(reply) if "question" in json_object), None)
-    if read is None:
+    fields = next((json_object for json_object in objects_in(reply) if "question" in json_object), None)
+    if fields is None:
         raise UnusableError("the reply has no question")
-    words, answer = (" ".join(str(read.get(name) or "").split()) for name in ("question", "answer"))
+    words, answer = (" ".join(str(fields.get(name) or "").split()) for name in ("question", "answer"))
     if not any(map(str.isalpha, words)) or len(words) > MOST_CHARACTERS:
         raise UnusableError(f"the question is empty, or longer than {MOST_CHARACTERS} characters")
     if not answer:
         raise UnusableError("there is no answer")
     used = list(material.parts)
     if material.chooses:
-        listed = read.get("evidence")
-        names = listed if isinstance(listed, list) else [listed]
+        evidence = fields.get("evidence")
+        names = evidence if isinstance(evidence, list) else [evidence]
         used = list(dict.fromkeys([*material.required, *(str(name).strip("[] ") for name in names if name)]))
         if unknown := [name for name in used if name not in material.parts]:
             raise UnusableError(f"there is no part {unknown[0]}")

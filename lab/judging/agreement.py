@@ -74,9 +74,9 @@ class Comparison:
         if len(grades) == 2:
             first_grades, second_grades = grades.values()
             for metric in first_grades.keys() & second_grades.keys():
-                for ours, theirs in zip(first_grades[metric], second_grades[metric], strict=True):
-                    if ours.value is not None and theirs.value is not None:
-                        _note(self._judges, metric, ours.value >= YES_FROM, theirs.value >= YES_FROM)
+                for first_grade, second_grade in zip(first_grades[metric], second_grades[metric], strict=True):
+                    if first_grade.value is not None and second_grade.value is not None:
+                        _note(self._judges, metric, first_grade.value >= YES_FROM, second_grade.value >= YES_FROM)
 
     def of_judges(self) -> dict[str, Agreement]:
         """Return the agreement of the two judges by metric."""

@@ -42,14 +42,18 @@ def pairs(fault: Fault) -> Iterator[Pair]:
     examples = _known()
     for number, example in enumerate(examples):
         next_number = (number + 1) % len(examples)
-        good = _outcome(number, example.right)
-        bad = {
+        right_outcome = _outcome(number, example.right)
+        outcome_by_fault = {
             "wrong answer": _outcome(number, example.wrong),
             "other answer": _outcome(number, examples[next_number].right),
             "other context": _outcome(next_number, example.right),
             "no citation": _outcome(number, example.right, cites=False),
         }
-        yield Pair(Question(id=str(number), question=example.question, answer=example.right), good, bad[fault])
+        yield Pair(
+            Question(id=str(number), question=example.question, answer=example.right),
+            right_outcome,
+            outcome_by_fault[fault],
+        )
 
 
 @cache

@@ -58,15 +58,15 @@ class Case:
     @property
     def texts(self) -> str:
         """The rows of the context whose words the model read, with their names."""
-        read = {*self.outcome.words}
-        rows = ((n, hit) for n, hit in enumerate(self.outcome.context, 1) if hit.evidence_id in read)
+        read_ids = {*self.outcome.words}
+        rows = ((n, hit) for n, hit in enumerate(self.outcome.context, 1) if hit.evidence_id in read_ids)
         return "\n\n".join(f"[P{n}] {hit.title}: {hit.text}" for n, hit in rows)
 
     def relevant(self, hit: Hit) -> Grade:
         """Judge a row by itself, with its picture if it has one that the answer's model saw."""
         figure_ids = [hit.figure_id] if hit.figure_id in self.outcome.pictures and hit.figure_id else []
-        read = hit.text if hit.evidence_id in self.outcome.words else ""
-        return self.ask("evidence_relevancy", figure_ids, title=hit.title, texts=read)
+        text = hit.text if hit.evidence_id in self.outcome.words else ""
+        return self.ask("evidence_relevancy", figure_ids, title=hit.title, texts=text)
 
     def used_correctly(self, hit: Hit, number: int) -> Grade:
         """Judge whether the answer says what a row that it cites says."""
@@ -215,20 +215,20 @@ class Judged:
         from scipy.stats import mannwhitneyu
 
         metric = Judged(self.name, self.definition, self.judge, known_pairs.picture if self.pictures else None)
-        good: list[float] = []
-        bad: list[float] = []
+        right_grades: list[float] = []
+        wrong_grades: list[float] = []
         nulls: list[str] = []
         for pair in known_pairs.pairs(fault):
-            for outcome, grades in ((pair.good, good), (pair.bad, bad)):
+            for outcome, grades in ((pair.good, right_grades), (pair.bad, wrong_grades)):
                 grade = metric.score(pair.question, outcome)
                 nulls += [grade.reason] if grade.value is None else []
                 grades.append(0.5 if grade.value is None else grade.value)
-        auc = float(mannwhitneyu(good, bad).statistic) / (len(good) * len(bad))
+        auc = float(mannwhitneyu(right_grades, wrong_grades).statistic) / (len(right_grades) * len(wrong_grades))
         admitted = auc >= ADMITTED_AUC
-        reason = "" if admitted else f"AUC {auc:.2f} on {len(good)} known pairs; {ADMITTED_AUC} admits"
+        reason = "" if admitted else f"AUC {auc:.2f} on {len(right_grades)} known pairs; {ADMITTED_AUC} admits"
         if nulls:
-            reason = "; ".join(filter(None, [reason, f"{len(nulls)} of {2 * len(good)} not graded: {nulls[0]}"]))
-        return Admission(metric=self.name, admitted=admitted, auc=auc, pairs=len(good), reason=reason)
+            reason = "; ".join(filter(None, [reason, f"{len(nulls)} of {2 * len(right_grades)} not graded: {nulls[0]}"]))
+        return Admission(metric=self.name, admitted=admitted, auc=auc, pairs=len(right_grades), reason=reason)
 
 
 def judged_metrics(names: Sequence[str], judge: StreamingModel, pictures: Pictures | None) -> list[Judged]:

@@ -28,10 +28,10 @@ def verdict(judge: StreamingModel, name: str, pictures: tuple[bytes, ...] = (), 
         model_reply = reply_of(judge, (request,))
         grade = read_verdict(model_reply)
         if grade.value is None:
-            again = reply_of(
+            repaired_reply = reply_of(
                 judge, (request, Message("assistant", model_reply), Message("user", _prompt("repair").template))
             )
-            grade = read_verdict(again)
+            grade = read_verdict(repaired_reply)
     except NoReplyError as error:
         return Grade(value=None, reason=str(error))
     return grade
@@ -42,10 +42,10 @@ def read_verdict(reply: str) -> Grade:
     text = without_thoughts(reply)
     if word := _WORD.fullmatch(text):
         return Grade(value=_GRADES[word[1].lower()])
-    for read in objects_in(text):
-        value = _GRADES.get(str(read.get("grade")).strip(" .").lower())
+    for json_object in objects_in(text):
+        value = _GRADES.get(str(json_object.get("grade")).strip(" .").lower())
         if value is not None:
-            reason = read.get("reason") or ""
+            reason = json_object.get("reason") or ""
             return Grade(value=value, reason=" ".join(map(str, reason)) if isinstance(reason, list) else str(reason))
     return Grade(value=None, reason=f"the judge's reply has no grade: {' '.join(text.split())[:200] or 'it is empty'}")
 

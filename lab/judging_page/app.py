@@ -89,15 +89,15 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
     @app.get("/rows/{place}")
     def row(place: int) -> dict[str, Any]:
         """Return a row; -1 is the first without a judgement, or the last row."""
-        todo = (at for at, candidate in enumerate(candidates) if candidate.row not in judging.grades)
-        at = next(todo, len(candidates) - 1) if place < 0 else min(place, len(candidates) - 1)
-        candidate = candidates[at]
+        todo = (index for index, candidate in enumerate(candidates) if candidate.row not in judging.grades)
+        index = next(todo, len(candidates) - 1) if place < 0 else min(place, len(candidates) - 1)
+        candidate = candidates[index]
         fields = candidate.model_dump(mode="json", exclude={"ranks"})  # who found it would sway the judgement
         question, answer = judging.texts.get(candidate.question_id, (candidate.question, candidate.answer))
         fields |= {"question": question, "answer": answer}
         grade = judging.grades.get(candidate.row)
         counts = {"rows": len(candidates), "judged": len(judging.grades), "person": person}
-        return {"place": at, "grade": grade, "pages": candidate.pages, **counts, **fields}
+        return {"place": index, "grade": grade, "pages": candidate.pages, **counts, **fields}
 
     @app.get("/rows/{place}/pages/{page}.png")
     def page_image(place: int, page: int) -> Response:

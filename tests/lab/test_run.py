@@ -177,7 +177,7 @@ def test_what_changed_since_the_version_before_is_named(workspace: Workspace) ->
     assert read_compared(workspace.store, second.version, "presets") == compared
     assert second.warnings == ["the version has no document winch.pdf, which questions ask for"]
 
-    _, night = evaluate_version(workspace, presets, "latest", again=True)
+    _, night = evaluate_version(workspace, presets, "latest", is_rerun=True)
     assert night == Compared(worse=[], better=[])
     assert read_compared(workspace.store, second.version, "presets") == compared, "what the version changed is still told"
 
@@ -191,12 +191,12 @@ def test_another_run_on_a_version_names_what_became_worse_and_what_doesnt_run_an
     asked = {str(n): f"How many bar does the steel winch take? {n}" for n in range(12)}
     write_questions(folder, [{"id": name, "question": text, **WINCH} for name, text in asked.items()])
     words = find_experiment(str(folder / "words.yaml"), "manuals")[0]
-    first, compared = evaluate_version(workspace, words, "live", again=night)
+    first, compared = evaluate_version(workspace, words, "live", is_rerun=night)
     assert compared is None
 
     write_questions(folder, [{"id": name, "question": "Which opera?", **WINCH, "pages": [9]} for name in asked])
     without = open_workspace(str(write_corpus(folder, "questions: ../questions.jsonl\n")))
-    second, compared = evaluate_version(without, words, "live", again=night)
+    second, compared = evaluate_version(without, words, "live", is_rerun=night)
     assert second.version == first.version
     assert compared is not None
     assert read_compared(without.store, second.version, "words") == compared

@@ -214,10 +214,10 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
 
 def _by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:
     """Merge failures that differ in their page only; yield one of them with the pages, such as ``3-7, 12``."""
-    alike: dict[tuple[str, str, str, str], list[Failure]] = {}
+    failures_by_key: dict[tuple[str, str, str, str], list[Failure]] = {}
     for failure in failures:
-        alike.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
-    for same in alike.values():
+        failures_by_key.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
+    for same in failures_by_key.values():
         pages = sorted({failure.page for failure in same if failure.page is not None})
         runs = ([page for _, page in run] for _, run in groupby(enumerate(pages), lambda placed: placed[1] - placed[0]))
         yield same[0], ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
@@ -235,34 +235,34 @@ def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
     from pipeline.records.publication import list_versions
 
     workspace = open_workspace(corpus)
-    listed = list_versions(workspace.store, workspace.corpus.name)
+    all_versions = list_versions(workspace.store, workspace.corpus.name)
     moves = read_events(workspace.store, _MOVES)
     if as_json:
-        print_json(listed.model_dump(mode="json") | {"moves": [move.model_dump(mode="json") for move in moves]})
+        print_json(all_versions.model_dump(mode="json") | {"moves": [move.model_dump(mode="json") for move in moves]})
         return
-    if not listed.versions:
+    if not all_versions.versions:
         say(f"{corpus}: no version yet; run: inset refresh {corpus}")
         return
     columns = ("version", "state", "created (UTC)", "documents", "quarantined", "rows", "parent")
     rows = [
         (
-            *(row.version, f"{row.state}, previous" if row.version == listed.previous else row.state),
+            *(row.version, f"{row.state}, previous" if row.version == all_versions.previous else row.state),
             *(f"{row.created:{_TIME}}", row.documents, row.quarantined, row.rows, row.parent),
         )
-        for row in listed.versions
+        for row in all_versions.versions
     ]
     print_table("", columns, rows, fold=False)
     if moves:
         moved = [(f"{move.at:{_TIME}}", move.action, move.to_version, move.by, move.reason) for move in moves]
         print_table("", ("moved (UTC)", "action", "version", "by", "reason"), moved, fold=False)
-    for row in listed.versions:
+    for row in all_versions.versions:
         if row.override is not None:
             say(
                 f"{row.version}: gates overridden on {row.override.at:{_TIME}} UTC by {row.override.by}: {row.override.reason}"
             )
-    if listed.problem is not None:
-        say(listed.problem)
-    if listed.held:
+    if all_versions.problem is not None:
+        say(all_versions.problem)
+    if all_versions.held:
         say(f"{corpus} is held since a rollback: refreshes publish nothing until: inset publish {corpus} VERSION")
 
 
@@ -371,9 +371,9 @@ def forget(
     from pipeline.upkeep.forget import readmit
 
     if again:
-        back = readmit(open_workspace(corpus), source)
+        readmitted = readmit(open_workspace(corpus), source)
         if as_json:
-            print_json({"corpus": corpus, "documents": back})
+            print_json({"corpus": corpus, "documents": readmitted})
             return
         say(f"{corpus}: {source} may be taken in again; to do so: inset refresh {corpus}")
         return
@@ -674,16 +674,16 @@ def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
     published = open_published(corpus)
     searches, answers = published.presets(), published.answer_presets()
     if as_json:
-        listed: dict[str, Sequence[BaseModel]] = {"presets": searches, "answers": answers}
-        print_json({name: [info.model_dump(mode="json") for info in infos] for name, infos in listed.items()})
+        infos_by_kind: dict[str, Sequence[BaseModel]] = {"presets": searches, "answers": answers}
+        print_json({name: [info.model_dump(mode="json") for info in infos] for name, infos in infos_by_kind.items()})
         return
     _show_presets("preset", searches)
     _show_presets("answer", answers)
 
 
 def _show_presets(kind: str, infos: "Iterable[PresetInfo | AnswerPresetInfo]") -> None:
-    for source, listed in groupby(infos, lambda preset: preset.source):
-        rows = [(preset.name, preset.sentence, "; ".join(preset.missing)) for preset in listed]
+    for source, source_infos in groupby(infos, lambda preset: preset.source):
+        rows = [(preset.name, preset.sentence, "; ".join(preset.missing)) for preset in source_infos]
         print_table(source, (kind, "what it does", "what is missing"), rows)
 
 
@@ -693,8 +693,8 @@ def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
     for rank, hit in enumerate(hits, 1):
         kind = f", {hit.doc_type}" if hit.doc_type else ""
         show(f"{hit.source}, {hit.regions[0].page_name}{kind}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
-        marked = [*hit.highlights, *([hit.nearest_sentence] if hit.nearest_sentence else [])]
-        start, end = excerpt(len(hit.text), marked, _EXCERPT)
+        marked_spans = [*hit.highlights, *([hit.nearest_sentence] if hit.nearest_sentence else [])]
+        start, end = excerpt(len(hit.text), marked_spans, _EXCERPT)
         show_marked(hit.text, start, end, marks=hit.highlights, sentence=hit.nearest_sentence)
         if hit.more:
             say_more = "on this page" if group == "page" else "in this document"

@@ -508,9 +508,9 @@ class Watch:
 
     def _show_progress(self, task: dict[str, Any]) -> None:
         name = _name(task)
-        line, at = self.progress.get(name, ("", time.monotonic()))
-        if time.monotonic() - at < PROGRESS_EVERY_S:
-            self.progress.setdefault(name, (line, at))
+        line, shown_at = self.progress.get(name, ("", time.monotonic()))
+        if time.monotonic() - shown_at < PROGRESS_EVERY_S:
+            self.progress.setdefault(name, (line, shown_at))
             return
         events = (str(entry.get("event")) for entry in self.airflow.log(self.run_id, task))
         steps = [event for event in events if event.startswith("progress: ")]

@@ -389,10 +389,10 @@ class AccessControl:
         return caller.key.name if caller.key else caller.name or self._access.remote_client(scope)
 
     async def _admit(self, counted: str, key: Key | None) -> None:
-        at_once = (key and key.concurrent) or CONCURRENT
+        max_concurrent = (key and key.concurrent) or CONCURRENT
         per_minute = (key and key.per_minute) or PER_MINUTE
-        if self._working[counted] >= at_once:
-            raise _too_many(f"{counted} may have {at_once} requests at once", 1)
+        if self._working[counted] >= max_concurrent:
+            raise _too_many(f"{counted} may have {max_concurrent} requests at once", 1)
         if wait_s := await self._access.limits.wait_s(counted, per_minute):
             raise _too_many(f"{counted} may send {per_minute} requests a minute", wait_s)
 

@@ -105,8 +105,8 @@ class FairSemaphore:
         share: Most places of one caller.
     """
 
-    def __init__(self, at_once: int, share: int) -> None:
-        self._at_once, self._share = at_once, share
+    def __init__(self, capacity: int, share: int) -> None:
+        self._capacity, self._share = capacity, share
         self._working = Counter[str]()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
@@ -152,7 +152,7 @@ class FairSemaphore:
                 return
 
     def _has_place(self, caller: str) -> bool:
-        return self._working.total() < self._at_once and self._working[caller] < self._share
+        return self._working.total() < self._capacity and self._working[caller] < self._share
 
     def _remove(self, caller: str, turn: asyncio.Future[None]) -> None:
         self._waiting[caller].remove(turn)

@@ -106,9 +106,9 @@ class _Part:
 
         def page(opened: OpenVersion) -> BaseModel:
             listing = read(opened, ListPart(offset, self.limit))
-            after = offset + len(listing.items)
+            next_offset = offset + len(listing.items)
             return listing.model_copy(
-                update={"next": _cursor(listing.version, after, digest) if after < listing.total else None}
+                update={"next": _cursor(listing.version, next_offset, digest) if next_offset < listing.total else None}
             )
 
         return await _reply(self.request, self.corpus, listed_version, page, cost)
@@ -248,8 +248,8 @@ async def documents(
 ) -> Response:
     """The documents of a version; ``contains`` is part of a title or source."""
     return await part.reply(
-        lambda opened, at: opened.contents.documents(
-            at, sources=source or (), languages=language or (), contains=contains, sort=sort
+        lambda opened, list_part: opened.contents.documents(
+            list_part, sources=source or (), languages=language or (), contains=contains, sort=sort
         )
     )
 
@@ -274,13 +274,13 @@ async def document_info(request: Request, corpus: Corpus, doc_id: DocumentId, ve
 @router.get("/documents/{doc_id}/outline", response_model=Listing[OutlineSection])
 async def outline(corpus: Corpus, doc_id: DocumentId, part: Part) -> Response:
     """The sections of a document, in reading order."""
-    return await part.reply(lambda opened, at: opened.contents.outline(at, doc_id))
+    return await part.reply(lambda opened, list_part: opened.contents.outline(list_part, doc_id))
 
 
 @router.get("/documents/{doc_id}/pages", response_model=Listing[DocumentPage])
 async def pages(corpus: Corpus, doc_id: DocumentId, part: Part) -> Response:
     """The pages of a document; the printed label is known where a row stands on the page."""
-    return await part.reply(lambda opened, at: opened.contents.pages(at, doc_id))
+    return await part.reply(lambda opened, list_part: opened.contents.pages(list_part, doc_id))
 
 
 @router.get("/documents/{doc_id}/rows", response_model=Listing[BrowsedRow])
@@ -288,25 +288,29 @@ async def document_rows(
     corpus: Corpus, doc_id: DocumentId, part: Part, modality: Kinds = None, page: OnPage = None
 ) -> Response:
     """The rows of a document, in reading order, those of whole pages last."""
-    return await part.reply(lambda opened, at: opened.contents.rows(at, doc_id, modalities=modality or (), page=page))
+    return await part.reply(
+        lambda opened, list_part: opened.contents.rows(list_part, doc_id, modalities=modality or (), page=page)
+    )
 
 
 @router.get("/documents/{doc_id}/tables", response_model=Listing[TableSummary])
 async def document_tables(corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None) -> Response:
     """The tables of a document, without their cells."""
-    return await part.reply(lambda opened, at: opened.contents.tables(at, doc_id, page=page))
+    return await part.reply(lambda opened, list_part: opened.contents.tables(list_part, doc_id, page=page))
 
 
 @router.get("/documents/{doc_id}/figures", response_model=Listing[FigureSummary])
 async def document_figures(corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None) -> Response:
     """The figures of a document, each where it is placed."""
-    return await part.reply(lambda opened, at: opened.contents.figures(at, doc_id, page=page))
+    return await part.reply(lambda opened, list_part: opened.contents.figures(list_part, doc_id, page=page))
 
 
 @router.get("/rows", response_model=Listing[BrowsedRow])
 async def rows(corpus: Corpus, part: Part, modality: Kinds = None, source: Globs = None) -> Response:
     """The rows of all documents, by document id and in reading order."""
-    return await part.reply(lambda opened, at: opened.contents.rows(at, modalities=modality or (), sources=source or ()))
+    return await part.reply(
+        lambda opened, list_part: opened.contents.rows(list_part, modalities=modality or (), sources=source or ())
+    )
 
 
 @router.get("/rows/{evidence_id}", response_model=RowInfo)
@@ -320,7 +324,7 @@ async def row(
 @router.get("/tables", response_model=Listing[TableSummary])
 async def tables(corpus: Corpus, part: Part, source: Globs = None) -> Response:
     """The tables of all documents, without their cells."""
-    return await part.reply(lambda opened, at: opened.contents.tables(at, sources=source or ()))
+    return await part.reply(lambda opened, list_part: opened.contents.tables(list_part, sources=source or ()))
 
 
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
@@ -382,7 +386,9 @@ def _csv(lines: Sequence[Sequence[str]]) -> str:
 @router.get("/figures", response_model=Listing[FigureSummary])
 async def figures(corpus: Corpus, part: Part, source: Globs = None, contains: Contains = "") -> Response:
     """The figures of all documents, each where it is placed; ``contains`` is part of a caption."""
-    return await part.reply(lambda opened, at: opened.contents.figures(at, sources=source or (), contains=contains))
+    return await part.reply(
+        lambda opened, list_part: opened.contents.figures(list_part, sources=source or (), contains=contains)
+    )
 
 
 @router.get("/figures/{figure_id}/context", response_model=Listing[FigureContext])
@@ -393,12 +399,12 @@ async def figure_context(
     around: Annotated[int, Query(ge=1, le=5, description="Rows on each side.")] = 2,
 ) -> Response:
     """The placements of a figure, each with the rows before and after it in reading order."""
-    return await part.reply(lambda opened, at: opened.contents.context(at, figure_id, around=around))
+    return await part.reply(lambda opened, list_part: opened.contents.context(list_part, figure_id, around=around))
 
 
 def _changes(corpus: PublishedCorpus, opened: OpenVersion, part: ListPart, since: str) -> Changes:
-    with corpus.opened(since) as before:
-        return opened.contents.changes(part, before)
+    with corpus.opened(since) as earlier:
+        return opened.contents.changes(part, earlier)
 
 
 @router.get("/changes", response_model=Changes)
@@ -408,4 +414,4 @@ async def changes(corpus: Corpus, since: VersionRequired, part: Annotated[_PartO
     Delete what is gone before storing what is added: a row whose content changed is both. The first comparison of two versions
     reads all their rows; where that takes longer than the deadline, 503 says to ask again.
     """
-    return await part.reply(lambda opened, at: _changes(corpus, opened, at, since), Cost.EXPENSIVE)
+    return await part.reply(lambda opened, list_part: _changes(corpus, opened, list_part, since), Cost.EXPENSIVE)

@@ -68,8 +68,8 @@ class Metrics:
             "inset_answer_money", "Cost of answers, by the prices of the corpus file.", ["corpus"], registry=self._registry
         )
 
-    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
-        return Gauge(name, about, labels, registry=self._registry, multiprocess_mode="livesum")
+    def _gauge(self, name: str, description: str, *labels: str) -> Gauge:
+        return Gauge(name, description, labels, registry=self._registry, multiprocess_mode="livesum")
 
     def watch(self, name: str, corpus: PublishedCorpus) -> None:
         """Report the open versions of a corpus."""
@@ -119,14 +119,14 @@ class Metrics:
                     with contextlib.suppress(FileNotFoundError):  # another worker was first
                         if not file.stat().st_size:  # it died before it wrote anything
                             file.unlink()
-        of_all = CollectorRegistry()
-        MultiProcessCollector(of_all, folder)  # type: ignore[no-untyped-call]
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
         for _ in range(_TRIES):
             # A worker makes a file and then its size: between the two, it can't be read.
             with contextlib.suppress(struct.error):
-                return generate_latest(of_all)
+                return generate_latest(registry)
             time.sleep(_PAUSE_S)
-        return generate_latest(of_all)
+        return generate_latest(registry)
 
 
 def metrics_of(request: Request) -> Metrics:

@@ -94,12 +94,12 @@ def serve_workers(workers: int, options: ServiceOptions, port: int = PORT) -> No
         UserError: The address can't be bound; nothing has started then.
     """
     listen(options.host, port).close()
-    shared = "in all workers together (Redis)" if options.redis else "in each worker, since no --redis is named"
+    limits_scope = "in all workers together (Redis)" if options.redis else "in each worker, since no --redis is named"
     app, configured = f"{__name__}:worker", settings()
     with tempfile.TemporaryDirectory(prefix="inset-metrics-") as folder:
         os.environ |= {OPTIONS: options.model_dump_json(), FOLDER: folder}
         uvicorn.Config(app, log_config=configured["log_config"])  # configures the log
-        _logger.info("%d workers; requests a minute of a key are counted %s", workers, shared)
+        _logger.info("%d workers; requests a minute of a key are counted %s", workers, limits_scope)
         uvicorn.run(
             app,
             factory=True,

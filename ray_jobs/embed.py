@@ -60,19 +60,19 @@ class EmbedderActor:
         """
         outcomes: list[Outcome[Vector]] = []
         while len(outcomes) < len(batch):
-            some = batch[len(outcomes) : len(outcomes) + self._at_once.size]
+            sub_batch = batch[len(outcomes) : len(outcomes) + self._at_once.size]
             try:
-                vectors = self._vectors([content for _, content in some])
+                vectors = self._vectors([content for _, content in sub_batch])
             except MemoryError as error:
                 # Leaving the block frees what the error holds before the next try.
                 starved = str(error)
             else:
                 self._at_once.fitted()
-                outcomes += [Outcome(name, vector) for (name, _), vector in zip(some, vectors, strict=True)]
+                outcomes += [Outcome(name, vector) for (name, _), vector in zip(sub_batch, vectors, strict=True)]
                 continue
-            self._at_once.starved(len(some))
-            if len(some) == 1:
-                name, _ = some[0]
+            self._at_once.starved(len(sub_batch))
+            if len(sub_batch) == 1:
+                name, _ = sub_batch[0]
                 outcomes.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))
         return outcomes
 
@@ -97,9 +97,9 @@ class EmbedderActor:
             [content for content in contents if content.picture is None],
             [content for content in contents if content.picture is not None],
         )
-        of_words = iter(self._embedder.embed_documents([content.text or "" for content in words]) if words else ())
-        of_pictures = iter(self._of_pictures(pictures, self._embedder.embed_pictures) if pictures else ())
-        return [next(of_words if content.picture is None else of_pictures) for content in contents]
+        text_vectors = iter(self._embedder.embed_documents([content.text or "" for content in words]) if words else ())
+        picture_vectors = iter(self._of_pictures(pictures, self._embedder.embed_pictures) if pictures else ())
+        return [next(text_vectors if content.picture is None else picture_vectors) for content in contents]
 
     def _of_pictures(
         self, contents: Sequence[EmbeddingInput], embed: Callable[[list[bytes]], Sequence[Vector]]
@@ -176,11 +176,11 @@ def embed(
     if is_few(space, len(names), options, ray):
         actor = _local_embedder(*arguments)
         for batch in batches:
-            before = actor.usage
+            usage_before = actor.usage
             try:
                 outcomes = actor.run(batch)
             finally:
-                usage.add(actor.usage.since(before))
+                usage.add(actor.usage.since(usage_before))
             yield outcomes
         return
     with connected(ray) as cpus:

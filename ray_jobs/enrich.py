@@ -58,11 +58,14 @@ class RecogniserActor:
 
     def _recognise(self, name: str) -> list[RecognisedLine]:
         picture = self._store.get(name)
-        straight = straightened(picture)
-        if straight is None:
+        straight_picture = straightened(picture)
+        if straight_picture is None:
             return self._recogniser.recognise(picture)
-        lines = self._recogniser.recognise(straight.picture)
-        return [dataclasses.replace(line, bbox=straight.as_given(line.bbox), skew=straight.degrees) for line in lines]
+        lines = self._recogniser.recognise(straight_picture.picture)
+        return [
+            dataclasses.replace(line, bbox=straight_picture.as_given(line.bbox), skew=straight_picture.degrees)
+            for line in lines
+        ]
 
 
 class _LayoutActor:
@@ -82,15 +85,15 @@ class SegmenterActor(_LayoutActor):
 
     def _segment(self, name: str) -> tuple[list[Segment], list[BBox]]:
         picture = self._store.get(name)
-        straight = straightened(picture)
-        if straight is None:
+        straight_picture = straightened(picture)
+        if straight_picture is None:
             regions, rules = self._detector.detect(picture), rules_in(picture)
         else:
             regions = [
-                dataclasses.replace(region, bbox=straight.as_given(region.bbox))
-                for region in self._detector.detect(straight.picture)
+                dataclasses.replace(region, bbox=straight_picture.as_given(region.bbox))
+                for region in self._detector.detect(straight_picture.picture)
             ]
-            rules = [straight.as_given(rule) for rule in rules_in(straight.picture)]
+            rules = [straight_picture.as_given(rule) for rule in rules_in(straight_picture.picture)]
         return cut(picture, regions, lambda name, data: self._store.put(f"figures/{name}", data)), rules
 
 
@@ -263,7 +266,11 @@ def structure_with(
     With a ``fault_of_layer``, what was recognised replaces its text layer; else what was recognised behind one is dropped.
     """
     code = FailureCode.MODEL_FAILED
-    failed = {read.id: (code, f"words of a figure were not read: {read.failure}") for read in recognised if read.failure}
+    failed = {
+        recognition.id: (code, f"words of a figure were not read: {recognition.failure}")
+        for recognition in recognised
+        if recognition.failure
+    }
     failed |= {page.id: (code, f"a picture was not segmented: {page.failure}") for page in segmented if page.failure}
     failed |= unfinished
     unread = [
@@ -272,11 +279,11 @@ def structure_with(
         if placement.figure_id in failed
     ]
     if fault_of_layer is not None:
-        parsed = without_layer(parsed, (read.id for read in recognised if read.lines), fault_of_layer)
+        parsed = without_layer(parsed, (recognition.id for recognition in recognised if recognition.lines), fault_of_layer)
     layered = {page.figure_id for page in layered_pages(parsed.placements).values()}
     document = structure(
         parsed,
-        {read.id: read.lines for read in recognised if read.id not in layered},
+        {recognition.id: recognition.lines for recognition in recognised if recognition.id not in layered},
         {page.id: page.segments for page in segmented},
         {page.id: page.rules for page in segmented},
         {picture.id: picture.tables for picture in segmented if picture.tables},

@@ -29,9 +29,9 @@ class Outcome(Generic[O]):
     failure: RowFailure | None = None
 
 
-def attempt(rows: Sequence[tuple[str, I]], do: Callable[[I], O]) -> list[Outcome[O]]:
-    """Run ``do`` on each row; a ``BadInputError`` fails that row, any other error is raised."""
-    return [_attempt(row_id, row, do) for row_id, row in rows]
+def attempt(rows: Sequence[tuple[str, I]], call: Callable[[I], O]) -> list[Outcome[O]]:
+    """Run ``call`` on each row; a ``BadInputError`` fails that row, any other error is raised."""
+    return [_attempt(row_id, row, call) for row_id, row in rows]
 
 
 @contextlib.contextmanager
@@ -51,8 +51,8 @@ def errors_as_bad_input(task: str) -> Iterator[None]:
         raise BadInputError(f"{task} failed: {type(error).__name__}: {error}"[:300], FailureCode.CRASHED) from error
 
 
-def _attempt(row_id: str, row: I, do: Callable[[I], O]) -> Outcome[O]:
+def _attempt(row_id: str, row: I, call: Callable[[I], O]) -> Outcome[O]:
     try:
-        return Outcome(row_id, do(row))
+        return Outcome(row_id, call(row))
     except BadInputError as error:
         return Outcome(row_id, None, RowFailure(row_id, error.code, error.message))

@@ -84,8 +84,8 @@ def run_pool(
                 return
             outcome_batches = []
             for finished in pool.wait():
-                again, outcomes = _next_tries(finished)
-                waiting.extendleft(reversed(again))
+                retries, outcomes = _next_tries(finished)
+                waiting.extendleft(reversed(retries))
                 outcome_batches += outcomes
     finally:
         pool.close()

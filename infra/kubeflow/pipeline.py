@@ -74,7 +74,7 @@ def release(corpus: str, run: str) -> dsl.ContainerSpec:
     return dsl.ContainerSpec(image=_IMAGE, command=["inset", "step", "release"], args=[corpus, run])
 
 
-def _on_a_version(stage: Stage, about: str) -> Callable[..., dsl.PipelineTask]:
+def _on_a_version(stage: Stage, description: str) -> Callable[..., dsl.PipelineTask]:
     """Return the component of a stage that works on the version as a whole."""
 
     def component(corpus: str, run: str, version: str) -> dsl.ContainerSpec:
@@ -82,7 +82,7 @@ def _on_a_version(stage: Stage, about: str) -> Callable[..., dsl.PipelineTask]:
             image=_IMAGE, command=["inset", "step", stage.value], args=[corpus, run, "--version", version]
         )
 
-    component.__name__, component.__doc__ = stage.value, about
+    component.__name__, component.__doc__ = stage.value, description
     return dsl.container_component(component)
 
 

@@ -130,17 +130,17 @@ class _Generated:
                 model=self._options.model,
                 citations=self._citations(sent),
             )
-            with self._trace.step("answer", self._plan.question.words) as doing:
-                before = self._models.spent
+            with self._trace.step("answer", self._plan.question.words) as record:
+                spent_before = self._models.spent
                 readable = sent if self._preset.figures == "in_place" else sent.without_figures()
                 for event in self._written(readable):
                     if isinstance(event, WrittenAnswer):
                         answer = event
                     else:
                         yield event
-                used = self._models.spent - before
-                doing.input_tokens, doing.output_tokens = used.input_tokens, used.output_tokens
-                doing.note = answer.failure or answer.note
+                used = self._models.spent - spent_before
+                record.input_tokens, record.output_tokens = used.input_tokens, used.output_tokens
+                record.note = answer.failure or answer.note
         yield self._finished(answer, sent, rounds)
 
     def _written(self, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
@@ -151,7 +151,7 @@ class _Generated:
             yield WrittenAnswer(failure=error.message)
 
     def _finished(self, answer: WrittenAnswer, sent: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
-        shared = {
+        common_fields = {
             "preset": self._preset.name,
             "rounds": list(rounds),
             "counts": answer.counts,
@@ -165,25 +165,26 @@ class _Generated:
                 filters=self._plan.filters,
                 trace=self._trace,
             )
-            result = result.model_copy(update=shared | {"note": f"answered without a model: {answer.failure}"})
+            result = result.model_copy(update=common_fields | {"note": f"answered without a model: {answer.failure}"})
         else:
             texts = [self._opened.template.without(hit.tagged_text) for hit in sent.passages]
             supported, unsupported = with_support(answer.parts, texts, self._plan.question.words)
             parts = [] if answer.says_no_answer else [*supported, *self._figures_after(sent)]
-            shared["counts"] = with_uncited(answer.counts, supported).model_copy(update={"unsupported": unsupported})
-            sure = self._confidence()
+            common_fields["counts"] = with_uncited(answer.counts, supported).model_copy(update={"unsupported": unsupported})
+            confidence = self._confidence()
             sure_above = thresholds(self._corpus.answer, self._opened.calibration)[1]
             cited = {n for part in parts for n in part.citations}
             result = AnswerResult(
                 version=self._opened.version,
                 abstained=answer.says_no_answer,
-                unsure=bool(parts) and ((sure is not None and sure < sure_above) or (bool(texts) and not cited)),
-                confidence=sure,
+                unsure=bool(parts)
+                and ((confidence is not None and confidence < sure_above) or (bool(texts) and not cited)),
+                confidence=confidence,
                 model=self._options.model,
                 note=answer.note,
                 parts=parts,
                 citations=[citation for citation in self._citations(sent) if citation.n in cited],
-                **shared,
+                **common_fields,
             )
         return AnswerFinished(result=result.model_copy(update={"trace": self._trace.steps if self._traced else None}))
 
@@ -299,12 +300,12 @@ class _Generated:
             context_chars=JUDGED_CHARS,
             queries=queries,
         )
-        with self._trace.step(f"sufficient? round {len(queries)}", queries[-1]) as doing:
-            verdict = read_sufficiency(reply(self._models[self._model], sent.messages, doing))
+        with self._trace.step(f"sufficient? round {len(queries)}", queries[-1]) as record:
+            verdict = read_sufficiency(reply(self._models[self._model], sent.messages, record))
             if verdict is None:
-                doing.note = doing.note or "the judge gave no verdict; retrieval ends"
+                record.note = record.note or "the judge gave no verdict; retrieval ends"
             elif not verdict.sufficient:
-                doing.note = verdict.missing
+                record.note = verdict.missing
         return verdict
 
     def _may_go_on(self) -> bool:

@@ -114,7 +114,9 @@ class Contents:
 
     def outline(self, part: ListPart, doc_id: str) -> Listing[OutlineSection]:
         """Return the sections of a document that have rows, in reading order; raises as ``document`` does."""
-        rows = {row["evidence_id"]: row for row in _read(self._opened, doc_id, _SECTIONED, but=Modality.PAGE).to_pylist()}
+        rows = {
+            row["evidence_id"]: row for row in _read(self._opened, doc_id, _SECTIONED, excluded=Modality.PAGE).to_pylist()
+        }
         entries = contents_of(
             ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
             for row in rows.values()
@@ -143,10 +145,10 @@ class Contents:
         rows, labels = Counter[int](), dict[int, str | None]()
         by_modality = {modality: Counter[int]() for modality in Modality}
         for row in _read(self._opened, doc_id, _PAGED).to_pylist():
-            on = {region["page"] for region in row["regions"]}
+            row_pages = {region["page"] for region in row["regions"]}
             labels |= _labels(row)
-            rows.update(on)
-            by_modality[Modality(row["modality"])].update(on)
+            rows.update(row_pages)
+            by_modality[Modality(row["modality"])].update(row_pages)
         last = self._opened.pages[doc_id]
         listed_pages = [
             DocumentPage(
@@ -185,10 +187,10 @@ class Contents:
                     pc.is_in(table.column("modality"), pa.array([str(modality) for modality in modalities]))
                 )
             if page is not None:
-                on = [
+                is_on_page = [
                     page in {region["page"] for region in row["regions"]} for row in table.select(["regions"]).to_pylist()
                 ]
-                table = table.filter(pa.array(on, pa.bool_()))
+                table = table.filter(pa.array(is_on_page, pa.bool_()))
             total, rows = table.num_rows, table.slice(part.offset, part.limit).to_pylist()
         else:
             catalogue = self._catalogue
@@ -279,10 +281,10 @@ class Contents:
         table = table.filter(pc.equal(table.column("figure_id"), pa.scalar(figure_id)))
         contexts = []
         for row in table.slice(part.offset, part.limit).to_pylist():
-            rows = _read(self._opened, row["doc_id"], but=Modality.PAGE)
+            rows = _read(self._opened, row["doc_id"], excluded=Modality.PAGE)
             row_number = _place_of(rows, row)
             first = 0 if row_number is None else max(0, row_number - around)
-            near = (
+            nearby_rows = (
                 []
                 if row_number is None
                 else _browsed(self._opened, rows.slice(first, row_number + around + 1 - first).to_pylist())
@@ -291,9 +293,9 @@ class Contents:
             contexts.append(
                 FigureContext(
                     **_figure(self._opened, row),
-                    row=near[row_index] if near else None,
-                    before=near[:row_index],
-                    after=near[row_index + 1 :],
+                    row=nearby_rows[row_index] if nearby_rows else None,
+                    before=nearby_rows[:row_index],
+                    after=nearby_rows[row_index + 1 :],
                 )
             )
         return Listing(version=self._opened.version, total=table.num_rows, items=contexts)
@@ -333,20 +335,20 @@ class _Catalogue:
         firsts: list[int] = []
         facts: dict[str, list[str | None]] = {name: [] for name in _FACTS}
         for file in self._files:
-            of_document = read_part(store, file, "doc_id").combine_chunks()
+            doc_id_column = read_part(store, file, "doc_id").combine_chunks()
             base = self._starts[-1]
-            self._starts.append(base + len(of_document))
-            if not len(of_document):
+            self._starts.append(base + len(doc_id_column))
+            if not len(doc_id_column):
                 continue
-            numbers = of_document.dictionary_encode().indices.to_numpy()
-            begin = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
-            some = {name: read_part(store, file, name).take(pa.array(begin)).to_pylist() for name in _FACTS}
-            for run_index, doc_id in enumerate(map(str, of_document.take(pa.array(begin)).to_pylist())):
+            numbers = doc_id_column.dictionary_encode().indices.to_numpy()
+            run_starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
+            run_facts = {name: read_part(store, file, name).take(pa.array(run_starts)).to_pylist() for name in _FACTS}
+            for run_index, doc_id in enumerate(map(str, doc_id_column.take(pa.array(run_starts)).to_pylist())):
                 if not stored_doc_ids or stored_doc_ids[-1] != doc_id:
                     stored_doc_ids.append(doc_id)
-                    firsts.append(base + begin[run_index])
+                    firsts.append(base + run_starts[run_index])
                     for name in _FACTS:
-                        facts[name].append(some[name][run_index])
+                        facts[name].append(run_facts[name][run_index])
             kinds = pc.index_in(read_part(store, file, "modality"), pa.array(_MODALITIES, pa.string()))
             modalities.append(kinds.to_numpy().astype(np.int8))
         self._modalities = np.concatenate(modalities)
@@ -434,7 +436,7 @@ def _holding(texts: "pa.ChunkedArray[Any]", contains: str) -> NDArray[np.bool_]:
 
 
 def _read(
-    opened: "OpenVersion", doc_id: str, columns: Sequence[str] = tuple(EVIDENCE.names), but: Modality | None = None
+    opened: "OpenVersion", doc_id: str, columns: Sequence[str] = tuple(EVIDENCE.names), excluded: Modality | None = None
 ) -> pa.Table:
     """Return the rows of a document, but for those of a modality.
 
@@ -443,8 +445,8 @@ def _read(
     """
     opened.require(doc_id)
     table = opened.document_rows.of(doc_id)
-    if but is not None:
-        table = table.filter(pc.not_equal(table.column("modality"), pa.scalar(str(but))))
+    if excluded is not None:
+        table = table.filter(pc.not_equal(table.column("modality"), pa.scalar(str(excluded))))
     return table.select(list(columns))
 
 
@@ -481,8 +483,8 @@ def _place_of(rows: pa.Table, figure: Mapping[str, Any]) -> int | None:
     columns = rows.select(["figure_id", "figure_refs", "regions"]).to_pylist()
     for row_number, row in enumerate(columns):
         if figure["figure_id"] in row["figure_refs"] or row["figure_id"] == figure["figure_id"]:
-            on = figure["page"] in {region["page"] for region in row["regions"]}
-            rank = (not on, row["figure_id"] != figure["figure_id"])
+            is_on_page = figure["page"] in {region["page"] for region in row["regions"]}
+            rank = (not is_on_page, row["figure_id"] != figure["figure_id"])
             if best is None or rank < best[0]:
                 best = rank, row_number
     return None if best is None else best[1]

@@ -222,21 +222,21 @@ class PublishedCorpus:
                 plan = self._plan(self._for_pictures(opened), query.steps)
             return opened.search(query, plan, stopped=stopped)
 
-    def search_each(self, shared: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
+    def search_each(self, query: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
         """Yield the result of each question, all from one version; questions are embedded in batches.
 
         Args:
-            shared: The query apart from text and filters.
+            query: The query apart from text and filters.
             questions: Texts and filters.
         """
-        plan, version = self._plan(shared.preset, shared.steps), shared.version
+        plan, version = self._plan(query.preset, query.steps), query.version
         for start in range(0, len(questions), EMBED_BATCH):
             batch = questions[start : start + EMBED_BATCH]
             with self.opened(version) as opened:
                 version = opened.version  # even if another is published meanwhile
                 embedded = opened.questions([text for text, _ in batch], plan)
                 for (text, filters), question in zip(batch, embedded, strict=True):
-                    yield opened.search(replace(shared, text=text, filters=filters), plan, question)
+                    yield opened.search(replace(query, text=text, filters=filters), plan, question)
 
     def answer(self, query: AnswerQuery) -> AnswerResult:
         """Return the result that ``answer_events`` ends with."""
@@ -316,14 +316,14 @@ class PublishedCorpus:
         return changed(plan, steps) if steps else plan
 
     def _for_pictures(self, opened: OpenVersion) -> str:
-        able = [preset for preset in self._presets() if takes_pictures(preset) and not opened.lacks(preset)]
-        if not able:
+        picture_presets = [preset for preset in self._presets() if takes_pictures(preset) and not opened.lacks(preset)]
+        if not picture_presets:
             raise RequestError(
                 "this version can't be searched by a picture: name a model of pictures as embeddings.image in the corpus file "
                 "and refresh, or a vision-language model that describes the picture as retrieval.models.vlm"
             )
         # A description takes a call of a generative model, and says less than what it describes.
-        return min(able, key=lambda preset: not compares_pictures(preset)).name
+        return min(picture_presets, key=lambda preset: not compares_pictures(preset)).name
 
     def overview(self) -> CorpusOverview:
         """Return a summary of the live version."""

@@ -43,7 +43,7 @@ def export_tables(
     """
     manifest = manifest_of(workspace, version)
     sources = indexed_sources(sorted(read_ledger(workspace.store, manifest.version), key=lambda row: row.source))
-    listed: list[dict[str, Any]] = []
+    table_rows: list[dict[str, Any]] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -56,12 +56,14 @@ def export_tables(
                     write_csv(table, folder / name)
                 else:
                     pq.write_table(table, folder / name, compression="zstd")
-                listed.append(description | {"file": name, "sources": names})
+                table_rows.append(description | {"file": name, "sources": names})
             report("export", number, len(sources))
-        pq.write_table(pa.Table.from_pylist(listed, schema=TABLES), folder / _LIST, compression="zstd")
+        pq.write_table(pa.Table.from_pylist(table_rows, schema=TABLES), folder / _LIST, compression="zstd")
     except OSError as error:
         raise UserError(f"can't write to {folder}: {error.strerror or error}") from error
-    return TablesSummary(manifest.version, str(folder), len(sources), len(listed), sum(row["rows"] for row in listed))
+    return TablesSummary(
+        manifest.version, str(folder), len(sources), len(table_rows), sum(row["rows"] for row in table_rows)
+    )
 
 
 def _tables(source: str, doc_id: str, blocks: tuple[Block, ...]) -> Iterator[tuple[dict[str, Any], pa.Table]]:

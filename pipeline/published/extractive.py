@@ -52,9 +52,9 @@ def extractive_answer(
     trace = trace or Trace(time.perf_counter)
     options = opened.settings().answer
     material, evidence = evidence_for(opened, question, plan, filters=filters, trace=trace)
-    sure = confidence(evidence, opened.calibration)
+    answer_confidence = confidence(evidence, opened.calibration)
     abstain_below, sure_above = thresholds(options, opened.calibration)
-    if sure < abstain_below:
+    if answer_confidence < abstain_below:
         material = Material()
     with trace.step("extract", question.words):
         answer = extract(
@@ -69,8 +69,8 @@ def extractive_answer(
             tags=material.tags,
             figures=material.figures,
         )
-    unsure = abstain_below <= sure < sure_above and not answer.abstained
-    return answer.model_copy(update={"confidence": sure, "unsure": unsure})
+    unsure = abstain_below <= answer_confidence < sure_above and not answer.abstained
+    return answer.model_copy(update={"confidence": answer_confidence, "unsure": unsure})
 
 
 def evidence_for(
@@ -92,7 +92,7 @@ def evidence_for(
             vectors = opened.sentence_vectors([candidate.context for candidate in compared])
             return [float(cosine) for cosine in vectors @ question.vector(NEARNESS.name)]
 
-        scored, near = scores(question.words, answer_candidates, passages, cosines, max_passages=max_passages)
+        scored, similarities = scores(question.words, answer_candidates, passages, cosines, max_passages=max_passages)
     with trace.step("confidence", question.words):
         evidence = gather(
             question,
@@ -101,7 +101,11 @@ def evidence_for(
             resolved,
             analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
             sentence=max(
-                (near[near_candidate] for near_candidate in near if passages[near_candidate.passage].rank < PASSAGES),
+                (
+                    similarities[near_candidate]
+                    for near_candidate in similarities
+                    if passages[near_candidate.passage].rank < PASSAGES
+                ),
                 default=0.0,
             ),
             judged=bool(plan.rerank) and isinstance(plan.rerank[-1], Scored),

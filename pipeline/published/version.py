@@ -130,8 +130,8 @@ class OpenVersion:
             ]
             ranked = [(leader.evidence_id, leader.score) for leader in best]
             other_counts = {leader.evidence_id: leader.others for leader in best}
-        marked = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
-        ranked_hits = self.hits(ranked[query.offset : last], marked)
+        marker = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
+        ranked_hits = self.hits(ranked[query.offset : last], marker)
         hits = [hit.model_copy(update={"more": other_counts.get(hit.evidence_id, 0)}) for hit in ranked_hits]
         if query.highlight and query.text:
             with trace.step(f"highlight: {NEARNESS.name}", query.text):
@@ -154,7 +154,7 @@ class OpenVersion:
         pictures = (name for name, space in SPACES.items() if space.embeds in _OF_PICTURES and name in self.embedders)
         space = next(pictures, DEFAULT.name)
         vector = self.index.vectors([row], space)[row]
-        ranked = neighbours(self.index, vector, space, self._figures_of, but=figure_id, k=k)
+        ranked = neighbours(self.index, vector, space, self._figures_of, excluded_figure=figure_id, k=k)
         return SimilarFigures(version=self.version, figure_id=figure_id, space=space, hits=self.hits(ranked))
 
     def question(
@@ -424,19 +424,19 @@ class OpenVersion:
     def hits(
         self,
         ranked: Sequence[tuple[str, float]],
-        marked: Callable[[str, str | None], list[Span]] = _unmarked,
+        marker: Callable[[str, str | None], list[Span]] = _unmarked,
     ) -> list[Hit]:
-        """Return a ranking as hits, best first; ``marked`` finds the matching spans of a text in a language."""
+        """Return a ranking as hits, best first; ``marker`` finds the matching spans of a text in a language."""
         scores = dict(ranked)
-        return self.as_hits(self.index.fetch(list(scores)), scores, marked)
+        return self.as_hits(self.index.fetch(list(scores)), scores, marker)
 
     def as_hits(
         self,
         rows: Sequence[dict[str, Any]],
         scores: Mapping[str, float],
-        marked: Callable[[str, str | None], list[Span]] = _unmarked,
+        marker: Callable[[str, str | None], list[Span]] = _unmarked,
     ) -> list[Hit]:
-        """Return rows of the version as hits; ``marked`` is as for ``hits``."""
+        """Return rows of the version as hits; ``marker`` is as for ``hits``."""
         figures = sorted({figure_id for row in rows for figure_id in row["figure_refs"]})
         placements: list[dict[str, Any]] = []
         if figures:
@@ -444,7 +444,7 @@ class OpenVersion:
             tagged = pc.and_(referenced, pc.is_valid(self._figures.column("number")))
             placements = self._figures.filter(tagged).to_pylist()
         return [
-            self._hit(row, scores[row["evidence_id"]], placements, marked(row["text"], row.get("language"))) for row in rows
+            self._hit(row, scores[row["evidence_id"]], placements, marker(row["text"], row.get("language"))) for row in rows
         ]
 
     def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]], marks: Sequence[Span]) -> Hit:

@@ -56,22 +56,22 @@ def aliases(figure_ids: Iterable[str], avoid: Collection[str] = ()) -> dict[str,
     unique_ids = list(dict.fromkeys(figure_ids))
     # Five digits are too few for more figures or numbers.
     digits = DIGITS if len(unique_ids) <= 100 and len(avoid) <= 10_000 else DIGITS + 2
-    least, room = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
-    chosen: dict[str, str] = {}
+    lowest, room = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
+    alias_by_figure: dict[str, str] = {}
     taken_traits = {trait for number in _INVENTED for trait in _traits(number)}
     for figure_id in unique_ids:
         number = int(figure_id[:12], 16) % room
-        while (name := str(least + number)) in avoid or not taken_traits.isdisjoint(_traits(name)):
+        while (name := str(lowest + number)) in avoid or not taken_traits.isdisjoint(_traits(name)):
             number = (number + _STEP) % room
-        chosen[figure_id] = name
+        alias_by_figure[figure_id] = name
         taken_traits.update(_traits(name))
-    return chosen
+    return alias_by_figure
 
 
 def meant(digits: str, numbers: Mapping[str, object]) -> str | None:
     """Return the only known number one edit away from a misspelled one; None if there is none or several."""
-    near = [number for number in numbers if _one_edit(digits, number)]
-    return near[0] if len(near) == 1 else None
+    similar_numbers = [number for number in numbers if _one_edit(digits, number)]
+    return similar_numbers[0] if len(similar_numbers) == 1 else None
 
 
 def disarm(text: str) -> str:

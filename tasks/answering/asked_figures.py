@@ -100,5 +100,5 @@ def asked_figures(
         )
         logit = BIAS + math.fsum(weight * signal for weight, signal in zip(WEIGHTS, signals, strict=True))
         probabilities.append(1 / (1 + math.exp(-logit)))
-    order = sorted(range(len(figures)), key=lambda at: (-probabilities[at], figures[at].evidence_id))
-    return [(figures[at], probabilities[at]) for at in order]
+    order = sorted(range(len(figures)), key=lambda index: (-probabilities[index], figures[index].evidence_id))
+    return [(figures[index], probabilities[index]) for index in order]

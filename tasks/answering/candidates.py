@@ -82,7 +82,11 @@ def candidates(passages: Sequence[Passage], template: TagTemplate) -> list[Candi
             heading = next(iter(passage.rows[block.rows[0]].section_path[-1:]), "")
             is_step = block_number in steps and block.number is not None
             texts = enumerate(_texts(passage, block, template))
-            all_candidates.extend(Candidate(number, block_number, at, text, heading, is_step) for at, text in texts if text)
+            all_candidates.extend(
+                Candidate(number, block_number, sentence_number, text, heading, is_step)
+                for sentence_number, text in texts
+                if text
+            )
     return all_candidates
 
 
@@ -126,10 +130,13 @@ def scores(
     by_words = _by_words(question, candidates, passages)
     best = sorted(range(len(candidates)), key=lambda index: (-by_words[index], index))[: COMPARED * max_passages]
     compared = [candidates[index] for index in sorted(best)]
-    near = dict(zip(compared, cosines(compared), strict=True)) if compared else {}
-    farthest = min(near.values(), default=0.0)
-    scored = [score + NEAR * near.get(candidate, farthest) for candidate, score in zip(candidates, by_words, strict=True)]
-    return scored, near
+    similarity_by_candidate = dict(zip(compared, cosines(compared), strict=True)) if compared else {}
+    farthest = min(similarity_by_candidate.values(), default=0.0)
+    scored = [
+        score + NEAR * similarity_by_candidate.get(candidate, farthest)
+        for candidate, score in zip(candidates, by_words, strict=True)
+    ]
+    return scored, similarity_by_candidate
 
 
 def _by_words(question: str, candidates: Sequence[Candidate], passages: Sequence[Passage]) -> list[float]:

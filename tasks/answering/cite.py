@@ -15,7 +15,7 @@ def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
     boxes = [region.bbox for region in page_regions][:MOST_BOXES] or [hit.bbox]
     document = f"/v1/corpora/{corpus}/documents/{hit.doc_id}"
     pinned = urlencode({"version": version})
-    marked = urlencode({"box": [",".join(f"{edge:.1f}" for edge in box) for box in boxes]}, doseq=True, safe=",")
+    box_query = urlencode({"box": [",".join(f"{edge:.1f}" for edge in box) for box in boxes]}, doseq=True, safe=",")
     return Citation(
         n=n,
         evidence_id=hit.evidence_id,
@@ -29,6 +29,6 @@ def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
         section_path=hit.section_path,
         regions=hit.regions,
         tagged_pdf=hit.tagged_pdf,
-        page_link=f"{document}/pages/{hit.page}.png?{marked}&{pinned}",
+        page_link=f"{document}/pages/{hit.page}.png?{box_query}&{pinned}",
         pdf_link=f"{document}.pdf?{pinned}#page={hit.page}",
     )

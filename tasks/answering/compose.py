@@ -88,12 +88,12 @@ def read_answer_prompt(name: str, text: str) -> AnswerPrompt:
     Raises:
         PromptError: The file isn't a prompt.
     """
-    front, body = split_front_matter(text, FrontMatter)
+    front_matter, body = split_front_matter(text, FrontMatter)
     parts = [part.strip() for part in _PARTING.split(body)]
     if len(parts) > 2 or not parts[-1]:
         raise PromptError("write a message, or two with a line of === between them: the system's and the user's")
     check_placeholders(body, PLACEHOLDERS)
-    return AnswerPrompt(name, parts[0] if len(parts) == 2 else "", parts[-1], front.source)
+    return AnswerPrompt(name, parts[0] if len(parts) == 2 else "", parts[-1], front_matter.source)
 
 
 def rows_to_send(hits: Sequence[Hit], settings: AnswerSettings) -> tuple[list[Hit], list[str]]:
@@ -233,10 +233,10 @@ def _aliased(hit: Hit, template: TagTemplate, aliases_by_figure: Mapping[str, st
             pieces.append(quoted(words))
         elif (figure := figures_by_number.pop(number, None)) is not None:
             pieces.append(f"[IMG-{aliases_by_figure[figure.figure_id]}]")
-    behind = [
+    trailing_captions = [
         f"\n[IMG-{aliases_by_figure[figure.figure_id]}] {_line(figure.caption)}" for figure in figures_by_number.values()
     ]
-    return "".join([*pieces, *behind]).strip()
+    return "".join([*pieces, *trailing_captions]).strip()
 
 
 def _cut(text: str, room: int) -> str:
@@ -250,12 +250,12 @@ def _cut(text: str, room: int) -> str:
 def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int, *, captions: bool) -> str:
     lines = []
     for picture_number, figure_id in enumerate(figure_ids, first):
-        holds = [
+        holders = [
             (figure_id != candidate_hit.figure_id, n, candidate_hit)
             for n, candidate_hit in enumerate(hits, 1)
             if figure_id in (candidate_hit.figure_id, *candidate_hit.figure_refs)
         ]
-        _, number, hit = min(holds, key=lambda holder: holder[:2], default=(True, 0, None))
+        _, number, hit = min(holders, key=lambda holder: holder[:2], default=(True, 0, None))
         printed = [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit and captions else []
         caption = _line(next(iter(printed), "") or (hit.caption if hit and captions else ""))
         lines.append(

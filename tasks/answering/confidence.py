@@ -74,13 +74,13 @@ def gather(
     if not best:
         return {}
     vector = query.vector(NEARNESS.name)
-    near = index.dense(vector, AGREED, filters, NEARNESS.name)
+    nearest = index.dense(vector, AGREED, filters, NEARNESS.name)
     lexical = index.bm25(query.words, AGREED, filters)
     texts = [[hit.text[start:end] for start, end in sentences(hit.text)] for hit in best]
     evidence = _of_words(query.words, index, filters, analyse, texts, lexical[0][1] if lexical else 0.0)
     evidence["sentence"] = sentence
-    evidence["nearness"] = near[0][1] if near else 0.0
-    evidence["agreement"] = len({row for row, _ in near} & {row for row, _ in lexical}) / AGREED
+    evidence["nearness"] = nearest[0][1] if nearest else 0.0
+    evidence["agreement"] = len({row for row, _ in nearest} & {row for row, _ in lexical}) / AGREED
     if judged:
         evidence["reranker"] = hits[0].score
     return evidence
@@ -96,9 +96,9 @@ def _of_words(
 ) -> Evidence:
     question_terms = [(word, terms) for word in _once(question) if (terms := frozenset(analyse(word)))]
     rankings = [index.bm25(word, 1, filters) for word, _ in question_terms]
-    alone = [ranked[0][1] if ranked else None for ranked in rankings]
-    rarest = max((weight for weight in alone if weight is not None), default=0.0)
-    weights = [rarest if weight is None else weight for weight in alone]
+    top_weights = [ranked[0][1] if ranked else None for ranked in rankings]
+    rarest = max((weight for weight in top_weights if weight is not None), default=0.0)
+    weights = [rarest if weight is None else weight for weight in top_weights]
     if not sum(weights):
         return {"words": 0.0, "coverage": 0.0, "pairs": 0.0}
     # Of each sentence of each passage: which words of the question it holds.
@@ -110,12 +110,12 @@ def _of_words(
         for text in texts
     ]
     passages = [list(map(any, zip(*text, strict=True))) for text in presence if text]
-    of_pairs = [first + second for first, second in pairwise(weights)] or weights
+    pair_weights = [first + second for first, second in pairwise(weights)] or weights
     pair_presence = [[first and second for first, second in pairwise(row)] or row for text in presence for row in text]
     return {
         "words": best / sum(weights),
         "coverage": max((_share(row, weights) for row in passages), default=0.0),
-        "pairs": _share(list(map(any, zip(*pair_presence, strict=True))), of_pairs) if pair_presence else 0.0,
+        "pairs": _share(list(map(any, zip(*pair_presence, strict=True))), pair_weights) if pair_presence else 0.0,
     }
 
 
@@ -142,8 +142,8 @@ def confidence(evidence: Evidence, calibration: Calibration) -> float:
 def thresholds(options: AnswerOptions, calibration: Calibration) -> tuple[float, float]:
     """Return the thresholds of abstention and of sureness; the corpus file's win over the calibration's."""
     abstain = calibration.abstain_below if options.abstain_below is None else options.abstain_below
-    sure = calibration.sure_above if options.sure_above is None else options.sure_above
-    return abstain, max(abstain, sure)
+    sure_above = calibration.sure_above if options.sure_above is None else options.sure_above
+    return abstain, max(abstain, sure_above)
 
 
 def default_calibration(text_model: str) -> Calibration:

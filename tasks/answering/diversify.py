@@ -26,19 +26,19 @@ def diversify(
         Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.
     """
     candidates = [name for name in ranked if name in vectors]
-    chosen: list[tuple[str, float]] = []
+    selected: list[tuple[str, float]] = []
     if candidates:
         matrix = np.stack([_unit(vectors[name]) for name in candidates])
         gains = relevance * (matrix @ _unit(query))
         similarity = np.zeros(len(candidates), np.float32)
-        while len(chosen) < min(k, len(candidates)):
+        while len(selected) < min(k, len(candidates)):
             marginal = gains - (1 - relevance) * similarity
             best = int(np.argmax(marginal))  # ties go to the better ranked
-            chosen.append((candidates[best], float(min(marginal[best], chosen[-1][1] if chosen else np.inf))))
-            to_this = matrix @ matrix[best]
-            similarity = np.maximum(similarity, to_this) if len(chosen) > 1 else to_this
+            selected.append((candidates[best], float(min(marginal[best], selected[-1][1] if selected else np.inf))))
+            similarity_to_best = matrix @ matrix[best]
+            similarity = np.maximum(similarity, similarity_to_best) if len(selected) > 1 else similarity_to_best
             gains[best] = -np.inf
-    return [*chosen, *((name, -1.0) for name in ranked if name not in vectors)][:k]
+    return [*selected, *((name, -1.0) for name in ranked if name not in vectors)][:k]
 
 
 def _unit(vector: Vector) -> Vector:

@@ -73,9 +73,9 @@ def extract(
             continue
         ranked = sorted(best[number], key=lambda pair: (-pair[0], pair[1]))
         limit = ranked[0][0] - MARKED
-        marked = [candidate for score, candidate in ranked[:MOST_MARKED] if score >= limit]
+        marked_candidates = [candidate for score, candidate in ranked[:MOST_MARKED] if score >= limit]
         adds = answer.words == 0 or (answer.words < ENOUGH and ranked[0][0] >= top - FURTHER)
-        answer.add(passage, marked, unfolded=adds)
+        answer.add(passage, marked_candidates, unfolded=adds)
         answer.add_figures(shown_figures)
     return AnswerResult(version=version, abstained=not answer.parts, parts=answer.parts, citations=answer.citations)
 
@@ -101,7 +101,7 @@ class _Answer:
         """The ids of the figures asked for."""
         return {figure.figure_id for figure in self.asked}
 
-    def add(self, passage: Passage, marked: Sequence[Candidate], *, unfolded: bool) -> None:
+    def add(self, passage: Passage, marked_candidates: Sequence[Candidate], *, unfolded: bool) -> None:
         """Add a passage, with its marked sentences unfolded or wholly folded; skip it if it shows only figures shown before."""
         figures_by_number = figures_of(passage)
         if (
@@ -110,18 +110,20 @@ class _Answer:
         ):
             return
         numbers = {number for number, figure in figures_by_number.items() if figure.figure_id in self.asked_ids}
-        chosen = Unfolded.around(passage, marked if unfolded else (), numbers if unfolded else (), is_how=self.is_how)
-        marks = {(candidate.block, candidate.place) for candidate in marked} if unfolded else set()
+        selection = Unfolded.around(
+            passage, marked_candidates if unfolded else (), numbers if unfolded else (), is_how=self.is_how
+        )
+        marks = {(candidate.block, candidate.place) for candidate in marked_candidates} if unfolded else set()
         parts = [
             part
             for block_number in kept_blocks(passage)
             for part in self._parts(
                 passage,
                 block_number,
-                chosen.sentences.get(block_number, set()),
+                selection.sentences.get(block_number, set()),
                 marks,
                 figures_by_number,
-                block_number in chosen.procedure,
+                block_number in selection.procedure,
             )
         ]
         self.parts.extend(parts)
@@ -129,11 +131,11 @@ class _Answer:
 
     def add_figures(self, rows: Sequence[Hit]) -> None:
         """Add figures that are asked for and not shown yet, each as a passage of its own."""
-        before = self.passages
+        passages_before = self.passages
         for row in rows:
             if self.figures < MOST_FIGURES and row.figure_id not in self._shown:
                 self.add(read_passage([row], {row.evidence_id: 0}, self.template), (), unfolded=True)
-        self.passages = before
+        self.passages = passages_before
 
     def _parts(
         self,
@@ -146,17 +148,22 @@ class _Answer:
     ) -> Iterator[Part]:
         block = passage.blocks[block_number]
         if block.style == "table":
-            yield self._table(passage, block, {at for number, at in marks if number == block_number}, figures_by_number)
+            yield self._table(
+                passage,
+                block,
+                {sentence_number for number, sentence_number in marks if number == block_number},
+                figures_by_number,
+            )
             return
         cited = [self._cite(passage, number) for number in block.rows]
         if block.style in ("heading", "figure"):
             folded = not (shown_sentences or (block_number, 0) in marks)
             yield from self._pieces(block, (0, len(block.text)), [], cited, folded, figures_by_number, in_procedure)
             return
-        for start, end, folded, marked in _groups(
-            block, shown_sentences, {at for number, at in marks if number == block_number}
+        for start, end, folded, marked_spans in _groups(
+            block, shown_sentences, {sentence_number for number, sentence_number in marks if number == block_number}
         ):
-            yield from self._pieces(block, (start, end), marked, cited, folded, figures_by_number, in_procedure)
+            yield from self._pieces(block, (start, end), marked_spans, cited, folded, figures_by_number, in_procedure)
             if not folded:
                 yield from self._mentioned(block.text[start:end], figures_by_number, cited)
 
@@ -164,24 +171,24 @@ class _Answer:
         self,
         block: PassageBlock,
         span: Span,
-        marked: Sequence[Span],
+        marked_spans: Sequence[Span],
         cited: list[int],
         folded: bool,
         figures_by_number: Mapping[str, CitedFigure],
         in_procedure: bool,
     ) -> Iterator[Part]:
         start, end = span
-        at = start
+        offset = start
         for piece, number in self.template.split(block.text[start:end]):
-            stop = at + len(piece)
+            stop = offset + len(piece)
             if number is None:
-                stripped = block.text[at:stop].strip("\n") if block.style == "code" else block.text[at:stop].strip()
+                stripped = block.text[offset:stop].strip("\n") if block.style == "code" else block.text[offset:stop].strip()
                 if stripped:
-                    first = at + block.text[at:stop].index(stripped)
+                    first = offset + block.text[offset:stop].index(stripped)
                     spans = [
-                        (max(begin, first) - first, min(finish, first + len(stripped)) - first)
-                        for begin, finish in marked
-                        if begin < first + len(stripped) and finish > first
+                        (max(mark_start, first) - first, min(mark_end, first + len(stripped)) - first)
+                        for mark_start, mark_end in marked_spans
+                        if mark_start < first + len(stripped) and mark_end > first
                     ]
                     if not folded:
                         self.words += len(stripped.split())
@@ -189,7 +196,7 @@ class _Answer:
                     yield TextPart(text=stripped, citations=cited, style=style, marked=spans, folded=folded)
             elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown:
                 yield self._figure(figure, piece, cited, folded, in_procedure=in_procedure)
-            at = stop
+            offset = stop
 
     def _figure(
         self, figure: CitedFigure, tag: str, cited: list[int], folded: bool, *, in_procedure: bool = False
@@ -236,7 +243,9 @@ class _Answer:
 
         rows = [[cell(text) for text in line] for line in row.tagged_rows]
         if key_rows:
-            self.words += sum(len(text.split()) for at, line in enumerate(rows) if at in {0, *key_rows} for text in line)
+            self.words += sum(
+                len(text.split()) for row_number, line in enumerate(rows) if row_number in {0, *key_rows} for text in line
+            )
         return TablePart(
             rows=rows, figures=list(placed.values()), citations=cited, key_rows=sorted(key_rows - {0}), folded=not key_rows
         )
@@ -259,13 +268,17 @@ def _groups(block: PassageBlock, shown_sentences: Set[int], marks: set[int]) -> 
             ends[group[0]][0],
             ends[group[-1]][1],
             group[0] not in shown_sentences,
-            [ends[at] for at in group if at in marks and at in shown_sentences],
+            [
+                ends[sentence_number]
+                for sentence_number in group
+                if sentence_number in marks and sentence_number in shown_sentences
+            ],
         )
 
-    for at in range(len(block.sentences)):
-        if group and (group[-1] in shown_sentences) != (at in shown_sentences):
+    for sentence_number in range(len(block.sentences)):
+        if group and (group[-1] in shown_sentences) != (sentence_number in shown_sentences):
             yield run()
             group = []
-        group.append(at)
+        group.append(sentence_number)
     if group:
         yield run()

@@ -81,14 +81,14 @@ def fuse_shares(
     for ranking in rankings:
         _check_once([name for name, _ in ranking])
     shares = [_shares(ranking, weight) for ranking, weight in zip(rankings, weights, strict=True)]
-    behind = [
+    lowest_shares = [
         min(shares_by_name.values(), default=0.0) if len(ranking) >= depth else 0.0
         for ranking, shares_by_name in zip(rankings, shares, strict=True)
     ]
     names = {name for shares_by_name in shares for name in shares_by_name}
     return summed(
-        [(name, shares_by_name.get(name, least)) for name in names]
-        for shares_by_name, least in zip(shares, behind, strict=True)
+        [(name, shares_by_name.get(name, lowest_share)) for name in names]
+        for shares_by_name, lowest_share in zip(shares, lowest_shares, strict=True)
     )
 
 

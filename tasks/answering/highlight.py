@@ -118,9 +118,9 @@ def nearest_sentences(
         if len(text_spans) > 1
         for start, end in text_spans
     ]
-    near = iter(vectors(pieces) @ question if pieces else [])
-    chosen: list[Span | None] = []
+    similarities = iter(vectors(pieces) @ question if pieces else [])
+    nearest_spans: list[Span | None] = []
     for text_spans in spans:
-        scores = [next(near) for _ in text_spans] if len(text_spans) > 1 else [0.0] * len(text_spans)
-        chosen.append(text_spans[int(np.argmax(scores))] if text_spans else None)
-    return chosen
+        scores = [next(similarities) for _ in text_spans] if len(text_spans) > 1 else [0.0] * len(text_spans)
+        nearest_spans.append(text_spans[int(np.argmax(scores))] if text_spans else None)
+    return nearest_spans

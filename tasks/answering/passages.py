@@ -81,15 +81,15 @@ def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str]) -> lis
         Evidence ids in reading order, a list a run, in the order of ``evidence_ids``.
     """
     running = [position for position in positions if position.modality in (Modality.TEXT, Modality.TABLE)]
-    at = {position.evidence_id: number for number, position in enumerate(running)}
+    index_by_id = {position.evidence_id: number for number, position in enumerate(running)}
     runs: list[range] = []
-    alone: dict[str, int] = {}
+    single_runs: dict[str, int] = {}
     for evidence_id in evidence_ids:
-        if evidence_id not in at:
-            alone[evidence_id] = len(runs)
+        if evidence_id not in index_by_id:
+            single_runs[evidence_id] = len(runs)
             runs.append(range(0))
             continue
-        middle = at[evidence_id]
+        middle = index_by_id[evidence_id]
         section_path = running[middle].section_path
         first, last = middle, middle
         while first > 0 and middle - first < REACH and running[first - 1].section_path == section_path:
@@ -101,7 +101,7 @@ def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str]) -> lis
             runs.append(range(first, last + 1))
         else:
             runs[overlapping] = range(min(runs[overlapping].start, first), max(runs[overlapping].stop, last + 1))
-    ids_by_run = {position: evidence_id for evidence_id, position in alone.items()}
+    ids_by_run = {position: evidence_id for evidence_id, position in single_runs.items()}
     return [
         [ids_by_run[position]] if position in ids_by_run else [running[number].evidence_id for number in run]
         for position, run in enumerate(runs)
@@ -144,11 +144,11 @@ def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> I
 def _without_captions(row: Hit, template: TagTemplate) -> str:
     captions = {figure.number: figure.caption for figure in row.figures if figure.caption}
     pieces = template.split(row.tagged_text)
-    spelled = [r"\s+".join(map(re.escape, captions[number].split())) for _, number in pieces if number in captions]
-    if not spelled:
+    caption_patterns = [r"\s+".join(map(re.escape, captions[number].split())) for _, number in pieces if number in captions]
+    if not caption_patterns:
         return row.tagged_text.strip()
     # Tried once for each run of white space, not once for each of its characters.
-    caption = re.compile(rf"(?:\A|(?<=\n))[^\S\n]*+(?:{'|'.join(spelled)})[^\S\n]*+(?=\n|\Z)")
+    caption = re.compile(rf"(?:\A|(?<=\n))[^\S\n]*+(?:{'|'.join(caption_patterns)})[^\S\n]*+(?=\n|\Z)")
     return "".join(words if number is not None else caption.sub("\n", words) for words, number in pieces).strip()
 
 
@@ -196,15 +196,19 @@ def _is_code(line: str) -> bool:
 def _append(blocks: list[PassageBlock], block: PassageBlock) -> None:
     """Append a block, joined with the previous one if code goes on, or a sentence around a figure, table, note or page."""
     block_numbers = range(len(blocks) - 1, -1, -1)
-    before = next(
-        (at for at in block_numbers if blocks[at].style not in ("figure", "table") and not _NOTE.match(blocks[at].text)),
+    previous = next(
+        (
+            block_number
+            for block_number in block_numbers
+            if blocks[block_number].style not in ("figure", "table") and not _NOTE.match(blocks[block_number].text)
+        ),
         None,
     )
-    if block.style == "prose" and before is not None and _GOES_ON.match(block.text):
-        open_block = blocks[before]
+    if block.style == "prose" and previous is not None and _GOES_ON.match(block.text):
+        open_block = blocks[previous]
         if open_block.style in ("prose", "item") and not _ENDED.search(open_block.text):
             rows = tuple(dict.fromkeys((*open_block.rows, *block.rows)))
-            blocks[before] = replace(open_block, text=f"{open_block.text} {block.text}", rows=rows)
+            blocks[previous] = replace(open_block, text=f"{open_block.text} {block.text}", rows=rows)
             return
     if block.style == "code" and blocks and blocks[-1].style == "code":
         rows = tuple(dict.fromkeys((*blocks[-1].rows, *block.rows)))
@@ -305,8 +309,12 @@ def kept_blocks(passage: Passage) -> list[int]:
     first, last = matching_blocks[0], matching_blocks[-1]
     for run in runs(passage.blocks):
         if run.start <= first < run.stop:
-            before = paragraph_before(passage.blocks, run.start)
-            first = run.start if before is None or not passage.blocks[before].text.rstrip().endswith(":") else before
+            introduction = paragraph_before(passage.blocks, run.start)
+            first = (
+                run.start
+                if introduction is None or not passage.blocks[introduction].text.rstrip().endswith(":")
+                else introduction
+            )
         if run.start <= last < run.stop:
             last = run.stop - 1
     while last > first and passage.blocks[last].style == "heading":
@@ -316,18 +324,18 @@ def kept_blocks(passage: Passage) -> list[int]:
 
 def paragraph_before(blocks: Sequence[PassageBlock], block_number: int) -> int | None:
     """Return the nearest paragraph before a block, skipping figures; None at a heading or the start."""
-    for at in range(block_number - 1, -1, -1):
-        if blocks[at].style == "figure":
+    for neighbour in range(block_number - 1, -1, -1):
+        if blocks[neighbour].style == "figure":
             continue
-        return at if blocks[at].style in ("prose", "item") else None
+        return neighbour if blocks[neighbour].style in ("prose", "item") else None
     return None
 
 
 def paragraph_after(blocks: Sequence[PassageBlock], block_number: int) -> int | None:
     """Return the nearest paragraph after a block, skipping figures; None at a heading or the end."""
-    for at in range(block_number + 1, len(blocks)):
-        if blocks[at].style != "figure":
-            return at if blocks[at].style in ("prose", "item") else None
+    for neighbour in range(block_number + 1, len(blocks)):
+        if blocks[neighbour].style != "figure":
+            return neighbour if blocks[neighbour].style in ("prose", "item") else None
     return None
 
 

@@ -26,12 +26,14 @@ def holding(index: SearchIndex, filters: Filters) -> list[str]:
     """
     padded_phrases = [f" {folded(phrase)} " for phrase in filters.phrases]
     # What signs join is one term of an engine as well as several, and a phrase is compared without signs.
-    spelled = " ".join(phrase[word.start : word.end] for phrase in filters.phrases for word in words(phrase))
+    query_words = " ".join(phrase[word.start : word.end] for phrase in filters.phrases for word in words(phrase))
     plain_filters = filters.model_copy(update={"phrases": []})
     evidence_ids: list[str] = []
     examined, limit = 0, _FIRST
     while True:
-        ranked = [evidence_id for evidence_id, _ in index.bm25(spelled, limit, plain_filters, {"text": 1.0}, every=True)]
+        ranked = [
+            evidence_id for evidence_id, _ in index.bm25(query_words, limit, plain_filters, {"text": 1.0}, every=True)
+        ]
         evidence_ids += _holders(index, ranked[examined:], padded_phrases)
         if len(ranked) < limit or limit == EXAMINED or len(evidence_ids) >= HOLDERS:
             return evidence_ids[:HOLDERS]

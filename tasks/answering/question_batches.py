@@ -78,15 +78,15 @@ class QuestionBatches:
                 following.then.set_result(functools.partial(self._next_batch, following))
 
     def _embedded(self, own_question: _Question, other_questions: list[_Question]) -> Vector:
-        alone = self._embedder.embed_query
+        embed_alone = self._embedder.embed_query
         if not other_questions:
-            return alone(own_question.text)
+            return embed_alone(own_question.text)
         try:
             vectors = self._embedder.embed_queries([own_question.text, *(question.text for question in other_questions)])
         except Exception:  # noqa: BLE001 - a server may refuse one of the texts: each thread tries its own
             for question in other_questions:
-                question.then.set_result(functools.partial(alone, question.text))
-            return alone(own_question.text)
+                question.then.set_result(functools.partial(embed_alone, question.text))
+            return embed_alone(own_question.text)
         for question, vector in zip(other_questions, vectors[1:], strict=True):
             question.then.set_result(functools.partial(_same, vector))
         first: Vector = vectors[0]

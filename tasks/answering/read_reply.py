@@ -121,8 +121,8 @@ class ReplyReader:
     def _read(self, *, last: bool) -> Iterator[Event]:
         while self._pending and not self.says_no_answer:
             if self._thinks:
-                before, has_ended, after = _partition(self._pending, _ENDS_THINKING)
-                self._pending = after if has_ended else before[-len(_ENDS_THINKING) :]
+                text_before, has_ended, text_after = _partition(self._pending, _ENDS_THINKING)
+                self._pending = text_after if has_ended else text_before[-len(_ENDS_THINKING) :]
                 self._thinks = not has_ended
                 if not has_ended:
                     return

@@ -103,9 +103,9 @@ def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) 
     counted = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
     ranks = {name: rank for rank, (name, _) in enumerate(ranked)}
     first = sorted(counted.items(), key=lambda pair: (-pair[1], ranks[pair[0]]))
-    least = min(counted.values(), default=0.0)
+    lowest_score = min(counted.values(), default=0.0)
     unscored = [name for name, _ in ranked if name not in counted]
-    return [*first, *((name, least - 1 - rank) for rank, name in enumerate(unscored))]
+    return [*first, *((name, lowest_score - 1 - rank) for rank, name in enumerate(unscored))]
 
 
 def cosine(query: Vector, vector: Vector) -> float:

@@ -17,12 +17,12 @@ def neighbours(
     space: str,
     figures_of: Callable[[Sequence[str]], Sequence[str | None]],
     *,
-    but: str,
+    excluded_figure: str,
     k: int,
 ) -> list[tuple[str, float]]:
-    """Return the rows of the at most ``k`` figures with the vectors nearest to one, one row a figure, without the figure ``but``.
+    """Return the rows of the at most ``k`` figures with the vectors nearest to one, one row a figure.
 
-    ``figures_of`` returns the figure of each row by its evidence id.
+    ``excluded_figure`` is left out. ``figures_of`` returns the figure of each row by its evidence id.
 
     Returns:
         ``(evidence_id, cosine similarity)``, best first.
@@ -31,7 +31,7 @@ def neighbours(
     while True:
         depth = min(4 * depth, ROWS_AT_MOST)
         nearest = index.dense(vector, depth, _FIGURES, space)
-        seen_figures: set[str | None] = {but, None}
+        seen_figures: set[str | None] = {excluded_figure, None}
         best = []
         for (row, score), figure in zip(nearest, figures_of([row for row, _ in nearest]), strict=True):
             if figure not in seen_figures:

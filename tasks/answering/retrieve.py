@@ -167,18 +167,20 @@ def _rankings(
         return ask_index(replace(search, trace=traces[number]), retrievers[number], query, depth, filters)
 
     rankings: dict[int, Ranked] = {}
-    at_once = [
+    concurrent_numbers = [
         number for number, retriever in enumerate(retrievers) if retriever.runs_in_thread and retriever.asks == "question"
     ]
-    if at_once:
-        *thread_numbers, own_number = at_once
+    if concurrent_numbers:
+        *thread_numbers, own_number = concurrent_numbers
         asking = {number: _threads(os.getpid()).submit(copy_context().run, ask, number, query) for number in thread_numbers}
         rankings[own_number] = ask(own_number, query)
         rankings |= {number: future.result() for number, future in asking.items()}
     for number, retriever in enumerate(retrievers):
         if number not in rankings:
-            before = [rankings[earlier] for earlier in range(number)]
-            rankings[number] = ask(number, query if retriever.asks == "question" else _with_evidence(search, query, before))
+            earlier_rankings = [rankings[earlier] for earlier in range(number)]
+            rankings[number] = ask(
+                number, query if retriever.asks == "question" else _with_evidence(search, query, earlier_rankings)
+            )
     search.trace.join(traces)
     return [rankings[number] for number in range(len(retrievers))]
 
@@ -192,8 +194,8 @@ def _threads(_process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, "retriever")
 
 
-def _with_evidence(search: Search, query: EmbeddedQuery, before: Sequence[Ranked]) -> EmbeddedQuery:
-    best = [ranking[0][0] for ranking in before if ranking][:1]
+def _with_evidence(search: Search, query: EmbeddedQuery, earlier_rankings: Sequence[Ranked]) -> EmbeddedQuery:
+    best = [ranking[0][0] for ranking in earlier_rankings if ranking][:1]
     texts = [str(row["text"])[:SHOWN_CHARS] for row in search.rows(best).values()]
     return query.reworded("\n".join([query.words, *texts]).strip())
 
@@ -223,8 +225,8 @@ def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked
 
 def _behind(first: Ranked, second: Ranked) -> Ranked:
     """Return the rows of a shallower search, then the others, with scores that never rise."""
-    first_ids, least = set(ids(first)), first[-1][1] if first else 0.0
-    return [*first, *((name, min(score, least)) for name, score in second if name not in first_ids)]
+    first_ids, lowest_score = set(ids(first)), first[-1][1] if first else 0.0
+    return [*first, *((name, min(score, lowest_score)) for name, score in second if name not in first_ids)]
 
 
 def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked, k: int, diversity: float) -> Ranked:
@@ -241,9 +243,12 @@ def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked,
             single = (name for name in (*plan.spaces, DEFAULT.name) if not SPACES[name].late)
             if space := next(filter(query.can_embed, single), None):
                 vectors = search.index.vectors(pool, space)
-                chosen = diversify(query.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
-                least = chosen[-1][1] if chosen else 0.0
-                ranked = [*chosen, *((name, least - rank) for rank, name in enumerate(ids(ranked[len(pool) :]), 1))]
+                selected = diversify(query.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
+                lowest_score = selected[-1][1] if selected else 0.0
+                ranked = [
+                    *selected,
+                    *((name, lowest_score - rank) for rank, name in enumerate(ids(ranked[len(pool) :]), 1)),
+                ]
             else:
                 record.note = "there are no words to compare rows by, so none is kept back for being like another"
         return record.keep(ranked[:k])
@@ -252,13 +257,13 @@ def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked,
 def _within(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ranked:
     quota_left = dict(quota)
     rows = search.rows(ids(ranked))
-    chosen = []
+    within_quota = []
     for name, score in ranked:
         modality = Modality(str(rows[name]["modality"])) if name in rows else None
         if modality is not None and quota_left.get(modality, 0) > 0:
             quota_left[modality] -= 1
-            chosen.append((name, score))
-    return chosen
+            within_quota.append((name, score))
+    return within_quota
 
 
 def _shares(retrievers: Sequence[Retriever], alpha: float) -> list[float]:

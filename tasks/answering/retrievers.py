@@ -80,8 +80,8 @@ _PICTURED = Filters(modalities=[Modality.FIGURE, Modality.TABLE])
 
 
 def _labelled(search: Search, labels: Collection[Label], filters: Filters) -> list[str]:
-    spelled = " ".join(f"{kind} {number}" for kind, number in sorted(labels))
-    rows = search.rows(ids(search.index.bm25(spelled, POOL, filters)))
+    label_words = " ".join(f"{kind} {number}" for kind, number in sorted(labels))
+    rows = search.rows(ids(search.index.bm25(label_words, POOL, filters)))
     return [name for name, row in rows.items() if label_of(str(row["caption"])) in labels]
 
 
@@ -89,17 +89,17 @@ def _in_sections(
     search: Search, step: Sections, query: EmbeddedQuery, k: int, filters: Filters, record: StepRecord
 ) -> Ranked:
     """Return rows of the sections that a model picks; the nearest rows if it picks none."""
-    near = search.nearest(query, MOST_ROWS, filters)
-    documents = list(dict.fromkeys(str(row["doc_id"]) for row in search.index.fetch(ids(near[:POOL]))))
+    nearest = search.nearest(query, MOST_ROWS, filters)
+    documents = list(dict.fromkeys(str(row["doc_id"]) for row in search.index.fetch(ids(nearest[:POOL]))))
     entries = contents_of(search.resources.contents(documents[:DOCUMENTS_READ]))
     prompt = filled("sections", question=query.words, contents=printed(entries))
     model_reply = reply(search.writer(step.model), prompt, record)
-    scores = dict(near)
+    scores = dict(nearest)
     under = rows_under(entries, numbers_in(model_reply, min(len(entries), MOST_SECTIONS)))
     picked = [(row, scores[row]) for row in under if row in scores]
     if not picked:
         record.note = record.note or "the model picked no section; the nearest rows are given"
-        return near[:k]
+        return nearest[:k]
     if step.order == "nearness":
         return sorted(picked, key=lambda pair: (-pair[1], pair[0]))[:k]
     return [(row, 1 / rank) for rank, (row, _) in enumerate(picked, 1)][:k]

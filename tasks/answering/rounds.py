@@ -67,7 +67,7 @@ def retrieve_in_rounds(
     finished_rounds: list[Round] = []
     query = question
     while True:
-        started, before = clock(), used()
+        started, used_before = clock(), used()
         queries.append(query)
         hits = search(query)
         new_hits = [hit for hit in hits if hit.evidence_id not in memory]
@@ -83,7 +83,7 @@ def retrieve_in_rounds(
                 sufficient=verdict.sufficient if verdict else None,
                 missing=verdict.missing if verdict else "",
                 seconds=clock() - started,
-                spent=used() - before,
+                spent=used() - used_before,
             )
         )
         if verdict is None or verdict.sufficient:

@@ -42,36 +42,36 @@ class Unfolded:
 
     @classmethod
     def around(
-        cls, passage: Passage, marked: Sequence[Candidate], asked_figures: Collection[str], *, is_how: bool
+        cls, passage: Passage, marked_candidates: Sequence[Candidate], asked_figures: Collection[str], *, is_how: bool
     ) -> "Unfolded":
         """Return what to show around the sentences that answer, best first.
 
         Args:
             passage: The passage.
-            marked: Its best sentences and table rows.
+            marked_candidates: Its best sentences and table rows.
             asked_figures: Numbers of the figures that the question asks for.
             is_how: Whether the question asks for a procedure.
         """
-        chosen = cls(passage)
+        unfolded = cls(passage)
         lists = runs(passage.blocks)
-        if is_how and marked:
-            chosen._show_procedure(lists, marked)
-        for candidate in marked:
-            chosen._show_candidate(candidate, lists)
-        chosen._show_figures(asked_figures)
-        chosen._show_heading()
-        return chosen
+        if is_how and marked_candidates:
+            unfolded._show_procedure(lists, marked_candidates)
+        for candidate in marked_candidates:
+            unfolded._show_candidate(candidate, lists)
+        unfolded._show_figures(asked_figures)
+        unfolded._show_heading()
+        return unfolded
 
     def _show(self, block_number: int, sentences: Iterable[int] | None = None) -> None:
         if block_number in kept_blocks(self.passage):
             every = range(max(1, len(self.passage.blocks[block_number].sentences)))
             self.sentences.setdefault(block_number, set()).update(every if sentences is None else sentences)
 
-    def _show_procedure(self, lists: Sequence[range], marked: Sequence[Candidate]) -> None:
+    def _show_procedure(self, lists: Sequence[range], marked_candidates: Sequence[Candidate]) -> None:
         """Show the steps around the best sentence, or else the nearest ones behind it, with all that is between them."""
         blocks = self.passage.blocks
         steps = [run for run in lists if len(run) > 1 and blocks[run.start].number is not None]
-        best = marked[0].block
+        best = marked_candidates[0].block
         procedure = next((run for run in steps if best in run), None) or min(
             steps, key=lambda run: (run.start < best, abs(run.start - best)), default=None
         )
@@ -87,9 +87,9 @@ class Unfolded:
         self._show_introduction(procedure.start)
 
     def _show_introduction(self, first: int) -> None:
-        before = paragraph_before(self.passage.blocks, first)
-        if before is not None and self.passage.blocks[before].text.rstrip().endswith(":"):
-            self._show(before, [len(self.passage.blocks[before].sentences) - 1])
+        introduction = paragraph_before(self.passage.blocks, first)
+        if introduction is not None and self.passage.blocks[introduction].text.rstrip().endswith(":"):
+            self._show(introduction, [len(self.passage.blocks[introduction].sentences) - 1])
 
     def _show_candidate(self, candidate: Candidate, lists: Sequence[range]) -> None:
         blocks = self.passage.blocks
@@ -114,9 +114,9 @@ class Unfolded:
         blocks = self.passage.blocks
         block = blocks[candidate.block]
         self._show(candidate.block, _filled(block, candidate.place))
-        before = paragraph_before(blocks, candidate.block)
-        if candidate.place == 0 and before is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
-            self._show(before, [len(blocks[before].sentences) - 1])
+        previous = paragraph_before(blocks, candidate.block)
+        if candidate.place == 0 and previous is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
+            self._show(previous, [len(blocks[previous].sentences) - 1])
         for run in lists:
             if candidate.block in (run.start - 1, run.stop) and len(run) > 1:
                 self._show_short_list(run)
@@ -160,15 +160,18 @@ class Unfolded:
         block, shown_sentences = blocks[candidate.block], self.sentences.get(candidate.block, set())
         last = len(block.sentences) - 1
         introduces = last in shown_sentences and block.text.rstrip().endswith(":")
-        after = candidate.block + 1
+        following = candidate.block + 1
         while (not block.sentences or candidate.place == last or introduces) and (
-            after < len(blocks) and blocks[after].style == "code"
+            following < len(blocks) and blocks[following].style == "code"
         ):
-            self._show(after)
-            after += 1
-        if block.style == "code" and (before := paragraph_before(blocks, candidate.block)) is not None:
-            self._show(before, [len(blocks[before].sentences) - 1])
-        code = next((at for at in range(candidate.block - 1, -1, -1) if blocks[at].style != "figure"), None)
+            self._show(following)
+            following += 1
+        if block.style == "code" and (previous := paragraph_before(blocks, candidate.block)) is not None:
+            self._show(previous, [len(blocks[previous].sentences) - 1])
+        code = next(
+            (block_number for block_number in range(candidate.block - 1, -1, -1) if blocks[block_number].style != "figure"),
+            None,
+        )
         if (
             block.style == "prose"
             and code is not None
@@ -180,13 +183,13 @@ class Unfolded:
     def _show_figures(self, asked_figures: Collection[str]) -> None:
         """Show the figures asked for, those between unfolded blocks, and those beside a sentence that refers to a picture."""
         blocks = self.passage.blocks
-        of_figure = self.passage.rows[0].modality is Modality.FIGURE
+        is_figure_passage = self.passage.rows[0].modality is Modality.FIGURE
         for block_number in kept_blocks(self.passage):
             if blocks[block_number].style != "figure":
                 continue
             is_asked = any(number in blocks[block_number].text for number in asked_figures)
             if (
-                of_figure
+                is_figure_passage
                 or is_asked
                 or {block_number - 1, block_number + 1} <= self.sentences.keys()
                 or self._is_referred_to(block_number)
@@ -195,23 +198,28 @@ class Unfolded:
 
     def _is_referred_to(self, block_number: int) -> bool:
         blocks = self.passage.blocks
-        beside = [
-            at
-            for at in (paragraph_before(blocks, block_number), paragraph_after(blocks, block_number))
-            if at in self.sentences
+        adjacent_blocks = [
+            adjacent_block
+            for adjacent_block in (paragraph_before(blocks, block_number), paragraph_after(blocks, block_number))
+            if adjacent_block in self.sentences
         ]
         return any(
-            blocks[at].style == "item" or _POINTS_AT_PICTURE.search(blocks[at].text[slice(*blocks[at].sentences[sentence])])
-            for at in beside
-            if at is not None and blocks[at].sentences
-            for sentence in self.sentences[at]
+            blocks[adjacent_block].style == "item"
+            or _POINTS_AT_PICTURE.search(blocks[adjacent_block].text[slice(*blocks[adjacent_block].sentences[sentence])])
+            for adjacent_block in adjacent_blocks
+            if adjacent_block is not None and blocks[adjacent_block].sentences
+            for sentence in self.sentences[adjacent_block]
         )
 
     def _show_heading(self) -> None:
         first = min(self.sentences, default=0)
-        before = [block_number for block_number in kept_blocks(self.passage) if block_number < first]
+        earlier_blocks = [block_number for block_number in kept_blocks(self.passage) if block_number < first]
         heading = next(
-            (block_number for block_number in reversed(before) if self.passage.blocks[block_number].style == "heading"),
+            (
+                block_number
+                for block_number in reversed(earlier_blocks)
+                if self.passage.blocks[block_number].style == "heading"
+            ),
             None,
         )
         if heading is not None:
@@ -220,8 +228,11 @@ class Unfolded:
 
 def _is_about_code(block: PassageBlock, shown_sentences: Iterable[int]) -> bool:
     """Return whether the sentences of a paragraph that are shown refer to the code before it."""
-    texts = {at: block.text[slice(*block.sentences[at])] for at in shown_sentences}
-    return any(_POINTS_AT_CODE.search(text) or (at == 0 and _REFERS.match(text)) for at, text in texts.items())
+    texts = {sentence_number: block.text[slice(*block.sentences[sentence_number])] for sentence_number in shown_sentences}
+    return any(
+        _POINTS_AT_CODE.search(text) or (sentence_number == 0 and _REFERS.match(text))
+        for sentence_number, text in texts.items()
+    )
 
 
 def _filled(block: PassageBlock, sentence_number: int) -> list[int]:

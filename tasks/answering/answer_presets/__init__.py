@@ -22,9 +22,9 @@ def packaged_answers() -> Mapping[str, AnswerPreset]:
     )
 
 
-def read_answer_preset(name: str, holds: Mapping[Any, Any]) -> AnswerPreset:
+def read_answer_preset(name: str, contents: Mapping[Any, Any]) -> AnswerPreset:
     """Return the answer preset of a YAML mapping; arguments and errors as for ``read_preset``."""
-    return read_named(name, holds, AnswerPreset.model_validate)
+    return read_named(name, contents, AnswerPreset.model_validate)
 
 
 def with_settings(preset: Answer, settings: Mapping[str, Any]) -> Answer:

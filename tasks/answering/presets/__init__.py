@@ -42,21 +42,21 @@ def read_packaged(
     return {preset.name: preset for preset in sorted(presets, key=order)}
 
 
-def read_preset(name: str, holds: Mapping[Any, Any]) -> Preset:
+def read_preset(name: str, contents: Mapping[Any, Any]) -> Preset:
     """Return the preset of a YAML mapping; ``name`` is the stem of its file.
 
     Raises:
         PresetError: It isn't a preset.
     """
-    return read_named(name, holds, _valid)
+    return read_named(name, contents, _valid)
 
 
-def read_named(name: str, holds: Mapping[Any, Any], validate: Callable[[Mapping[Any, Any]], Named]) -> Named:
+def read_named(name: str, contents: Mapping[Any, Any], validate: Callable[[Mapping[Any, Any]], Named]) -> Named:
     """Validate a YAML mapping under the stem of its file; arguments and errors as for ``read_preset``."""
-    if holds.get("name", name) != name:
+    if contents.get("name", name) != name:
         raise PresetError(f"name: it is called by its file, {name}; leave 'name' out")
     try:
-        return validate({**holds, "name": name})
+        return validate({**contents, "name": name})
     except ValueError as error:
         raise PresetError(mistake(error)) from error
 
@@ -81,10 +81,10 @@ def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
     """
     if unknown := sorted(set(steps) - set(Steps.model_fields)):
         raise RequestError(f"a search has no step {unknown[0]!r}; its steps are {', '.join(Steps.model_fields)}")
-    before = preset.model_dump(exclude_unset=True)
+    preset_fields = preset.model_dump(exclude_unset=True)
     if "retrieve" in steps:
-        before.get("fuse", {}).pop("weights", None)  # of other retrievers
-    merged = _merged(before, steps)
+        preset_fields.get("fuse", {}).pop("weights", None)  # of other retrievers
+    merged = _merged(preset_fields, steps)
     try:
         return _valid(merged)
     except ValueError as error:
@@ -131,19 +131,19 @@ def preset_info(preset: Preset, missing: Sequence[str] = ()) -> PresetInfo:
     )
 
 
-def _valid(holds: Mapping[Any, Any]) -> Preset:
-    preset = Preset.model_validate(holds)
+def _valid(contents: Mapping[Any, Any]) -> Preset:
+    preset = Preset.model_validate(contents)
     if unknown := [space for space in preset.spaces if space not in SPACES]:
         raise ValueError(f"space: there are no vectors {unknown[0]!r}; use {', '.join(SPACES)}")
     return preset
 
 
-def _merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    kind = before.get("by")
-    if isinstance(kind, str) and after.get("by", kind) != kind:
-        return dict(after)  # a retriever of another kind has other keys
-    merged = dict(before)
-    for name, value in after.items():
+def _merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    kind = base.get("by")
+    if isinstance(kind, str) and override.get("by", kind) != kind:
+        return dict(override)  # a retriever of another kind has other keys
+    merged = dict(base)
+    for name, value in override.items():
         default = merged.get(name)
         merged[name] = _merged(default, value) if isinstance(default, dict) and isinstance(value, Mapping) else value
     return merged

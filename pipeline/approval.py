@@ -39,9 +39,9 @@ def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
     if not refusals and not undone:
         return None
     causes = undone_causes(workspace.store, manifest) if undone else {}
-    why = "a gate refuses it" if refusals else f"{' and '.join(causes) or 'work'} left it incomplete"
-    found = [f"{cause}: {message}" for cause, messages in causes.items() for message in messages[:MOST_CAUSES]]
-    reasons = [f"- {markdown_line(reason)}" for reason in [*refusals, *undone, *found]]
+    headline = "a gate refuses it" if refusals else f"{' and '.join(causes) or 'work'} left it incomplete"
+    cause_lines = [f"{cause}: {message}" for cause, messages in causes.items() for message in messages[:MOST_CAUSES]]
+    reasons = [f"- {markdown_line(reason)}" for reason in [*refusals, *undone, *cause_lines]]
     spent = [
         f"- {name}: {cost.calls:,} calls, {cost.input_tokens + cost.output_tokens:,} tokens, {cost.money:,.2f} money"
         for name, cost in manifest.spent.items()
@@ -56,7 +56,7 @@ def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
         parts += ["**The corpus is held**", f"- {live.version} stays live since a rollback{since}"]
         parts += ["- approving publishes this version, and ends the hold: refreshes publish again", ""]
     return Approval(
-        subject=f"Publish {manifest.version} of {workspace.corpus.name}? {why[0].upper()}{why[1:]}",
+        subject=f"Publish {manifest.version} of {workspace.corpus.name}? {headline[0].upper()}{headline[1:]}",
         body="\n".join([*parts, release_note(diff)]),
     )
 
@@ -65,7 +65,7 @@ def plan_approval_of(workspace: Workspace, plan: Plan) -> Approval | None:
     """Return the question whether a plan is carried out, before anything is spent; None where it is cheap enough."""
     limits, summary = workspace.corpus.budget.approve_above, plan.summary
     money = summary.expected.money
-    why = [
+    possible_reasons = [
         f"it would cost {money:,.2f}, and budget.approve_above.money is {limits.money:,.2f}"
         if limits.money is not None and money > limits.money
         else None,
@@ -76,11 +76,18 @@ def plan_approval_of(workspace: Workspace, plan: Plan) -> Approval | None:
         if limits.first_run and plan.parent is None and money > 0
         else None,
     ]
-    found = [reason for reason in why if reason is not None]
-    if plan.outcome != "build" or not found:
+    reasons = [reason for reason in possible_reasons if reason is not None]
+    if plan.outcome != "build" or not reasons:
         return None
     calls = [f"- {name}: {in_words(expected)}" for name, expected in summary.captions.items()]
-    lines = ["**Why it asks**", *(f"- {reason}" for reason in found), "", "**The plan**", f"- {summary.in_words()}", *calls]
+    lines = [
+        "**Why it asks**",
+        *(f"- {reason}" for reason in reasons),
+        "",
+        "**The plan**",
+        f"- {summary.in_words()}",
+        *calls,
+    ]
     return Approval(
         subject=f"Carry out the plan {plan.version} of {workspace.corpus.name}? {summary.in_words()}", body="\n".join(lines)
     )
@@ -88,8 +95,8 @@ def plan_approval_of(workspace: Workspace, plan: Plan) -> Approval | None:
 
 def undone_causes(store: ObjectStore, manifest: Manifest) -> dict[str, list[str]]:
     """Return what left work of a version undone, with the failures' messages; {} where they are no longer stored."""
-    found: dict[str, list[str]] = {}
+    messages_by_cause: dict[str, list[str]] = {}
     for failure in read_failures(store, manifest) or []:
         if (cause := _CAUSES.get(failure.code)) is not None:
-            found.setdefault(cause, []).append(f"{failure.source}: {failure.message}")
-    return found
+            messages_by_cause.setdefault(cause, []).append(f"{failure.source}: {failure.message}")
+    return messages_by_cause

@@ -152,9 +152,9 @@ class RefreshRun:
             TransientError: Another run is refreshing.
         """
         workspace = self.workspace
-        with self._timed(Stage.PLAN), self.holding_lease() as held:
+        with self._timed(Stage.PLAN), self.holding_lease() as lease:
             if not options.dry_run:
-                restore_pointer(workspace.store, workspace.corpus.name, held.fence)
+                restore_pointer(workspace.store, workspace.corpus.name, lease.fence)
                 discard_lost_versions(workspace)
                 with contextlib.suppress(DamagedError):  # made again next, and finished by a later refresh
                     finish_forgetting(workspace)
@@ -212,7 +212,9 @@ class RefreshRun:
             if shard is not None:
                 return tagging.tag(self.workspace, version, shard, shards, self._report)
             shards = self.tag_shards(version)
-            return join_notes([tagging.tag(self.workspace, version, one, shards, self._report) for one in range(shards)])
+            return join_notes(
+                [tagging.tag(self.workspace, version, shard_number, shards, self._report) for shard_number in range(shards)]
+            )
 
     def is_in_vain(self, version: str) -> bool:
         """Return whether every retried document failed again and nothing else changed, so that no version is needed."""
@@ -230,8 +232,8 @@ class RefreshRun:
         Raises:
             ContractError: The lease was lost.
         """
-        with self.holding_lease() as held:
-            return publishing.finish(self.workspace, version, held)
+        with self.holding_lease() as lease:
+            return publishing.finish(self.workspace, version, lease)
 
     def publish(self, version: str, approved: Approved | None = None) -> bool:
         """Publish a version that this run built, or an existing one; return whether it is live now.
@@ -243,7 +245,7 @@ class RefreshRun:
             ContractError: Another version was published meanwhile, or the lease was lost.
         """
         workspace, store = self.workspace, self.workspace.store
-        with self._timed(Stage.PUBLISH), self.holding_lease() as held:
+        with self._timed(Stage.PUBLISH), self.holding_lease() as lease:
             manifest = read_manifest(store, version)
             if manifest is None and self.is_in_vain(version):
                 plan = read_plan_summary(store, version)
@@ -253,9 +255,9 @@ class RefreshRun:
             if approved is not None:
                 live = self._publish_approved(version, approved)
             elif manifest is None or manifest.run_id == self.run_id:
-                live = publishing.publish(workspace, version, held)
+                live = publishing.publish(workspace, version, lease)
             else:
-                live = self._publish_existing(manifest, held)
+                live = self._publish_existing(manifest, lease)
             if live:
                 discard_lost_versions(workspace)  # such as a damaged one that was replaced
             refused = not live and refusals_in(store, self.finish(version))
@@ -287,7 +289,7 @@ class RefreshRun:
         publishing.make_live(workspace, version, override=override, reason=approved.reason, by=approved.by)
         return True
 
-    def _publish_existing(self, manifest: Manifest, held: Lease) -> bool:
+    def _publish_existing(self, manifest: Manifest, lease: Lease) -> bool:
         store, version = self.workspace.store, manifest.version
         pointer = read_pointer(store)
         if pointer is None or pointer.version != version:
@@ -295,7 +297,7 @@ class RefreshRun:
             if refused or (pointer is not None and pointer.held):
                 return False
             expected = pointer.version if pointer is not None else None
-            move_pointer(store, version, expected=expected, is_held=False, lease=held, since=datetime.now(UTC))
+            move_pointer(store, version, expected=expected, is_held=False, lease=lease, since=datetime.now(UTC))
         update_alias(self.workspace)
         return True
 
@@ -372,8 +374,10 @@ class RefreshRun:
             listing = before.listing if before is not None else ""
         ended_well = state in ("published", "unchanged", "held")
         succeeded = now if ended_well else before.succeeded if before is not None else None
-        made = LastRefresh(run_id=self.run_id, at=now, state=state, version=version, listing=listing, succeeded=succeeded)
-        write_last_refresh(self.workspace.store, made)
+        last_refresh = LastRefresh(
+            run_id=self.run_id, at=now, state=state, version=version, listing=listing, succeeded=succeeded
+        )
+        write_last_refresh(self.workspace.store, last_refresh)
 
     def _check_unfinished(self, version: str) -> None:
         """Refuse to work on a finished version: it may be live."""

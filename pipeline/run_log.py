@@ -45,9 +45,9 @@ def log_note(stage: Stage, note: StageNote) -> None:
     for gate in note.gates:
         if not gate.passed:
             _logger.error("gate %s REFUSES: %s", gate.gate, line(gate.message))
-    held = [f"{gate.gate} ({line(gate.message)})" for gate in note.gates if gate.passed]
-    if held:
-        _logger.info("gates that hold: %s", "; ".join(held))
+    passed_gates = [f"{gate.gate} ({line(gate.message)})" for gate in note.gates if gate.passed]
+    if passed_gates:
+        _logger.info("gates that hold: %s", "; ".join(passed_gates))
     if note.counts:
         _logger.info("%s: %s", stage, counts_in_words(note.counts))
     _log_failures(note.failures)
@@ -63,11 +63,11 @@ def log_progress() -> Report:
     """Return a report that logs each step every few seconds, and its end."""
     reported: dict[str, float] = {}
 
-    def report(step: str, done: int, total: int, spent: str = "") -> None:
+    def report(step: str, done_count: int, total: int, spent: str = "") -> None:
         now = time.monotonic()
-        if total > 1 and (done >= total or now - reported.get(step, -_REPORT_EVERY_S) >= _REPORT_EVERY_S):
+        if total > 1 and (done_count >= total or now - reported.get(step, -_REPORT_EVERY_S) >= _REPORT_EVERY_S):
             reported[step] = now
-            _logger.info("progress: %s %d of %d%s", step, done, total, f", {spent}" if spent else "")
+            _logger.info("progress: %s %d of %d%s", step, done_count, total, f", {spent}" if spent else "")
 
     return report
 
@@ -82,9 +82,9 @@ def log_pruned(result: PruneResult) -> str:
     did = "removed" if result.removed else "would be removed"
     for name in result.versions:
         _logger.info("%s: version %s", did, name)
-    for what, counts in (("objects", result.objects), ("records", result.records)):
+    for kind, counts in (("objects", result.objects), ("records", result.records)):
         for folder, count in counts.items():
-            _logger.info("%s: %d %s of %s", did, count, what, folder)
+            _logger.info("%s: %d %s of %s", did, count, kind, folder)
     _logger.info("%s: %s bytes", did, f"{result.bytes:,}")
     objects, records = sum(result.objects.values()), sum(result.records.values())
     return f"{did}: {len(result.versions)} versions, {objects:,} objects, {records:,} records, {result.bytes:,} bytes"
@@ -95,10 +95,10 @@ def log_mirrored(result: MirrorResult) -> None:
     _logger.info("%s is in %s: %d rows, %d objects copied", result.version, result.store, result.rows, result.objects)
 
 
-def log_health(found: Sequence[CorpusHealth]) -> list[str]:
+def log_health(corpora: Sequence[CorpusHealth]) -> list[str]:
     """Log the state of every corpus; return a line for each that needs a person."""
     problems = []
-    for health in found:
+    for health in corpora:
         for problem in health.problems or [f"{health.live} is live"]:
             _logger.log(
                 logging.INFO if health.state is State.OK else logging.WARNING,

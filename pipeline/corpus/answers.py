@@ -22,8 +22,8 @@ def answers_of(corpus: Corpus) -> Mapping[str, AnswerPreset]:
         UserError: The folder can't be read, or a file in it is invalid or has the name of a packaged preset.
     """
     options = corpus.answer
-    known = packaged_answers() if options.presets is None else _read(stamps_of(options.presets, "answer.presets"))
-    return {name: _as_set(preset, corpus) for name, preset in known.items()}
+    presets = packaged_answers() if options.presets is None else _read(stamps_of(options.presets, "answer.presets"))
+    return {name: _as_set(preset, corpus) for name, preset in presets.items()}
 
 
 def answer_preset_of(corpus: Corpus, name: str | None) -> AnswerPreset:
@@ -47,10 +47,10 @@ def lacking_for_answer(preset: AnswerPreset, corpus: Corpus) -> dict[str, str]:
     models = corpus.retrieval.models
     if preset.model is None:
         return {}
-    found = models.get(preset.model)
-    if not isinstance(found, ModelConfig):
+    model = models.get(preset.model)
+    if not isinstance(model, ModelConfig):
         return {f"a model {preset.model}": f"retrieval.models.{preset.model}, or answer.model"}
-    if preset.max_images and found.kind == "llm":
+    if preset.max_images and model.kind == "llm":
         return {"a model that sees pictures": f"retrieval.models.{preset.model} to one of kind vlm"}
     return {}
 
@@ -85,13 +85,13 @@ def _as_set(preset: AnswerPreset, corpus: Corpus) -> AnswerPreset:
     if preset.model is None:
         return preset
     options = corpus.answer
-    given: dict[str, object] = {"model": options.model, "prompt": options.prompt}
+    settings: dict[str, object] = {"model": options.model, "prompt": options.prompt}
     if preset.max_images:  # a preset that sends no pictures stays so
-        given["max_images"] = options.max_images
+        settings["max_images"] = options.max_images
         writer = corpus.retrieval.models.get(options.model or "")
         if isinstance(writer, ModelConfig) and writer.kind == "llm":  # it sees none
-            del given["model"]
-    return preset.model_copy(update={name: value for name, value in given.items() if value is not None})
+            del settings["model"]
+    return preset.model_copy(update={name: value for name, value in settings.items() if value is not None})
 
 
 @functools.lru_cache(maxsize=16)

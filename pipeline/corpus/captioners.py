@@ -34,15 +34,15 @@ class CaptionerInUse:
 def captioners_of(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
     """Return the captioners of a corpus, by label."""
     options = corpus.captions
-    named: list[tuple[Subject, set[str | None]]] = [
+    names_by_subject: list[tuple[Subject, set[str | None]]] = [
         ("figure", {options.captioner, *options.by_source.values()}),
         ("page", {options.pages, *options.pages_by_source.values()}),
         ("text", {options.summaries}),
     ]
     return {
         label(name, subject): _captioner(name, options.models[name], subject, file)
-        for subject, names in named
-        for name in sorted(found for found in names if found not in (None, CONTEXT))
+        for subject, names in names_by_subject
+        for name in sorted(captioner_name for captioner_name in names if captioner_name not in (None, CONTEXT))
     }
 
 
@@ -53,16 +53,16 @@ def label(name: str, subject: Subject) -> str:
 
 def _captioner(name: str, options: ModelCaptioner, subject: Subject, file: Path) -> CaptionerInUse:
     setting = f"{file}: captions.models.{name}.prompt"
-    found = find_prompt(options.prompt, file.parent, subject=subject, kind=options.kind, setting=setting)
-    prompt = replace(found, subject=subject)
+    stored_prompt = find_prompt(options.prompt, file.parent, subject=subject, kind=options.kind, setting=setting)
+    prompt = replace(stored_prompt, subject=subject)
     card = language_model_card(options)
-    made = key(
+    captions_key = key(
         model=card.model_dump(),
         asked=options.model_dump(include=_REPLY_OPTIONS),
         prompt=prompt.digest,
         step=PROMPT_VERSION,
     )
-    return CaptionerInUse(name, options, prompt, Captions(model=card, key=made, subject=subject))
+    return CaptionerInUse(name, options, prompt, Captions(model=card, key=captions_key, subject=subject))
 
 
 _REPLY_OPTIONS = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}

@@ -46,13 +46,13 @@ def corpus_files() -> list[Path]:
     """
     folder = corpora_folder()
     try:
-        found = sorted(folder.iterdir())
+        entries = sorted(folder.iterdir())
     except FileNotFoundError:
         return []
     except OSError as error:
         raise UserError(f"can't list the corpus files in {folder}: {error.strerror}") from error
     # Editors write files that begin with a dot.
-    return [file for file in found if file.suffix == ".yaml" and not file.name.startswith(".")]
+    return [file for file in entries if file.suffix == ".yaml" and not file.name.startswith(".")]
 
 
 def find_corpus_file(name_or_path: str) -> Path:
@@ -66,9 +66,9 @@ def find_corpus_file(name_or_path: str) -> Path:
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
-        known = [file.stem for file in corpus_files()]
-        more = f" and {len(known) - 10} more" if len(known) > 10 else ""
-        hint = f"known here: {', '.join(known[:10])}{more}" if known else "make one with: inset init"
+        corpus_names = [file.stem for file in corpus_files()]
+        remainder = f" and {len(corpus_names) - 10} more" if len(corpus_names) > 10 else ""
+        hint = f"known here: {', '.join(corpus_names[:10])}{remainder}" if corpus_names else "make one with: inset init"
         raise UserError(f"there is no corpus file {path}; {hint}") from error
     except OSError as error:
         raise UserError(f"{path}: this corpus file can't be read: {error.strerror}") from error
@@ -88,8 +88,8 @@ def load_corpus(name_or_path: str) -> Corpus:
         corpus = Corpus.model_validate(read_mapping(path))
     except ValidationError as error:
         mistakes = [f"{path}: {_explained(mistake)}" for mistake in error.errors()]
-        rest = [f"{path}: {len(mistakes) - _MAX_MISTAKES} more mistakes"] if len(mistakes) > _MAX_MISTAKES else []
-        raise UserError(*mistakes[:_MAX_MISTAKES], *rest) from error
+        remainder = [f"{path}: {len(mistakes) - _MAX_MISTAKES} more mistakes"] if len(mistakes) > _MAX_MISTAKES else []
+        raise UserError(*mistakes[:_MAX_MISTAKES], *remainder) from error
     _check_models(corpus, path)
     addresses = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
     resolved = {key: _resolved(address, path, key) for key, address in addresses.items() if address is not None}
@@ -123,11 +123,11 @@ class QuerySettings:
         """Return the current content; only settings that belong to no version may be read from it."""
         stamp, corpus = self._known
         with contextlib.suppress(OSError, UserError):
-            found = self._file.stat()
-            now = found.st_mtime_ns, found.st_size, found.st_ino
-            if now != stamp:
+            file_status = self._file.stat()
+            current_stamp = file_status.st_mtime_ns, file_status.st_size, file_status.st_ino
+            if current_stamp != stamp:
                 corpus = load_corpus(str(self._file))
-                self._known = now, corpus
+                self._known = current_stamp, corpus
         return corpus
 
 
@@ -224,7 +224,7 @@ def _resolved(address: str, file: Path, key: str) -> str:
 def _check_models(corpus: Corpus, file: Path) -> None:
     checks: list[Callable[[], object]] = [functools.partial(kind.chosen, getattr(corpus, kind.section)) for kind in KINDS]
     models = ((EMBEDDERS[space.embeds], space.model(corpus.embeddings)) for space in SPACES.values())
-    checks += [functools.partial(kind.check_settings, named) for kind, named in models if named is not None]
+    checks += [functools.partial(kind.check_settings, model_name) for kind, model_name in models if model_name is not None]
     mistakes = []
     for check in checks:
         try:
@@ -249,9 +249,9 @@ def _check_addresses(addresses: dict[str, str], file: Path) -> None:
     for key, address in addresses.items():
         with contextlib.suppress(OSError):
             if key == "store" and not address.startswith("s3://"):
-                there = next(place for place in (Path(address), *Path(address).parents) if os.path.lexists(place))
-                if not there.is_dir():
-                    raise UserError(f"{file}: store: {there} is not a folder; name one, or s3://bucket/prefix")
+                existing_path = next(path for path in (Path(address), *Path(address).parents) if os.path.lexists(path))
+                if not existing_path.is_dir():
+                    raise UserError(f"{file}: store: {existing_path} is not a folder; name one, or s3://bucket/prefix")
             if key == "questions" and not stat.S_ISREG(Path(address).stat().st_mode):
                 raise UserError(f"{file}: questions: {address} is not a file; name a JSONL file, or leave 'questions' out")
 
@@ -262,17 +262,17 @@ def _explained(mistake: Any) -> str:
         case "extra_forbidden" if mistake["loc"] in _MOVED:
             return f"{key}: this key stands elsewhere now: write {_MOVED[mistake['loc']]}"
         case "extra_forbidden":
-            known = list(_section(mistake["loc"][:-1]).model_fields)
-            near = difflib.get_close_matches(str(mistake["loc"][-1]), known, n=1, cutoff=0.5)
-            remedy = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+            known_keys = list(_section(mistake["loc"][:-1]).model_fields)
+            similar_keys = difflib.get_close_matches(str(mistake["loc"][-1]), known_keys, n=1, cutoff=0.5)
+            remedy = f"did you mean {similar_keys[0]!r}?" if similar_keys else f"known here: {', '.join(known_keys)}"
             return f"{key}: unknown key; {remedy}"
         case "missing":
             return f"{key}: this key is required; add '{mistake['loc'][-1]}: …'"
         case _:
-            found = mistake["input"]
-            secret = key.endswith("_env") or (isinstance(found, str) and ("@" in found or "://" in found))
-            shown = "" if secret or isinstance(found, dict | list) else f" (found {_shown(found)})"
-            return f"{key}: {mistake['msg'].removeprefix('Value error, ')}{shown}"
+            entered = mistake["input"]
+            secret = key.endswith("_env") or (isinstance(entered, str) and ("@" in entered or "://" in entered))
+            quoted = "" if secret or isinstance(entered, dict | list) else f" (found {_shown(entered)})"
+            return f"{key}: {mistake['msg'].removeprefix('Value error, ')}{quoted}"
 
 
 _MOVED = {("index", name): f"'ranking: {{{name}: …}}'" for name in Ranking.model_fields} | {
@@ -293,10 +293,13 @@ def _section(location: tuple[int | str, ...]) -> type[Section]:
     """Return the model of the section at a location of a corpus file."""
     kind: Any = Corpus
     for part in location:
-        named = get_origin(kind) is dict
-        kind = get_args(kind)[-1] if named else kind.model_fields[str(part)].annotation
+        is_mapping = get_origin(kind) is dict
+        kind = get_args(kind)[-1] if is_mapping else kind.model_fields[str(part)].annotation
         if get_origin(kind) is not dict:
-            kind = next((one for one in get_args(kind) if isinstance(one, type) and issubclass(one, Section)), kind)
+            kind = next(
+                (argument for argument in get_args(kind) if isinstance(argument, type) and issubclass(argument, Section)),
+                kind,
+            )
     section: type[Section] = kind
     return section
 

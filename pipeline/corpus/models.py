@@ -42,7 +42,7 @@ class Embedders(Mapping[str, Any]):
     def __init__(
         self, spaces: Mapping[str, VectorSpace], then: EmbeddingOptions, now: Callable[[], EmbeddingOptions]
     ) -> None:
-        self._spaces = {name: made for name, made in spaces.items() if name in SPACES}
+        self._spaces = {name: space for name, space in spaces.items() if name in SPACES}
         self._then, self._now = then, now
 
     def __getitem__(self, name: str) -> Any:
@@ -51,14 +51,14 @@ class Embedders(Mapping[str, Any]):
         Raises:
             UserError: It isn't installed, or not at that revision, or brings code that the present corpus file doesn't allow.
         """
-        space, made, now = SPACES[name], self._spaces[name], self._now()
-        if not runs_no_other_code(made, now):
+        space, version_space, now = SPACES[name], self._spaces[name], self._now()
+        if not runs_no_other_code(version_space, now):
             raise UserError(
-                f"{space.option}: the version's vectors are of {made.model.name} at revision {made.model.revision}, which "
-                "brings code of its own; where that is read, allow it in this corpus file: the same model, revision and "
-                "code_revision, and trust_remote_code: true"
+                f"{space.option}: the version's vectors are of {version_space.model.name} at revision "
+                f"{version_space.model.revision}, which brings code of its own; where that is read, allow it in this corpus "
+                "file: the same model, revision and code_revision, and trust_remote_code: true"
             )
-        return embedder(space, made, _query_settings(space, made, now, self._then))
+        return embedder(space, version_space, _query_settings(space, version_space, now, self._then))
 
     def __contains__(self, name: object) -> bool:
         return name in self._spaces
@@ -92,7 +92,7 @@ class QueryModels(Mapping[str, Any]):
     @property
     def spent(self) -> Spent:
         """Cost of its generative models so far, at the prices in the corpus file."""
-        return sum((one.spent for one in self._metered.values()), Spent())
+        return sum((metered.spent for metered in self._metered.values()), Spent())
 
     def __getitem__(self, name: str) -> Any:
         """Return a model.
@@ -102,13 +102,13 @@ class QueryModels(Mapping[str, Any]):
         """
         if name not in self._options:
             return self._packaged(name)
-        options, where = self._options[name], f"retrieval.models.{name}"
+        options, setting = self._options[name], f"retrieval.models.{name}"
         if isinstance(options, ModelConfig):
             if name not in self._metered:
-                self._metered[name] = _generative(where, options, self._stopped, self._record)
+                self._metered[name] = _generative(setting, options, self._stopped, self._record)
             return self._metered[name]
-        with _loading((where, options.model_dump_json())):
-            return _scorer(where, options)
+        with _loading((setting, options.model_dump_json())):
+            return _scorer(setting, options)
 
     def _packaged(self, name: str) -> Any:
         model = self._embedders[DEFAULT.name] if name == TOKENS else None
@@ -154,19 +154,20 @@ class Metered:
                 )
 
 
-def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool], record: Record | None) -> Metered:
+def _generative(setting: str, options: ModelConfig, stopped: Callable[[], bool], record: Record | None) -> Metered:
     """Return a generative model: an endpoint's client of this thread, or the local model of this process."""
     wrapped = record or (lambda model, _options: model)
-    known = f"{where} {options.model_dump_json()}"
+    cache_key = f"{setting} {options.model_dump_json()}"
     if options.kind == "local":
-        with _loading(known):
-            if known not in _LOCAL:
-                _LOCAL[known] = language_model(where, options).load(1), threading.Lock()
-        return Metered(wrapped(_LOCAL[known][0], options), options.price, _LOCAL[known][1], stopped)
-    held: dict[str, LanguageModel] = _OF_THIS_THREAD.__dict__.setdefault("models", {})
-    if known not in held or getattr(held[known], "has_ended", False):  # one that gave up never asks again
-        held[known] = language_model(where, options).load(1)
-    return Metered(wrapped(held[known], options), options.price, nullcontext(), stopped)
+        with _loading(cache_key):
+            if cache_key not in _LOCAL:
+                _LOCAL[cache_key] = language_model(setting, options).load(1), threading.Lock()
+        return Metered(wrapped(_LOCAL[cache_key][0], options), options.price, _LOCAL[cache_key][1], stopped)
+    thread_models: dict[str, LanguageModel] = _OF_THIS_THREAD.__dict__.setdefault("models", {})
+    # A model that gave up never asks again.
+    if cache_key not in thread_models or getattr(thread_models[cache_key], "has_ended", False):
+        thread_models[cache_key] = language_model(setting, options).load(1)
+    return Metered(wrapped(thread_models[cache_key], options), options.price, nullcontext(), stopped)
 
 
 def _loading(model: Hashable) -> threading.Lock:
@@ -175,68 +176,81 @@ def _loading(model: Hashable) -> threading.Lock:
 
 
 @functools.lru_cache(maxsize=4)
-def _scorer(where: str, options: ScorerConfig) -> PassageScorer:
-    return scorer(where, options).load(1)
+def _scorer(setting: str, options: ScorerConfig) -> PassageScorer:
+    return scorer(setting, options).load(1)
 
 
-def runs_no_other_code(made: VectorSpace, options: EmbeddingOptions) -> bool:
+def runs_no_other_code(version_space: VectorSpace, options: EmbeddingOptions) -> bool:
     """Return whether the model of a version's space brings no code, or embedding options allow that code.
 
     Whoever writes to the store could allow it in a version's manifest, so that alone allows nothing.
     """
-    if TRUST not in made.settings:
+    if TRUST not in version_space.settings:
         return True
-    wanted = made.model.name, made.model.revision, made.settings.get(CODE_REVISION)
+    version_model = version_space.model.name, version_space.model.revision, version_space.settings.get(CODE_REVISION)
     allowed = (model for space in SPACES.values() if (model := space.model(options)) is not None and model.setting(TRUST))
-    return any((one.name, one.revision, one.setting(CODE_REVISION)) == wanted for one in allowed)
+    return any(
+        (allowed_model.name, allowed_model.revision, allowed_model.setting(CODE_REVISION)) == version_model
+        for allowed_model in allowed
+    )
 
 
-def is_here(name: str, made: VectorSpace, options: EmbeddingOptions) -> bool:
+def is_here(name: str, version_space: VectorSpace, options: EmbeddingOptions) -> bool:
     """Return whether the model of a version's space is installed at that revision, and may run by present options."""
     try:
-        return name in SPACES and runs_no_other_code(made, options) and _model(SPACES[name], made).card() == made.model
+        return (
+            name in SPACES
+            and runs_no_other_code(version_space, options)
+            and _model(SPACES[name], version_space).card() == version_space.model
+        )
     except UserError:
         return False
 
 
-def embedder(space: Space, made: VectorSpace, query_settings: Settings = ()) -> Any:
+def embedder(space: Space, version_space: VectorSpace, query_settings: Settings = ()) -> Any:
     """Return the embedder of a version's space; ``query_settings`` are settings for queries.
 
     Raises:
         UserError: It isn't installed, or not at that revision.
     """
-    named = _named(space, made, query_settings)
-    with _loading((space.embeds, named)):
-        return loaded(space.embeds, named, made.model)
+    model_name = _named(space, version_space, query_settings)
+    with _loading((space.embeds, model_name)):
+        return loaded(space.embeds, model_name, version_space.model)
 
 
 @functools.lru_cache(maxsize=6)
-def loaded(embeds: Embeds, named: ModelName, card: ModelCard) -> Any:
+def loaded(embeds: Embeds, model_name: ModelName, card: ModelCard) -> Any:
     """Load a model; raises as ``embedder`` does."""
-    found: Model[Any] = EMBEDDERS[embeds].find(named)
-    if (here := found.card()) != card:
-        other = f"it has {here.revision}" if here.revision != card.revision else "it is used differently"
+    model: Model[Any] = EMBEDDERS[embeds].find(model_name)
+    if (installed_card := model.card()) != card:
+        difference = (
+            f"it has {installed_card.revision}" if installed_card.revision != card.revision else "it is used differently"
+        )
         raise UserError(
-            f"the vectors are of {card.name} at revision {card.revision}, and here {other}; "
+            f"the vectors are of {card.name} at revision {card.revision}, and here {difference}; "
             f"refresh the corpus, or go back to the release of Inset that built them"
         )
-    return found.load(AT_ONCE)
+    return model.load(AT_ONCE)
 
 
-def _model(space: Space, made: VectorSpace) -> Model[Any]:
-    model: Model[Any] = EMBEDDERS[space.embeds].find(_named(space, made))
+def _model(space: Space, version_space: VectorSpace) -> Model[Any]:
+    model: Model[Any] = EMBEDDERS[space.embeds].find(_named(space, version_space))
     return model
 
 
-def _query_settings(space: Space, made: VectorSpace, *options: EmbeddingOptions) -> Settings:
+def _query_settings(space: Space, version_space: VectorSpace, *options: EmbeddingOptions) -> Settings:
     """Return the query settings of a version's model, from the first options that name this model."""
-    for one in options:
-        named = space.model(one)
-        if named is not None and named.name == made.model.name and named.revision in (None, made.model.revision):
-            return named.query_settings
+    for embedding_options in options:
+        model_name = space.model(embedding_options)
+        if (
+            model_name is not None
+            and model_name.name == version_space.model.name
+            and model_name.revision in (None, version_space.model.revision)
+        ):
+            return model_name.query_settings
     return ()
 
 
-def _named(space: Space, made: VectorSpace, query_settings: Settings = ()) -> ModelName:
-    settings = tuple(sorted(made.settings.items()))
-    return ModelName(made.model.name, made.model.revision, settings, space.option, query_settings)
+def _named(space: Space, version_space: VectorSpace, query_settings: Settings = ()) -> ModelName:
+    settings = tuple(sorted(version_space.settings.items()))
+    return ModelName(version_space.model.name, version_space.model.revision, settings, space.option, query_settings)

@@ -42,7 +42,7 @@ def stamps_of(folder: str, setting: str) -> tuple[Stamp, ...]:
         ]
     except OSError as error:
         raise UserError(f"{setting}: {error.filename or folder} can't be read: {error.strerror}") from error
-    return tuple((str(file), found.st_mtime_ns, found.st_size) for file, found in files)
+    return tuple((str(file), status.st_mtime_ns, status.st_size) for file, status in files)
 
 
 def preset_of(options: RetrievalOptions, name: str) -> Preset:
@@ -91,28 +91,28 @@ def _read(stamps: tuple[Stamp, ...]) -> Mapping[str, Preset]:
 
 
 def read_own(
-    stamps: tuple[Stamp, ...], known: Mapping[str, Own], read: Callable[[str, Mapping[Any, Any]], Own], needs: str
+    stamps: tuple[Stamp, ...], packaged: Mapping[str, Own], read: Callable[[str, Mapping[Any, Any]], Own], needs: str
 ) -> Mapping[str, Own]:
     """Return packaged presets and those in files, by name.
 
     Args:
         stamps: The files.
-        known: The packaged presets.
+        packaged: The packaged presets.
         read: Makes a preset of a name and a file's content.
         needs: Required keys, for messages.
 
     Raises:
         UserError: A file is invalid, or has the name of another preset.
     """
-    own: dict[str, Own] = {}
-    for place, _, _ in stamps:
-        file = Path(place)
-        if file.stem in known:
+    presets: dict[str, Own] = {}
+    for file_name, _, _ in stamps:
+        file = Path(file_name)
+        if file.stem in packaged:
             raise UserError(f"{file}: {file.stem} is the name of a packaged preset; give the file another name")
-        if file.stem in own:
+        if file.stem in presets:
             raise UserError(f"{file}: there is a {file.stem}.yaml, too; give one of them another name")
         try:
-            own[file.stem] = read(file.stem, read_mapping(file, "preset", needs))
+            presets[file.stem] = read(file.stem, read_mapping(file, "preset", needs))
         except PresetError as error:
             raise UserError(f"{file}: {error}") from error
-    return {**known, **own}
+    return {**packaged, **presets}

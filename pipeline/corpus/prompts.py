@@ -63,9 +63,9 @@ def find_answer_prompt(name_or_file: str, folder: Path, setting: str) -> AnswerP
         return _read(folder / name_or_file, setting, answer_prompts(), read_answer_prompt)
     name_or_file = RENAMED.get(name_or_file, name_or_file)
     if name_or_file not in answer_prompts():
-        known = ", ".join(answer_prompts())
+        prompt_names = ", ".join(answer_prompts())
         raise UserError(
-            f"{setting}: there is no prompt '{name_or_file}'; use {known}, or a file such as prompts/{name_or_file}.md"
+            f"{setting}: there is no prompt '{name_or_file}'; use {prompt_names}, or a file such as prompts/{name_or_file}.md"
         )
     return answer_prompt(name_or_file)
 
@@ -77,8 +77,8 @@ def is_file(name: str) -> bool:
 
 def _preset(name: str, setting: str) -> Prompt:
     if name not in presets():
-        known = ", ".join(presets())
-        raise UserError(f"{setting}: there is no prompt '{name}'; use {known}, or a file such as prompts/{name}.md")
+        prompt_names = ", ".join(presets())
+        raise UserError(f"{setting}: there is no prompt '{name}'; use {prompt_names}, or a file such as prompts/{name}.md")
     return presets()[name]
 
 

@@ -56,26 +56,26 @@ def corpus_schedules() -> list[CorpusSchedule]:
     Raises:
         UserError: The folder can't be read.
     """
-    found: dict[str, CorpusSchedule] = {}
+    schedules: dict[str, CorpusSchedule] = {}
     broken: list[CorpusSchedule] = []
-    for made in map(_schedule, corpus_files()):
-        if made.problem:
-            broken.append(made)
+    for corpus in map(_schedule, corpus_files()):
+        if corpus.problem:
+            broken.append(corpus)
             continue
-        other = found.setdefault(made.name, made)
-        if other is not made:
+        earlier = schedules.setdefault(corpus.name, corpus)
+        if earlier is not corpus:
             # Of two files with one name, commands mean the file of that name.
-            kept, dropped = (made, other) if made.file.stem == made.name else (other, made)
-            found[made.name] = kept
-            problem = f"{dropped.file}: name: {made.name!r} is also the name in {kept.file}; choose another"
+            chosen, dropped = (corpus, earlier) if corpus.file.stem == corpus.name else (earlier, corpus)
+            schedules[corpus.name] = chosen
+            problem = f"{dropped.file}: name: {corpus.name!r} is also the name in {chosen.file}; choose another"
             broken.append(CorpusSchedule(_name_of(dropped.file), dropped.file, dropped.schedule, problem=line(problem)))
     for schedule in broken:
         name = schedule.name
-        while name in found:
+        while name in schedules:
             name = f"{name}_broken"
         # The store of a name that is taken is another corpus's.
-        found[name] = schedule if name == schedule.name else replace(schedule, name=name, store="")
-    return [found[name] for name in sorted(found)]
+        schedules[name] = schedule if name == schedule.name else replace(schedule, name=name, store="")
+    return [schedules[name] for name in sorted(schedules)]
 
 
 def _schedule(file: Path) -> CorpusSchedule:
@@ -115,20 +115,22 @@ def _broken(file: Path, problem: str) -> CorpusSchedule:
     operations = mapping.get("operations")
     notify = operations.get("notify") if isinstance(operations, dict) else None
     # Rights must not widen because of a typing mistake.
-    kept = OperationOptions(own_dags=_OWN_DAGS.search(text) is not None)
-    made = CorpusSchedule(
+    safe_operations = OperationOptions(own_dags=_OWN_DAGS.search(text) is not None)
+    broken_schedule = CorpusSchedule(
         name=name or _name_of(file),
         file=file,
         schedule=schedule if schedule is None or (isinstance(schedule, str) and is_plain(schedule)) else _OF_UNREADABLE,
-        operations=kept,
+        operations=safe_operations,
         problem=problem,
     )
     with contextlib.suppress(ValidationError):
-        made = replace(made, operations=OperationOptions(own_dags=kept.own_dags, notify=notify or {}))
+        broken_schedule = replace(
+            broken_schedule, operations=OperationOptions(own_dags=safe_operations.own_dags, notify=notify or {})
+        )
     with contextlib.suppress(UserError, UnicodeError, ValueError):
         if store is None or isinstance(store, str):
-            made = replace(made, store=join(store_address(file, store), made.name))
-    return made
+            broken_schedule = replace(broken_schedule, store=join(store_address(file, store), broken_schedule.name))
+    return broken_schedule
 
 
 def _name_of(file: Path) -> str:

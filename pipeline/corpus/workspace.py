@@ -52,8 +52,8 @@ class Workspace:
         """Return the label of the captioner for a subject in a source; None where no model describes it."""
         options = self.corpus.captions
 
-        def fitting(by_source: Mapping[str, str], other: str | None) -> str | None:
-            return next((name for glob, name in by_source.items() if fnmatchcase(source, glob)), other)
+        def fitting(by_source: Mapping[str, str], default: str | None) -> str | None:
+            return next((name for glob, name in by_source.items() if fnmatchcase(source, glob)), default)
 
         match subject:
             case "figure":
@@ -202,13 +202,13 @@ def open_corpus(corpus: Corpus, file: Path) -> Workspace:
 
 
 def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
-    found = {}
+    spaces = {}
     for space in SPACES.values():
-        named = space.model(corpus.embeddings)
-        if named is not None:
-            card = EMBEDDERS[space.embeds].find(named).card()
-            settings = dict(named.settings)
+        model_name = space.model(corpus.embeddings)
+        if model_name is not None:
+            card = EMBEDDERS[space.embeds].find(model_name).card()
+            settings = dict(model_name.settings)
             used = {"settings": settings} if settings else {}
-            made = key(model=card.model_dump(), step=space.version, **used)
-            found[space.name] = VectorSpace(model=card, key=made, settings=settings)
-    return found
+            space_key = key(model=card.model_dump(), step=space.version, **used)
+            spaces[space.name] = VectorSpace(model=card, key=space_key, settings=settings)
+    return spaces

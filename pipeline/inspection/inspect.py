@@ -147,25 +147,25 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
 
     def read(pictures: Sequence[str]) -> None:
         total = len(recognised) + len(pictures)
-        for made in recognise(pictures, captions, store.root, None) if pictures else ():
-            recognised.extend(made)
+        for batch in recognise(pictures, captions, store.root, None) if pictures else ():
+            recognised.extend(batch)
             report(Step.RECOGNISE, len(recognised), total)
 
     read(to_recognise + to_compare)
-    lines = {made.id: made.lines for made in recognised}
+    lines = {picture.id: picture.lines for picture in recognised}
     fault = reason_to_replace_layer(layered, parsed.lines, lines, lexicon) if to_compare else None
     if fault is not None:
-        read(sorted({place.figure_id or "" for place in layered.values()} - lines.keys()))
+        read(sorted({placement.figure_id or "" for placement in layered.values()} - lines.keys()))
     for pictures, find in ((to_segment, segment), (to_search, find_tables)):
-        for found in find(pictures, captions, store.root, None) if pictures else ():
-            segmented.extend(found)
+        for segmented_batch in find(pictures, captions, store.root, None) if pictures else ():
+            segmented.extend(segmented_batch)
             report(Step.SEGMENT, len(segmented), len(to_segment) + len(to_search))
     with errors_as_bad_input("structuring it"):
         return structure_with(parsed, recognised, segmented, fault_of_layer=fault)
 
 
 def _digests(structured: StructuredDocument) -> dict[str, int]:
-    tagged = {place.figure_id for place in structured.placements if place.role in TAGGED}
+    tagged = {placement.figure_id for placement in structured.placements if placement.role in TAGGED}
     return {figure.figure_id: int(figure.sha1, 16) for figure in structured.pictures if figure.figure_id in tagged}
 
 
@@ -183,18 +183,18 @@ def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags
         ),
         figures=[
             InspectedFigure(
-                tag=tags.get(place.figure_id or "") if place.role in TAGGED else None,
-                figure_id=place.figure_id,
-                bbox=tuple(place.bbox),
-                role=str(place.role),
-                kind=str(place.kind),
-                caption=placed[place.order].caption if place.order in placed else "",
-                step=strip(placed[place.order].step) if place.order in placed else "",
-                words=placed[place.order].inner_text if place.order in placed else "",
-                reason=place.reason,
+                tag=tags.get(placement.figure_id or "") if placement.role in TAGGED else None,
+                figure_id=placement.figure_id,
+                bbox=tuple(placement.bbox),
+                role=str(placement.role),
+                kind=str(placement.kind),
+                caption=placed[placement.order].caption if placement.order in placed else "",
+                step=strip(placed[placement.order].step) if placement.order in placed else "",
+                words=placed[placement.order].inner_text if placement.order in placed else "",
+                reason=placement.reason,
             )
-            for place in structured.placements
-            if place.page == page.page
+            for placement in structured.placements
+            if placement.page == page.page
         ],
         tables=[_table(block, tags) for block in structured.blocks if block.parts and block.page == page.page],
         outline=[

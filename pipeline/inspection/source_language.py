@@ -25,8 +25,8 @@ def text_model_for(source: str) -> str:
         spread = names[:: -(-len(names) // SAMPLED) or 1]
         texts = read_samples(source, spread, ParseOptions(), pages=PASSAGES)
         detector = Py3LangId()
-        found = [language_of_texts(pages, detector) for pages in texts]
+        languages = [language_of_texts(pages, detector) for pages in texts]
     except (InsetError, ImportError):
         return MINILM
-    foreign = sum(language not in {"en", None} for language in found)
-    return MULTILINGUAL if found and foreign >= LARGELY * len(found) else MINILM
+    foreign = sum(language not in {"en", None} for language in languages)
+    return MULTILINGUAL if languages and foreign >= LARGELY * len(languages) else MINILM

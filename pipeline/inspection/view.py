@@ -113,12 +113,12 @@ def _draw(
     pages = {page.page: page for page in structured.pages}
     name = document_file(structured.doc_id)
     drawings = [Drawing(store_address, name, page, marks=tuple(marks(page, structured))) for page in pages]
-    for done, (drawing, made) in enumerate(draw_pages(drawings, limits), 1):
-        if isinstance(made, bytes):
-            _picture_of(out, pages[drawing.page]).write_bytes(made)
+    for drawn_count, (drawing, drawn) in enumerate(draw_pages(drawings, limits), 1):
+        if isinstance(drawn, bytes):
+            _picture_of(out, pages[drawing.page]).write_bytes(drawn)
         else:
-            yield drawing.page, made.message
-        report("draw", done, len(drawings))
+            yield drawing.page, drawn.message
+        report("draw", drawn_count, len(drawings))
 
 
 def _picture_of(out: Path, page: Page) -> Path:
@@ -142,25 +142,25 @@ def marks(page: int, structured: StructuredDocument) -> list[OverlayBox]:
         for figure in structured.figures
         if figure.placement.page == page
     }
-    places = [place for place in structured.placements if place.page == page]
-    roles = {place.order: place.role for place in places}
+    page_placements = [placement for placement in structured.placements if placement.page == page]
+    roles = {placement.order: placement.role for placement in page_placements}
     standing = {block.placement for block in structured.blocks if block.kind is BlockKind.FIGURE}
     margins = [block for block in structured.blocks if block.page == page and block.kind is BlockKind.MARGIN]
-    made = [_mark(place.role, place.bbox) for place in places if place.order not in standing]
-    made.extend(_mark(block.kind, block.bbox) for block in margins)
+    overlay = [_mark(placement.role, placement.bbox) for placement in page_placements if placement.order not in standing]
+    overlay.extend(_mark(block.kind, block.bbox) for block in margins)
     for number, block in numbered(structured, page):
-        what = roles[block.placement] if block.kind is BlockKind.FIGURE and block.placement is not None else block.kind
+        kind = roles[block.placement] if block.kind is BlockKind.FIGURE and block.placement is not None else block.kind
         box = next((part.bbox for part in block.parts if part.page == page), block.bbox)
-        made.append(
-            _mark(what, box, str(number))._replace(to=lines.get(block.placement, ()) if block.placement is not None else ())
+        overlay.append(
+            _mark(kind, box, str(number))._replace(to=lines.get(block.placement, ()) if block.placement is not None else ())
         )
-    return made
+    return overlay
 
 
-def _mark(what: Role | BlockKind, box: Sequence[float], label: str = "") -> OverlayBox:
-    colour = COLOURS[what]
+def _mark(kind: Role | BlockKind, box: Sequence[float], label: str = "") -> OverlayBox:
+    colour = COLOURS[kind]
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return OverlayBox(_corners(box), label, (red, green, blue), what in _DASHED)
+    return OverlayBox(_corners(box), label, (red, green, blue), kind in _DASHED)
 
 
 def _corners(box: Sequence[float]) -> tuple[float, float, float, float]:
@@ -206,7 +206,7 @@ class _View:
         self._numbers = numbers
         self._show = show
         self._tagged = {figure.placement.order for figure in structured.figures}
-        self._roles = {place.order: place.role for place in structured.placements}
+        self._roles = {placement.order: placement.role for placement in structured.placements}
 
     def page_picture(self, page: Page) -> str:
         return self._show(_picture_of(self._out, page), self._out)
@@ -217,9 +217,9 @@ class _View:
 
     def untagged(self, page: int) -> list[Placement]:
         return [
-            place
-            for place in self._structured.placements
-            if place.page == page and not (place.figure_id in self._numbers and place.order in self._tagged)
+            placement
+            for placement in self._structured.placements
+            if placement.page == page and not (placement.figure_id in self._numbers and placement.order in self._tagged)
         ]
 
     def kind(self, block: Block) -> str:

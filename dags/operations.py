@@ -53,8 +53,8 @@ def _went_live(workspace: "Workspace", pointer: "Pointer") -> None:
     corpus = workspace.corpus.name
     counts = named_manifest(workspace.store, corpus, pointer.version).counts
     _update_asset(corpus, pointer.version, counts.totals())
-    found = next(found for found in _SCHEDULES if found.name == corpus)
-    announce(found, workspace.store, pointer, get_current_context())
+    corpus_schedule = next(schedule for schedule in _SCHEDULES if schedule.name == corpus)
+    announce(corpus_schedule, workspace.store, pointer, get_current_context())
 
 
 def _update_asset(corpus: str, version: str, counts: dict[str, Any]) -> None:
@@ -100,12 +100,12 @@ def plan() -> str:
     with logged_errors():
         run = RefreshRun(open_workspace(corpus_file(params["corpus"])), run_name())
         try:
-            made = run.plan(options)
+            refresh_plan = run.plan(options)
         finally:
             run.release()
-    log_plan(made)
-    outcome = "" if made.outcome == "build" else f"{made.version}: {OUTCOMES[made.outcome]}. "
-    return outcome + made.summary.in_words()
+    log_plan(refresh_plan)
+    outcome = "" if refresh_plan.outcome == "build" else f"{refresh_plan.version}: {OUTCOMES[refresh_plan.outcome]}. "
+    return outcome + refresh_plan.summary.in_words()
 
 
 @task
@@ -145,8 +145,8 @@ def mirror() -> None:
 
     params = get_current_context()["params"]
     with logged_errors():
-        here, there = (open_workspace(corpus_file(params[name])) for name in ("corpus", "to"))
-        log_mirrored(run(here, there, params["version"], log_progress()))
+        source, target = (open_workspace(corpus_file(params[name])) for name in ("corpus", "to"))
+        log_mirrored(run(source, target, params["version"], log_progress()))
 
 
 @task
@@ -161,23 +161,24 @@ def watch() -> None:
 
     context: Any = get_current_context()
     schedules = corpus_schedules()
-    found = corpora_health(schedules)
-    told = context["ti"].xcom_pull(task_ids="watch", key="told", include_prior_dates=True) or {}
-    others = {name: arguments for one in schedules for name, arguments in one.operations.notify.items()}
-    now = {one.corpus: f"{one.state} {one.newest}" for one in found if one.state.needs_person}
-    context["ti"].xcom_push(key="told", value=now)
-    for one, health in zip(schedules, found, strict=True):
+    healths = corpora_health(schedules)
+    states_told = context["ti"].xcom_pull(task_ids="watch", key="told", include_prior_dates=True) or {}
+    all_notifiers = {name: arguments for corpus in schedules for name, arguments in corpus.operations.notify.items()}
+    states_now = {health.corpus: f"{health.state} {health.newest}" for health in healths if health.state.needs_person}
+    context["ti"].xcom_push(key="told", value=states_now)
+    for corpus, health in zip(schedules, healths, strict=True):
         # What runs wait for, they have told themselves.
-        if now.get(one.name) not in (None, told.get(one.name)) and health.state not in (State.WAITING, State.RETRYING):
+        has_changed = states_now.get(corpus.name) not in (None, states_told.get(corpus.name))
+        if has_changed and health.state not in (State.WAITING, State.RETRYING):
             # The notifiers of a file that is no YAML are unknown.
-            notifiers = one.operations.notify or (others if one.problem else {})
-            tell(notifiers, context, one.name, "found", f"{one.name}: {health.state}: {'; '.join(health.problems)}")
-    for health in found:
+            notifiers = corpus.operations.notify or (all_notifiers if corpus.problem else {})
+            tell(notifiers, context, corpus.name, "found", f"{corpus.name}: {health.state}: {'; '.join(health.problems)}")
+    for health in healths:
         for name, value, tags in measures(health):
             stats.gauge(name, value, tags=tags)
         if (up := engine_answers(health)) is not None:
             stats.gauge("inset.engine_up", float(up), tags={"corpus": health.corpus})
-    if problems := log_health(found):
+    if problems := log_health(healths):
         raise AirflowFailException("; ".join(problems))
 
 
@@ -191,8 +192,8 @@ def update_assets() -> None:
         if health.live is None or health.counts is None:
             continue
         events = inlet_events[Asset(f"inset://{health.corpus}", group="inset")]
-        known = events[-1].extra.get("version") if len(events) else None
-        if known != health.live:
+        announced_version = events[-1].extra.get("version") if len(events) else None
+        if announced_version != health.live:
             _update_asset(health.corpus, health.live, health.counts.totals())
 
 
@@ -287,10 +288,10 @@ def _operations(suffix: str, corpora: Param, stored: Param) -> Iterator[DAG]:
 
 def _every_operation() -> Iterator[DAG]:
     """Yield those of all corpora, and those of each corpus that has its own."""
-    yield from _operations("", _CORPUS, _corpus_param([found.name for found in _SHARED if found.store]))
-    for found in _SCHEDULES:
-        if found.store and found.operations.own_dags:
-            yield from _operations(f"_{found.name}", _corpus_param([found.name]), _corpus_param([found.name]))
+    yield from _operations("", _CORPUS, _corpus_param([corpus.name for corpus in _SHARED if corpus.store]))
+    for corpus in _SCHEDULES:
+        if corpus.store and corpus.operations.own_dags:
+            yield from _operations(f"_{corpus.name}", _corpus_param([corpus.name]), _corpus_param([corpus.name]))
 
 
 globals().update({f"DAG {dag.dag_id}": dag for dag in _every_operation()})

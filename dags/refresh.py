@@ -95,28 +95,28 @@ def plan(corpus: str) -> list[list[int]]:
     context: Any = get_current_context()
     options = run_options()
     with refresh_run(corpus) as run:
-        made = run.plan(options)
-        question = None if options.dry_run else plan_approval_of(run.workspace, made)
+        refresh_plan = run.plan(options)
+        question = None if options.dry_run else plan_approval_of(run.workspace, refresh_plan)
         if not options.dry_run:
             note_start(run)
         asks = question is not None and "approve_plan" in context["dag"].task_ids
         if asks:
             run.release()  # nothing else waits for a person
-    log_plan(made)
+    log_plan(refresh_plan)
     for name in ("version", "outcome"):
-        context["ti"].xcom_push(key=name, value=getattr(made, name))
-    context["ti"].xcom_push(key="summary", value=plan_summary(made))
+        context["ti"].xcom_push(key=name, value=getattr(refresh_plan, name))
+    context["ti"].xcom_push(key="summary", value=plan_summary(refresh_plan))
     if question is not None and asks:
         for name, text in question._asdict().items():
             context["ti"].xcom_push(key=name, value=text)
-    if options.dry_run or made.outcome != "build":
+    if options.dry_run or refresh_plan.outcome != "build":
         needless = {"approve_plan", "parse", "enrich"}
-        if options.dry_run or made.outcome == "unchanged":
+        if options.dry_run or refresh_plan.outcome == "unchanged":
             needless.add("publish")
         skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
         # It raises, so that nothing behind it is run.
-        skip(context["ti"], [found for found in context["dag"].tasks if found.task_id in needless])
-    return parse_groups(made)
+        skip(context["ti"], [skipped_task for skipped_task in context["dag"].tasks if skipped_task.task_id in needless])
+    return parse_groups(refresh_plan)
 
 
 @task(map_index_template="{{ documents }}")
@@ -128,9 +128,9 @@ def parse(corpus: str, shards: list[int]) -> None:
         note = run.parse(planned("version"), shards)
     log_note(Stage.PARSE, note)
     counts = note.counts
-    named = f"{counts.get('parsed', 0)} documents, {counts.get('pages_parsed', 0)} pages"
+    summary = f"{counts.get('parsed', 0)} documents, {counts.get('pages_parsed', 0)} pages"
     context: Any = get_current_context()
-    context["documents"] = f"{named}, {len(note.failures)} failures" if note.failures else named
+    context["documents"] = f"{summary}, {len(note.failures)} failures" if note.failures else summary
 
 
 @task
@@ -195,11 +195,11 @@ def publish(corpus: str) -> None:
     with refresh_run(corpus) as run:
         elsewhere = decision(run.workspace.store, version) if is_decided_elsewhere() else None
         if elsewhere is not None:
-            said = decision_in_words(elsewhere, version)
+            decision_text = decision_in_words(elsewhere, version)
             if elsewhere.version != version:
                 run.give_way(elsewhere.version)
-                raise AirflowSkipException(said)
-            logging.getLogger("inset").info("%s", said)
+                raise AirflowSkipException(decision_text)
+            logging.getLogger("inset").info("%s", decision_text)
         if run.publish(version, approval()):
             return
         manifest = read_manifest(run.workspace.store, version)
@@ -207,8 +207,8 @@ def publish(corpus: str) -> None:
             raise GateError(
                 f"{version} was refused: {'; '.join(refusals)}", override_hint(run.workspace.corpus.name, version)
             )
-    held = f"{version} is ready, and held back since a rollback"
-    raise AirflowSkipException(held if manifest is not None else "every document tried again failed again")
+    message = f"{version} is ready, and held back since a rollback"
+    raise AirflowSkipException(message if manifest is not None else "every document tried again failed again")
 
 
 @task
@@ -226,17 +226,17 @@ def release(corpus: str) -> None:
     last = read_last_refresh(store)
     # Airflow skips the tasks of a stopped run, those that were to be tried again too.
     stopped = last is not None and last.run_id == run.run_id and last.state in ("started", "retrying", "waiting")
-    where = f" at {', '.join(failed)}" if failed else ""
+    failed_at = f" at {', '.join(failed)}" if failed else ""
     if stopped:  # a task that fails by itself says why
-        why = f"somebody stopped the run{where}, or its process died"
+        why = f"somebody stopped the run{failed_at}, or its process died"
         note_refresh(store, run.run_id, "failed", why)
         raise AirflowFailException(why)
     if failed:
-        raise AirflowFailException(f"the run failed{where}")
+        raise AirflowFailException(f"the run failed{failed_at}")
 
 
-def _stage(which: Stage, found: CorpusSchedule, about: str) -> Any:
-    file = str(found.file)
+def _stage(which: Stage, corpus_schedule: CorpusSchedule, about: str) -> Any:
+    file = str(corpus_schedule.file)
     if which is Stage.ENRICH:
         # Runs even where parse is skipped for lack of documents.
         return Enrich(
@@ -244,18 +244,18 @@ def _stage(which: Stage, found: CorpusSchedule, about: str) -> Any:
             corpus=file,
             doc_md=about,
             trigger_rule=TriggerRule.NONE_FAILED,
-            pool=found.operations.pool or _ENRICH_POOL,
+            pool=corpus_schedule.operations.pool or _ENRICH_POOL,
         )
     return stage.override(task_id=which.value, doc_md=about)(file, which.value)
 
 
-def _plan_approval(found: CorpusSchedule) -> Iterator[Any]:
+def _plan_approval(corpus_schedule: CorpusSchedule) -> Iterator[Any]:
     """Yield the task that asks a person before anything is spent."""
-    if found.operations.approval_h is not None:
+    if corpus_schedule.operations.approval_h is not None:
         yield Ask(
             task_id="approve_plan",
-            found=found,
-            hours=found.operations.approval_h,
+            corpus_schedule=corpus_schedule,
+            hours=corpus_schedule.operations.approval_h,
             subject="{{ ti.xcom_pull(task_ids='plan', key='subject') }}",
             body="{{ ti.xcom_pull(task_ids='plan', key='body') }}",
             params={"reason": Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")},
@@ -263,15 +263,15 @@ def _plan_approval(found: CorpusSchedule) -> Iterator[Any]:
         )
 
 
-def _approval(file: str, found: CorpusSchedule) -> Iterator[Any]:
+def _approval(file: str, corpus_schedule: CorpusSchedule) -> Iterator[Any]:
     """Yield the tasks that ask a person."""
-    if found.operations.approval_h is None:
+    if corpus_schedule.operations.approval_h is None:
         return
     yield review(file)
     yield Approve(
         task_id="approve",
-        found=found,
-        hours=found.operations.approval_h,
+        corpus_schedule=corpus_schedule,
+        hours=corpus_schedule.operations.approval_h,
         subject="{{ ti.xcom_pull(task_ids='review', key='subject') }}",
         body="{{ ti.xcom_pull(task_ids='review', key='body') }}",
         params={"reason": Param("", type="string", title="Reason", description="Stored with the version.")},
@@ -280,60 +280,69 @@ def _approval(file: str, found: CorpusSchedule) -> Iterator[Any]:
     )
 
 
-def _timetable(found: CorpusSchedule, source: Asset) -> Any:
+def _timetable(corpus_schedule: CorpusSchedule, source: Asset) -> Any:
     """Return the schedule: cron, another DAG's asset, changes of the source, or whichever of these comes first."""
-    operations = found.operations
+    operations = corpus_schedule.operations
     assets = [Asset(operations.after_asset)] if operations.after_asset else []
     if operations.watch_s is not None:
         assets.append(source)
     if not assets:
-        return found.schedule
-    either: Any = assets[0] if len(assets) == 1 else assets[0] | assets[1]
-    if found.schedule is None:
-        return either
-    return AssetOrTimeSchedule(timetable=CronTriggerTimetable(found.schedule, timezone="UTC"), assets=either)
+        return corpus_schedule.schedule
+    any_asset: Any = assets[0] if len(assets) == 1 else assets[0] | assets[1]
+    if corpus_schedule.schedule is None:
+        return any_asset
+    return AssetOrTimeSchedule(timetable=CronTriggerTimetable(corpus_schedule.schedule, timezone="UTC"), assets=any_asset)
 
 
-def refresh_dag(found: CorpusSchedule) -> DAG:
+def refresh_dag(corpus_schedule: CorpusSchedule) -> DAG:
     """Return the refresh DAG of a corpus.
 
     Raises:
         AttributeError: There is no such notifier.
     """
-    file = str(found.file)
-    published = Asset(f"inset://{found.name}", group="inset")
-    watch = [AssetWatcher("source", SourceTrigger(file, found.operations.watch_s))] if found.operations.watch_s else []
-    source = Asset(f"inset-source://{found.name}", group="inset", watchers=watch)
-    operations = found.operations
+    file = str(corpus_schedule.file)
+    published = Asset(f"inset://{corpus_schedule.name}", group="inset")
+    watch = (
+        [AssetWatcher("source", SourceTrigger(file, corpus_schedule.operations.watch_s))]
+        if corpus_schedule.operations.watch_s
+        else []
+    )
+    source = Asset(f"inset-source://{corpus_schedule.name}", group="inset", watchers=watch)
+    operations = corpus_schedule.operations
     check_notifiers(operations)
     at_once: dict[str, Any] = {"max_active_tis_per_dag": operations.max_active_tis}
     pool: dict[str, Any] = {"pool": operations.pool} if operations.pool else {}
     with DAG(
-        f"refresh_{found.name}",
-        description=f"Bring the corpus {found.name} up to date",
-        doc_md=_ABOUT.format(name=found.name, source=found.source, file=line(file)),
-        schedule=_timetable(found, source),
+        f"refresh_{corpus_schedule.name}",
+        description=f"Bring the corpus {corpus_schedule.name} up to date",
+        doc_md=_ABOUT.format(name=corpus_schedule.name, source=corpus_schedule.source, file=line(file)),
+        schedule=_timetable(corpus_schedule, source),
         tags=["inset", "refresh", *operations.tags],
         params=PARAMS,
-        default_args={"owner": operations.owner, **refresh_callbacks(found), **RETRIES},
+        default_args={"owner": operations.owner, **refresh_callbacks(corpus_schedule), **RETRIES},
         **_EVERY_DAG,
     ) as dag:
         shards = plan(file)
-        middle: list[Any] = [_stage(which, found, about) for which, about in ON_A_VERSION.items()]
-        if found.tagged:
+        middle: list[Any] = [_stage(which, corpus_schedule, about) for which, about in ON_A_VERSION.items()]
+        if corpus_schedule.tagged:
             cut = tag_shards(file)
             after = 1 + list(ON_A_VERSION).index(Stage.ASSEMBLE)
             middle[after:after] = [cut, tag.override(**at_once).partial(corpus=file).expand(shard=cut)]
         chain(
             shards,
-            *_plan_approval(found),
+            *_plan_approval(corpus_schedule),
             parse.override(**at_once, **pool, trigger_rule=TriggerRule.NONE_FAILED)
             .partial(corpus=file)
             .expand(shards=shards),
             *middle,
-            *_approval(file, found),
+            *_approval(file, corpus_schedule),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
-            Confirm(task_id="confirm", found=found, asset=published, doc_md="Checks that the version is live."),
+            Confirm(
+                task_id="confirm",
+                corpus_schedule=corpus_schedule,
+                asset=published,
+                doc_md="Checks that the version is live.",
+            ),
             # Of a run that was stopped Airflow skips the other tasks, and would call it a success: this task decides.
             release.override(on_failure_callback=None, on_retry_callback=None)(file).as_teardown(
                 on_failure_fail_dagrun=True
@@ -342,7 +351,7 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
     return dag
 
 
-def broken_dag(found: CorpusSchedule, problem: str, schedule: str | None = None) -> DAG:
+def broken_dag(corpus_schedule: CorpusSchedule, problem: str, schedule: str | None = None) -> DAG:
     """Return the DAG of a broken corpus file: it shows the problem, and fails on schedule."""
 
     @task
@@ -351,10 +360,10 @@ def broken_dag(found: CorpusSchedule, problem: str, schedule: str | None = None)
         raise AirflowFailException(problem)  # an argument would be rendered as a template
 
     with DAG(
-        f"refresh_{found.name}",
-        dag_display_name=f"refresh_{found.name}: the corpus file is broken",
+        f"refresh_{corpus_schedule.name}",
+        dag_display_name=f"refresh_{corpus_schedule.name}: the corpus file is broken",
         description=problem.splitlines()[0],
-        doc_md=_BROKEN.format(file=line(str(found.file)), problem=problem),
+        doc_md=_BROKEN.format(file=line(str(corpus_schedule.file)), problem=problem),
         schedule=schedule,
         tags=["inset", "broken"],
         default_args={"owner": "inset"},
@@ -364,15 +373,24 @@ def broken_dag(found: CorpusSchedule, problem: str, schedule: str | None = None)
     return dag
 
 
-def corpus_dag(found: CorpusSchedule) -> DAG:
+def corpus_dag(corpus_schedule: CorpusSchedule) -> DAG:
     """Return the DAG of a corpus file. Only Airflow can validate a cron expression, so a wrong one is found here."""
     try:
-        dag = broken_dag(found, found.problem, found.schedule) if found.problem else refresh_dag(found)
+        dag = (
+            broken_dag(corpus_schedule, corpus_schedule.problem, corpus_schedule.schedule)
+            if corpus_schedule.problem
+            else refresh_dag(corpus_schedule)
+        )
         dag.validate()  # type: ignore[no-untyped-call]
     except Exception as error:  # noqa: BLE001  Airflow raises many kinds, and none may hide the other corpora
-        what = "schedule" if isinstance(error, AirflowTimetableInvalid | ValueError) else type(error).__name__
-        problem = f"{line(str(found.file))}: {what}: {line(str(error))}; use a cron expression or a preset such as @daily"
-        return broken_dag(found, found.problem or problem, "@daily" if found.schedule else None)
+        problem_kind = "schedule" if isinstance(error, AirflowTimetableInvalid | ValueError) else type(error).__name__
+        problem = (
+            f"{line(str(corpus_schedule.file))}: {problem_kind}: {line(str(error))}; use a cron expression or a preset such as "
+            "@daily"
+        )
+        return broken_dag(
+            corpus_schedule, corpus_schedule.problem or problem, "@daily" if corpus_schedule.schedule else None
+        )
     return dag
 
 

@@ -81,12 +81,12 @@ def corpus_file(name: str) -> str:
     """
     from pipeline.corpus.schedules import corpus_schedules
 
-    found = next((found for found in corpus_schedules() if found.name == name), None)
-    if found is None:
+    corpus_schedule = next((corpus for corpus in corpus_schedules() if corpus.name == name), None)
+    if corpus_schedule is None:
         raise UserError(f"there is no corpus {name!r}; the folder of corpus files has no such name")
-    if found.problem:
-        raise UserError(found.problem)
-    return str(found.file)
+    if corpus_schedule.problem:
+        raise UserError(corpus_schedule.problem)
+    return str(corpus_schedule.file)
 
 
 def stored_workspace(name: str) -> "Workspace":
@@ -99,11 +99,12 @@ def stored_workspace(name: str) -> "Workspace":
     from pipeline.corpus.workspace import open_corpus, open_workspace
     from schemas.corpus import Corpus
 
-    found = next((found for found in corpus_schedules() if found.name == name and found.problem and found.store), None)
-    if found is None:
+    broken = (corpus for corpus in corpus_schedules() if corpus.problem and corpus.store)
+    broken_schedule = next((corpus for corpus in broken if corpus.name == name), None)
+    if broken_schedule is None:
         return open_workspace(corpus_file(name))
-    store = found.store.rpartition("/")[0]
-    return open_corpus(Corpus(name=name, source=str(found.file), store=store), found.file)
+    store = broken_schedule.store.rpartition("/")[0]
+    return open_corpus(Corpus(name=name, source=str(broken_schedule.file), store=store), broken_schedule.file)
 
 
 def run_name() -> str:
@@ -145,15 +146,17 @@ def note_start(run: "RefreshRun") -> None:
     )
 
 
-def has_moved(started: Sequence[Any], known: Iterable[Any]) -> bool:
+def has_moved(started: Sequence[Any], asset_events: Iterable[Any]) -> bool:
     """Return whether the live version is another one than before the events of its asset that started the run.
 
     Args:
         started: These events.
-        known: All events of the asset.
+        asset_events: All events of the asset.
     """
     first = min(event.timestamp for event in started)
-    before = max((event for event in known if event.timestamp < first), key=lambda event: event.timestamp, default=None)
+    before = max(
+        (event for event in asset_events if event.timestamp < first), key=lambda event: event.timestamp, default=None
+    )
     version = max(started, key=lambda event: event.timestamp).extra.get("version")
     return version is None or before is None or (before.extra or {}).get("version") != version
 

@@ -32,23 +32,23 @@ class Ask(ApprovalOperator):
         hours: How long it waits.
     """
 
-    def __init__(self, *, found: CorpusSchedule, hours: float, **arguments: Any) -> None:
+    def __init__(self, *, corpus_schedule: CorpusSchedule, hours: float, **arguments: Any) -> None:
         super().__init__(response_timeout=timedelta(hours=hours), fail_on_reject=True, defaults=self.REJECT, **arguments)
-        self.corpus, self.hours = str(found.file), hours
-        self._found = found
+        self.corpus, self.hours = str(corpus_schedule.file), hours
+        self._corpus_schedule = corpus_schedule
 
     def execute(self, context: Any) -> None:
         """Ask, and wait for the answer; skip where the task before has no question."""
         if not self.subject or self.subject == "None":  # rendered from a missing result
             raise AirflowSkipException("there is nothing to ask")
-        note_question(self._found, context, self.subject, self.hours)
+        note_question(self._corpus_schedule, context, self.subject, self.hours)
         super().execute(context)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Go on, or fail: with the person who rejected and the reason, or since nobody answered."""
         if event.get("chosen_options") != [self.REJECT]:
             answer = super().execute_complete(context, event)
-            note_answer(self._found, context)
+            note_answer(self._corpus_schedule, context)
             return answer
         user = event["responded_by_user"]
         if user is None:
@@ -104,8 +104,8 @@ class ApprovalTrigger(HITLTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire for the answer, or once it no longer matters."""
-        asked = super().run()
-        answered, decided = asyncio.ensure_future(anext(asked)), asyncio.ensure_future(self._decided())
+        answer_events = super().run()
+        answered, decided = asyncio.ensure_future(anext(answer_events)), asyncio.ensure_future(self._decided())
         try:
             await asyncio.wait((answered, decided), return_when=asyncio.FIRST_COMPLETED)
             if answered.done():

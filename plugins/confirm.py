@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class Confirm(BaseOperator):
     """Checks that the planned version is live, whatever state ``publish`` was set to by hand."""
 
-    def __init__(self, *, found: CorpusSchedule, asset: Asset, **arguments: Any) -> None:
+    def __init__(self, *, corpus_schedule: CorpusSchedule, asset: Asset, **arguments: Any) -> None:
         super().__init__(outlets=[asset], **arguments)
-        self.corpus, self.asset = str(found.file), asset
-        self._found = found
+        self.corpus, self.asset = str(corpus_schedule.file), asset
+        self._corpus_schedule = corpus_schedule
         self._confirmed: tuple[str, str, Manifest] | None = None
 
     def execute(self, context: Any) -> None:
@@ -34,7 +34,7 @@ class Confirm(BaseOperator):
             live = pointer.version if pointer is not None else "nothing"
             raise AirflowFailException(f"{version} isn't live, {live} is: publish it on the page Inset, or refresh again")
         self._confirmed = run.workspace.corpus.source, run.workspace.store.root, manifest
-        announce(self._found, run.workspace.store, pointer, context)
+        announce(self._corpus_schedule, run.workspace.store, pointer, context)
         context["outlet_events"][self.asset].extra = {"version": version, "counts": manifest.counts.totals()}
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
@@ -86,8 +86,8 @@ def _lineage(source: str, store: str, manifest: "Manifest") -> Any:
 
 def _address(address: str) -> tuple[str, str]:
     """Return namespace and name of a folder or S3 prefix, as OpenLineage's naming rules have them."""
-    scheme, found, rest = address.partition("://")
-    if not found:
+    scheme, separator, path = address.partition("://")
+    if not separator:
         return "file", address
-    bucket, _, key = rest.partition("/")
+    bucket, _, key = path.partition("/")
     return f"{scheme}://{bucket}", key or "/"

@@ -41,15 +41,15 @@ class Enrich(BaseOperator):
 
         run, version = run_name(), planned("version")
         with refresh_run(self.corpus) as refresh:
-            work = job_of(self.corpus, run, version)
-            if work is None:
+            submission = job_of(self.corpus, run, version)
+            if submission is None:
                 log_note(Stage.ENRICH, refresh.work(Stage.ENRICH, version))
                 return
-            server = JobServer(work.server)
-            job, began = server.start(work.job)
-        self._job = work.server, job
-        self.log.info("%s Ray job %s at %s", "submitted" if began else "already under way:", job, work.server)
-        trigger = JobTrigger(server=work.server, job=job, store=work.store, run=run)
+            server = JobServer(submission.server)
+            job, began = server.start(submission.job)
+        self._job = submission.server, job
+        self.log.info("%s Ray job %s at %s", "submitted" if began else "already under way:", job, submission.server)
+        trigger = JobTrigger(server=submission.server, job=job, store=submission.store, run=run)
         self.defer(trigger=trigger, method_name="finish")
 
     def finish(self, context: Any, event: dict[str, Any]) -> None:
@@ -138,8 +138,8 @@ class JobTrigger(BaseTrigger):
 
 
 def _level_and_message(text: str) -> tuple[str, str]:
-    found = _LEVEL.fullmatch(text)
-    return (found[1], found[2].strip()) if found else ("INFO", text.rstrip())
+    match = _LEVEL.fullmatch(text)
+    return (match[1], match[2].strip()) if match else ("INFO", text.rstrip())
 
 
 def _reason(job: str, state: "JobState") -> str:

@@ -90,39 +90,39 @@ def tell(notifiers: Notifiers, context: Any, corpus: str, event: str, message: s
             _logger.warning("%s was not called: %s", name, error)
 
 
-def refresh_callbacks(found: "CorpusSchedule") -> dict[str, Any]:
+def refresh_callbacks(corpus_schedule: "CorpusSchedule") -> dict[str, Any]:
     """Return the callbacks of a refresh's tasks, which record why a task is tried again or failed, and tell people."""
 
     def retried(context: Any) -> None:
         ti = context["ti"]
         message = f"{ti.task_id} is tried again, {ti.try_number + 1} of {ti.max_tries + 1}: {context.get('exception')}"
-        _note(found, context, "retrying", message, until=datetime.now(UTC) + ti.task.max_retry_delay)
+        _note(corpus_schedule, context, "retrying", message, until=datetime.now(UTC) + ti.task.max_retry_delay)
         if ti.try_number in TOLD_TRIES:
-            tell(found.operations.notify, context, found.name, "retrying", message)
+            tell(corpus_schedule.operations.notify, context, corpus_schedule.name, "retrying", message)
 
     def failed(context: Any) -> None:
         exception = context.get("exception")
         state: RefreshState = "rejected" if isinstance(exception, HITLRejectException) else "failed"
-        _note(found, context, state, f"{context['ti'].task_id}: {exception}")
-        tell(found.operations.notify, context, found.name, "failed", str(exception))
+        _note(corpus_schedule, context, state, f"{context['ti'].task_id}: {exception}")
+        tell(corpus_schedule.operations.notify, context, corpus_schedule.name, "failed", str(exception))
 
     return {"on_retry_callback": retried, "on_failure_callback": failed}
 
 
-def note_question(found: "CorpusSchedule", context: Any, message: str, hours: float) -> None:
+def note_question(corpus_schedule: "CorpusSchedule", context: Any, message: str, hours: float) -> None:
     """Record that a run waits for an answer, and tell people."""
     until = datetime.now(UTC) + timedelta(hours=hours)
-    _note(found, context, "waiting", message, until=until)
-    asked = f"{found.name} waits for your answer until {until:%Y-%m-%d %H:%M} UTC: {message}"
-    tell(found.operations.notify, context, found.name, "waiting", asked)
+    _note(corpus_schedule, context, "waiting", message, until=until)
+    announcement = f"{corpus_schedule.name} waits for your answer until {until:%Y-%m-%d %H:%M} UTC: {message}"
+    tell(corpus_schedule.operations.notify, context, corpus_schedule.name, "waiting", announcement)
 
 
-def note_answer(found: "CorpusSchedule", context: Any) -> None:
+def note_answer(corpus_schedule: "CorpusSchedule", context: Any) -> None:
     """Record that a run goes on."""
-    _note(found, context, "started", "")
+    _note(corpus_schedule, context, "started", "")
 
 
-def announce(found: "CorpusSchedule", store: "ObjectStore", pointer: "Pointer", context: Any) -> None:
+def announce(corpus_schedule: "CorpusSchedule", store: "ObjectStore", pointer: "Pointer", context: Any) -> None:
     """Call the notifiers of ``operations.announce`` with the release note of the version that went live."""
     from pipeline.records.decision import event_in_words
     from schemas.ids import version_file
@@ -131,17 +131,17 @@ def announce(found: "CorpusSchedule", store: "ObjectStore", pointer: "Pointer", 
     with contextlib.suppress(FileNotFoundError, InsetError):
         note = store.get(version_file(pointer.version, "release_note.md")).decode()
     moved = f": {event_in_words(pointer.moved)}" if pointer.moved else ""
-    message = f"{pointer.version} of {found.name} is live{moved}"
-    more = {"version": pointer.version, "release_note": note}
-    tell(found.operations.announce, context, found.name, "live", message, **more)
+    message = f"{pointer.version} of {corpus_schedule.name} is live{moved}"
+    details = {"version": pointer.version, "release_note": note}
+    tell(corpus_schedule.operations.announce, context, corpus_schedule.name, "live", message, **details)
 
 
 def _note(
-    found: "CorpusSchedule", context: Any, state: "RefreshState", message: str, *, until: datetime | None = None
+    corpus_schedule: "CorpusSchedule", context: Any, state: "RefreshState", message: str, *, until: datetime | None = None
 ) -> None:
     from backends.stores.object_store import open_store
     from pipeline.records.last_refresh import note_refresh
 
     run = f"airflow:{context['run_id']}"
     with contextlib.suppress(InsetError):  # such as of a full disk, which the read model sees by itself
-        note_refresh(open_store(found.store), run, state, message, task=context["ti"].task_id, until=until)
+        note_refresh(open_store(corpus_schedule.store), run, state, message, task=context["ti"].task_id, until=until)

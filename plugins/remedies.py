@@ -41,12 +41,14 @@ def in_ui(text: str) -> str:
     return _COMMAND.sub(_place, _DOCTOR_FIRST.sub("", text))
 
 
-def _place(found: "re.Match[str]") -> str:
-    place = PLACES.get(f"{found['command']}{found['option'] or ''}", PLACES[found["command"]])
-    versions = f" ({found['versions'].strip().replace(' ', ', ')})" if found["versions"] else ""
+def _place(match: "re.Match[str]") -> str:
+    place_in_ui = PLACES.get(f"{match['command']}{match['option'] or ''}", PLACES[match["command"]])
+    versions = f" ({match['versions'].strip().replace(' ', ', ')})" if match["versions"] else ""
     # Without a corpus, the list of corpora leads to its tab.
-    place = place.format(corpus=found["corpus"]) if found["corpus"] else place.partition(" on the tab ")[0]
-    return place + versions
+    place_in_ui = (
+        place_in_ui.format(corpus=match["corpus"]) if match["corpus"] else place_in_ui.partition(" on the tab ")[0]
+    )
+    return place_in_ui + versions
 
 
 def name_places(record: logging.LogRecord) -> bool:

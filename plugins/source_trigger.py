@@ -33,7 +33,7 @@ class SourceTrigger(BaseEventTrigger):
         fired, problem, away = None, "", False
         while True:
             try:
-                listing, refreshed, whole = await asyncio.to_thread(self._listings)
+                listing, refreshed, is_complete = await asyncio.to_thread(self._listings)
             except InsetError as error:
                 if error.message != problem:
                     problem = error.message
@@ -41,7 +41,7 @@ class SourceTrigger(BaseEventTrigger):
                 away = True
             else:
                 problem = ""
-                back, away = away and not whole, False
+                back, away = away and not is_complete, False
                 if back or listing not in (refreshed, fired):
                     fired = listing
                     yield TriggerEvent({"listing": listing})  # type: ignore[no-untyped-call]
@@ -61,5 +61,5 @@ class SourceTrigger(BaseEventTrigger):
             return listing, None, False
         running = last.state in ("started", "retrying")
         ended_well = last.state in ("published", "unchanged", "held")
-        whole = ended_well and not was_disturbed(readable_ledger(workspace.store, last.version))
-        return listing, last.listing, running or whole
+        is_complete = ended_well and not was_disturbed(readable_ledger(workspace.store, last.version))
+        return listing, last.listing, running or is_complete

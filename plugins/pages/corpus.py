@@ -38,9 +38,9 @@ def corpus_of(dag_id: str) -> CorpusSchedule:
     Raises:
         NotFoundError: It refreshes none.
     """
-    for one in corpus_schedules():
-        if dag_id == f"{PREFIX}{one.name}":
-            return one
+    for corpus_schedule in corpus_schedules():
+        if dag_id == f"{PREFIX}{corpus_schedule.name}":
+            return corpus_schedule
     raise NotFoundError(f"{dag_id} refreshes no corpus")
 
 
@@ -50,10 +50,10 @@ def stored_corpus_of(dag_id: str) -> CorpusSchedule:
     Raises:
         NotFoundError: It refreshes none, or the file is broken and its store is unknown or has no version.
     """
-    one = corpus_of(dag_id)
-    if one.problem and not (one.store and version_names(store_of(one))):
-        raise NotFoundError(*one.problem.splitlines())
-    return one
+    corpus_schedule = corpus_of(dag_id)
+    if corpus_schedule.problem and not (corpus_schedule.store and version_names(store_of(corpus_schedule))):
+        raise NotFoundError(*corpus_schedule.problem.splitlines())
+    return corpus_schedule
 
 
 def whole_corpus_of(dag_id: str) -> CorpusSchedule:
@@ -62,10 +62,10 @@ def whole_corpus_of(dag_id: str) -> CorpusSchedule:
     Raises:
         NotFoundError: It refreshes none, or the corpus file is broken.
     """
-    one = corpus_of(dag_id)
-    if one.problem:
-        raise NotFoundError(*one.problem.splitlines())
-    return one
+    corpus_schedule = corpus_of(dag_id)
+    if corpus_schedule.problem:
+        raise NotFoundError(*corpus_schedule.problem.splitlines())
+    return corpus_schedule
 
 
 @router.get("", response_class=HTMLResponse)
@@ -78,13 +78,13 @@ def corpus(
     version: Annotated[str | None, Query(pattern=VERSION_PATTERN)] = None,
 ) -> HTMLResponse:
     """Show a corpus with a page of its versions; with ``base`` and ``version``, what changed between them."""
-    one = corpus_of(dag_id)
-    (health,) = corpora_health([one])
-    store = store_of(one) if health.readable else None
+    corpus_schedule = corpus_of(dag_id)
+    (health,) = corpora_health([corpus_schedule])
+    store = store_of(corpus_schedule) if health.readable else None
     events = read_events(store, EVENTS) if store else []
     paged = Paged(version_names(store) if store else [], page, PER_PAGE)
-    own = f"_{one.name}" if one.operations.own_dags else ""
-    dags = {action: f"{dag}{own}" for action, dag in STARTED.items()} | {"refresh": dag_id}
+    suffix = f"_{corpus_schedule.name}" if corpus_schedule.operations.own_dags else ""
+    dags = {action: f"{dag}{suffix}" for action, dag in STARTED.items()} | {"refresh": dag_id}
     of_airflow = (health.refreshing or "").startswith("airflow:")
     return render(
         request,
@@ -94,7 +94,7 @@ def corpus(
         versions=history(store, paged.items, events) if store else [],
         events=events,
         run=(health.refreshing or "").removeprefix("airflow:") if of_airflow else None,
-        spending=spending(str(one.file), store) if store else None,
+        spending=spending(str(corpus_schedule.file), store) if store else None,
         base=base,
         version=version,
         dag_id=dag_id,
@@ -111,6 +111,6 @@ def diff(
     version: Annotated[str, Query(pattern=VERSION_PATTERN)],
 ) -> HTMLResponse:
     """Return what changed between two versions, which the page loads into itself."""
-    one = whole_corpus_of(dag_id)
-    note = changes(str(one.file), store_of(one), base, version)
+    corpus_schedule = whole_corpus_of(dag_id)
+    note = changes(str(corpus_schedule.file), store_of(corpus_schedule), base, version)
     return render(request, "changes.html", note=note)

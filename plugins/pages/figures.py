@@ -35,20 +35,20 @@ def sheet(
     page: Annotated[int, Query(ge=1)] = 1,
 ) -> HTMLResponse:
     """Show a page of the figures of a version, by default the live one, or else the newest finished one."""
-    one = stored_corpus_of(dag_id)
-    store = store_of(one)
+    corpus_schedule = stored_corpus_of(dag_id)
+    store = store_of(corpus_schedule)
     names, pointer = version_names(store), readable_pointer(store)
     chosen = version or (pointer.version if pointer else None)
-    manifest = last_manifest(store) if chosen is None else named_manifest(store, one.name, chosen)
+    manifest = last_manifest(store) if chosen is None else named_manifest(store, corpus_schedule.name, chosen)
     if manifest is None:
-        raise NotFoundError(f"corpus {one.name}: no refresh has finished yet, so there are no figures to show")
+        raise NotFoundError(f"corpus {corpus_schedule.name}: no refresh has finished yet, so there are no figures to show")
     figures = figure_sheet(store, manifest.version)
     numbers = figures.find(role=role or None, source=document, captioned=_CAPTIONED.get(caption))
     paged = Paged(range(len(numbers)), page, PER_PAGE)
     return render(
         request,
         "figures.html",
-        corpus=one.name,
+        corpus=corpus_schedule.name,
         dag_id=dag_id,
         versions=names,
         pointer=pointer,

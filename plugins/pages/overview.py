@@ -18,9 +18,9 @@ PER_PAGE = 50
 router = APIRouter()
 
 
-def _permitted(found: list[CorpusSchedule], user: Any) -> list[CorpusSchedule]:
-    names = readable((one.name for one in found), user)
-    return [one for one in found if one.name in names]
+def _permitted(schedules: list[CorpusSchedule], user: Any) -> list[CorpusSchedule]:
+    names = readable((schedule.name for schedule in schedules), user)
+    return [schedule for schedule in schedules if schedule.name in names]
 
 
 @router.get("/", response_class=HTMLResponse)
@@ -32,16 +32,18 @@ def overview(
     state: Annotated[str, Query(max_length=20)] = "",
 ) -> HTMLResponse:
     """Show every corpus that the user may see, the worst first; of a state, or whose name contains a text."""
-    every = corpus_schedules()
-    found = sorted(corpora_health(_permitted(every, user)), key=lambda one: one.state.severity)
-    lost = orphans(every)
-    seen = readable((one.corpus for one in lost), user)
+    schedules = corpus_schedules()
+    healths = sorted(corpora_health(_permitted(schedules, user)), key=lambda corpus: corpus.state.severity)
+    lost = orphans(schedules)
+    readable_names = readable((corpus.corpus for corpus in lost), user)
     return render(
         request,
         "overview.html",
-        paged=Paged([one for one in found if name in one.corpus and state in ("", one.state)], page, PER_PAGE),
-        states=Counter(one.state for one in found),
-        orphans=[one for one in lost if one.corpus in seen],
+        paged=Paged(
+            [corpus for corpus in healths if name in corpus.corpus and state in ("", corpus.state)], page, PER_PAGE
+        ),
+        states=Counter(corpus.state for corpus in healths),
+        orphans=[corpus for corpus in lost if corpus.corpus in readable_names],
         prefix=PREFIX,
         name=name,
         state=state,
@@ -51,15 +53,15 @@ def overview(
 @router.get("/health.json")
 def health(user: User) -> JSONResponse:
     """Return name, state and problems of every corpus, the worst first, for the home card."""
-    found = sorted(corpora_health(_permitted(corpus_schedules(), user)), key=lambda one: one.state.severity)
+    healths = sorted(corpora_health(_permitted(corpus_schedules(), user)), key=lambda corpus: corpus.state.severity)
     lines = [
         {
-            "corpus": one.corpus,
-            "dag_id": f"{PREFIX}{one.corpus}",
-            "state": one.state,
-            "tone": one.state.tone,
-            "line": in_ui("; ".join(one.problems)) or f"{one.live} is live",
+            "corpus": corpus.corpus,
+            "dag_id": f"{PREFIX}{corpus.corpus}",
+            "state": corpus.state,
+            "tone": corpus.state.tone,
+            "line": in_ui("; ".join(corpus.problems)) or f"{corpus.live} is live",
         }
-        for one in found
+        for corpus in healths
     ]
     return JSONResponse(lines, headers=HEADERS)

@@ -29,17 +29,17 @@ def documents(
     page: Annotated[int, Query(ge=1)] = 1,
 ) -> HTMLResponse:
     """Show a page of the documents in quarantine, of a code, or whose source contains a text."""
-    one = stored_corpus_of(dag_id)
-    store = store_of(one)
-    found, pointer = quarantine(store), readable_pointer(store)
+    corpus_schedule = stored_corpus_of(dag_id)
+    store = store_of(corpus_schedule)
+    quarantined, pointer = quarantine(store), readable_pointer(store)
     return render(
         request,
         "quarantine.html",
-        corpus=one.name,
+        corpus=corpus_schedule.name,
         dag_id=dag_id,
-        found=found,
+        found=quarantined,
         live=pointer.version if pointer else None,
-        paged=Paged(found.matching(code or None, document) if found else [], page, PER_PAGE),
+        paged=Paged(quarantined.matching(code or None, document) if quarantined else [], page, PER_PAGE),
         code=code,
         document=document,
         may_start=dag_id in startable([dag_id], user),

@@ -31,36 +31,36 @@ def _opened(dag_id: str) -> tuple[CorpusSchedule, CorpusHealth, ObjectStore]:
         UserError: The corpus file is so broken that its store is unknown.
         TransientError: The store doesn't answer.
     """
-    one = stored_corpus_of(dag_id)
-    (health,) = corpora_health([one])
+    corpus_schedule = stored_corpus_of(dag_id)
+    (health,) = corpora_health([corpus_schedule])
     if not health.readable:
         raise TransientError(*health.problems)
-    return one, health, store_of(one)
+    return corpus_schedule, health, store_of(corpus_schedule)
 
 
 @router.get("/runs/{run_id}", response_class=HTMLResponse)
 def run(request: Request, dag_id: str, run_id: str) -> HTMLResponse:
     """Show the version that a run built; where it built none, the script asks Airflow what the run found."""
-    one, health, store = _opened(dag_id)
+    corpus_schedule, health, store = _opened(dag_id)
     version = version_of_run(store, f"airflow:{run_id}")
-    report = run_report(one, store, version) if version else None
+    report = run_report(corpus_schedule, store, version) if version else None
     return render(request, "run.html", corpus=health, dag_id=dag_id, run_id=run_id, report=report)
 
 
 @router.get("/versions/{version}", response_class=HTMLResponse)
 def version(request: Request, dag_id: str, version: Version) -> HTMLResponse:
     """Show a version, whichever run built it."""
-    one, health, store = _opened(dag_id)
-    report = run_report(one, store, version)
+    corpus_schedule, health, store = _opened(dag_id)
+    report = run_report(corpus_schedule, store, version)
     return render(request, "run.html", corpus=health, dag_id=dag_id, run_id=None, report=report)
 
 
 @router.get("/versions/{version}/quality", response_class=HTMLResponse)
 def checks(request: Request, dag_id: str, version: Version) -> HTMLResponse:
     """Show how the rows of a version were checked."""
-    one, health, store = _opened(dag_id)
-    found = quality(one, store, version)
-    return render(request, "quality.html", corpus=health, dag_id=dag_id, quality=found)
+    corpus_schedule, health, store = _opened(dag_id)
+    row_quality = quality(corpus_schedule, store, version)
+    return render(request, "quality.html", corpus=health, dag_id=dag_id, quality=row_quality)
 
 
 @router.get("/versions/{version}/experiments/{experiment}", response_class=HTMLResponse)

@@ -41,8 +41,8 @@ def search(
     k: Hits = 10,
 ) -> HTMLResponse:
     """Show the form, and a place into which the script loads the results; no version is opened for it."""
-    one = whole_corpus_of(dag_id)
-    store = store_of(one)
+    corpus_schedule = whole_corpus_of(dag_id)
+    store = store_of(corpus_schedule)
     names, pointer = version_names(store), readable_pointer(store)
     last = last_manifest(store)
     newest = last.version if last else ""
@@ -52,11 +52,11 @@ def search(
     return render(
         request,
         "search.html",
-        corpus=one.name,
+        corpus=corpus_schedule.name,
         dag_id=dag_id,
         versions=names,
         pointer=pointer,
-        presets=listed_presets(str(one.file)),
+        presets=listed_presets(str(corpus_schedule.file)),
         question=question.strip(),
         version=first,
         preset=preset,
@@ -82,19 +82,19 @@ def results(
     sides = [Side(version, preset or None)]
     if other_version:
         sides.append(Side(other_version, other_preset or None))
-    found: list[Answered] = ask(str(whole_corpus_of(dag_id).file), question, sides, k)
-    return render(request, "results.html", dag_id=dag_id, sides=found, pieces=pieces)
+    answers: list[Answered] = ask(str(whole_corpus_of(dag_id).file), question, sides, k)
+    return render(request, "results.html", dag_id=dag_id, sides=answers, pieces=pieces)
 
 
 def pieces(text: str, marks: Sequence[Span]) -> list[tuple[str, bool]]:
     """Return the part of a text round its first mark as strings, each with whether it is marked."""
     start = max(0, marks[0][0] - _BEFORE_FIRST_MARK) if marks else 0
     stop = min(len(text), start + SNIPPET)
-    found: list[tuple[str, bool]] = [("…", False)] if start else []
-    place = start
+    parts: list[tuple[str, bool]] = [("…", False)] if start else []
+    position = start
     for first, last in marks:
-        if place <= first < stop:
-            found += [(text[place:first], False), (text[first : min(last, stop)], True)]
-            place = min(last, stop)
-    found.append((text[place:stop] + ("…" if stop < len(text) else ""), False))
-    return [(piece, marked) for piece, marked in found if piece]
+        if position <= first < stop:
+            parts += [(text[position:first], False), (text[first : min(last, stop)], True)]
+            position = min(last, stop)
+    parts.append((text[position:stop] + ("…" if stop < len(text) else ""), False))
+    return [(piece, marked) for piece, marked in parts if piece]

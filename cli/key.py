@@ -32,7 +32,7 @@ def key(
     if not scopes and not metrics:
         raise UserError("a key needs corpora that it may see: --corpora A,B, or --corpora '*' for all")
     secret = new_key()
-    until = _moment(expires)
+    until = _parse_expiry(expires)
     try:
         entry = Key(
             name=name,
@@ -54,7 +54,7 @@ def key(
     show(key_line(entry))
 
 
-def _moment(expires: str) -> datetime | None:
+def _parse_expiry(expires: str) -> datetime | None:
     if expires == "never":
         return None
     now = datetime.now(UTC)

@@ -132,7 +132,7 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     for advice in corpus_plan.summary.advice:
         say(f"  {advice}")
     if corpus_plan.summary.forgotten:
-        say(f"  {_left_out(corpus_plan.summary.forgotten)}")
+        say(f"  {_forgotten_note(corpus_plan.summary.forgotten)}")
     for kind, names in corpus_plan.summary.sources.items():
         for source in names[:20]:
             show(f"  {kind:<8}{source}")
@@ -143,7 +143,7 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
             say(f"  quarantine: {row.source}: {row.code}: {row.message}")
 
 
-def _left_out(forgotten: int) -> str:
+def _forgotten_note(forgotten: int) -> str:
     return f"{forgotten} of the source's PDFs are left out: their documents were forgotten"
 
 
@@ -192,13 +192,13 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
             f"{counts.partly_read} partly read, {counts.quarantined} in quarantine"
         )
         if result.plan.forgotten:
-            say(f"  {_left_out(result.plan.forgotten)}")
+            say(f"  {_forgotten_note(result.plan.forgotten)}")
         if gone_sources := result.plan.sources.get("gone"):
             and_more = f" and {len(gone_sources) - _NAMED} more" if len(gone_sources) > _NAMED else ""
             say(f"  gone from the source: {', '.join(gone_sources[:_NAMED])}{and_more}")
         for failure, pages in _by_document(result.failures):
             unread_status = "kept:" if failure.code is FailureCode.EARLIER_KEPT else "quarantine:"
-            parse_status = f"partly read: {_of(pages)} of" if pages else unread_status
+            parse_status = f"partly read: {_page_words(pages)} of" if pages else unread_status
             status = "to describe:" if failure.step == Step.CAPTION else parse_status
             say(f"  {status} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
@@ -223,7 +223,7 @@ def _by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:
         yield same[0], ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def _of(pages: str) -> str:
+def _page_words(pages: str) -> str:
     return f"page {pages}" if pages.isdigit() else f"pages {pages}"
 
 
@@ -803,7 +803,7 @@ def parse(
         else:
             _show_pages(document.pages)
         for failure, pages in _by_document(document.failures):
-            page_note = f", {_of(pages)}" if pages else ""
+            page_note = f", {_page_words(pages)}" if pages else ""
             say(f"{failure.source}{page_note}: {failure.code}: {failure.message}")
         if folder is not None and document.pages:
             say(f"wrote pages and figures to {folder}" + (f"; look at {folder / 'index.html'}" if view else ""))
@@ -1060,7 +1060,7 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-class _Absent(MetaPathFinder, Loader):
+class _NoPandas(MetaPathFinder, Loader):
     """Makes the import of pandas fail."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
@@ -1080,7 +1080,7 @@ def run() -> NoReturn:
     no use for it.
     """
     if sys.argv[1:2] in (["search"], ["ask"]):
-        sys.meta_path.insert(0, _Absent())
+        sys.meta_path.insert(0, _NoPandas())
     main()
 
 

@@ -55,7 +55,7 @@ def step(
     elif version is None:
         raise UserError(f"step {name}: name the version that step plan printed: --version VERSION")
     else:
-        _work(refresh, Stage(name), version, [int(number) for number in shards.split(",")] if shards else None)
+        _run_stage(refresh, Stage(name), version, [int(number) for number in shards.split(",")] if shards else None)
 
 
 class _Planned(NamedTuple):
@@ -75,7 +75,7 @@ def _plan(refresh: "RefreshRun", groups: int) -> _Planned:
     return _Planned(corpus_plan.version, parts if builds else [], refresh.workspace.corpus.gpus if builds else 0)
 
 
-def _work(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] | None) -> None:
+def _run_stage(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] | None) -> None:
     from pipeline.records.publication import override_hint, read_manifest, refusals_of
     from pipeline.run_log import log_note
 

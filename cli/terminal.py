@@ -121,7 +121,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         show(f"  {', '.join(labelled_cells)}", bold=str(first))
 
 
-class _Steps:
+class _ProgressBars:
     """A progress bar per step; finished steps stay on the screen."""
 
     def __init__(self, progress: Progress) -> None:
@@ -136,7 +136,7 @@ class _Steps:
             self._progress.update(self._tasks[step], completed=done, total=max(total, done), spent=spent)
 
 
-class _Lines:
+class _ProgressLines:
     """A line per tenth of a step, for logs and pipes."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class _RateColumn(ProgressColumn):
 def reporting() -> Iterator[Any]:
     """Yield a function that shows progress."""
     if not _errors.is_terminal:
-        yield _Lines()
+        yield _ProgressLines()
         return
     columns = (
         SpinnerColumn(finished_text="✓"),
@@ -174,4 +174,4 @@ def reporting() -> Iterator[Any]:
         TextColumn("{task.fields[spent]}"),
     )
     with Progress(*columns, console=_errors) as progress:
-        yield _Steps(progress)
+        yield _ProgressBars(progress)

@@ -415,19 +415,19 @@ class Airflow:
             if error.code == 404:
                 return False
             raise
-        return bool(parsed) and _moment(parsed) > self.started
+        return bool(parsed) and _epoch_seconds(parsed) > self.started
 
     def refresh(self) -> str:
         """Start a run of the DAG, or take the scheduled one where it is due; return its id."""
         runs = f"dags/{DAG}/dagRuns"
         for run in self._active():
-            if run["start_date"] and _moment(run["start_date"]) < self.started:
+            if run["start_date"] and _epoch_seconds(run["start_date"]) < self.started:
                 say("an earlier run was cut off; the new one goes on from its finished work", timed=True)
                 self.call(f"{runs}/{urllib.parse.quote(run['dag_run_id'])}", body={"state": "failed"}, method="PATCH")
         self.children.wait("closing the earlier run", lambda: not self._left_behind(), STARTED_WITHIN_S)
         due = self.call(f"dags/{DAG}")["next_dagrun_run_after"]
         self.call(f"dags/{DAG}", body={"is_paused": False}, method="PATCH")
-        if due and _moment(due) <= time.time():
+        if due and _epoch_seconds(due) <= time.time():
             with contextlib.suppress(DemoError):
                 self.children.wait("the scheduled run", lambda: bool(self._active()), SCHEDULED_WITHIN_S)
         for run in self._active():
@@ -438,7 +438,7 @@ class Airflow:
         return list(self.call(f"dags/{DAG}/dagRuns?state=running&state=queued&order_by=run_after")["dag_runs"])
 
     def _left_behind(self) -> bool:
-        return any(run["start_date"] and _moment(run["start_date"]) < self.started for run in self._active())
+        return any(run["start_date"] and _epoch_seconds(run["start_date"]) < self.started for run in self._active())
 
     def log(self, run_id: str, task: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the log of a task; [] where it can't be read now."""
@@ -454,7 +454,7 @@ def _run_path(run_id: str) -> str:
     return f"dags/{DAG}/dagRuns/{urllib.parse.quote(run_id)}"
 
 
-def _moment(timestamp: str) -> float:
+def _epoch_seconds(timestamp: str) -> float:
     return datetime.fromisoformat(timestamp).timestamp()
 
 
@@ -501,7 +501,7 @@ class Watch:
                 detail = f"  {task['rendered_map_index']}" if state == "success" and task["rendered_map_index"] else ""
                 say(f"{_name(task):<12}{words}{seconds}{detail}", timed=True)
             if state == "failed":
-                for line in _what_failed(self.airflow.log(self.run_id, task)):
+                for line in _failure_lines(self.airflow.log(self.run_id, task)):
                     say(f"          {line}")
         elif state == "running":
             self._show_progress(task)
@@ -520,7 +520,7 @@ class Watch:
             say(f"{name:<12}{latest}", timed=True)
 
 
-def _what_failed(entries: list[dict[str, Any]]) -> list[str]:
+def _failure_lines(entries: list[dict[str, Any]]) -> list[str]:
     """Return the last warnings and exceptions of a failed task's log."""
     lines = []
     for entry in entries:

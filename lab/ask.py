@@ -116,7 +116,7 @@ def ask(
         else:
             if prepared.answer.context == "given":
                 filters = _gold_filters(opened, prepared.answer, gold)
-            outcome = _answered(opened, prepared, prepared.answer, question, filters, outcome)
+            outcome = _answer(opened, prepared, prepared.answer, question, filters, outcome)
     except (RequestError, TransientError, BadInputError, UserError) as error:
         outcome = outcome.model_copy(update={"failure": error.message})
     return outcome.model_copy(
@@ -128,7 +128,7 @@ def ask(
     )
 
 
-def _answered(
+def _answer(
     opened: OpenVersion,
     prepared: Prepared,
     preset: AnswerPreset,

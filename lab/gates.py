@@ -62,11 +62,12 @@ def judge(workspace: Workspace, version: str, report: Report) -> list[GateResult
     results_by_system = {result.system.id: result for result in results.systems}
     report_address = f"{workspace.store.root}/{stored_name(version, named_experiment.name, 'report.html')}"
     return [
-        _judged(workspace, gate, results_by_system[gate.system], report_address) for gate in workspace.corpus.gates.metrics
+        _judge_gate(workspace, gate, results_by_system[gate.system], report_address)
+        for gate in workspace.corpus.gates.metrics
     ]
 
 
-def _judged(workspace: Workspace, metric_gate: MetricGate, system: SystemResult, report: str) -> GateResult:
+def _judge_gate(workspace: Workspace, metric_gate: MetricGate, system: SystemResult, report: str) -> GateResult:
     gate, value = metric_gate.gate, system.means.get(metric_gate.metric)
     if value is None or value.mean is None:
         why = system.note or next(iter(system.failed), "") or "no question of the experiment defines it"

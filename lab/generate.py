@@ -113,7 +113,7 @@ def generative_model(workspace: Workspace, model: str) -> ModelConfig:
 def _materials(opened: OpenVersion, kind: Kind, seed: int) -> Iterator[Material]:
     doc_ids = shuffled([*opened.sources], seed)[:MOST_DOCUMENTS]
     if kind == "tables":
-        yield from _of_pairs(opened, doc_ids)
+        yield from _pair_materials(opened, doc_ids)
         return
     of = of_figures if kind == "figures" else of_contents
 
@@ -130,7 +130,7 @@ def _materials(opened: OpenVersion, kind: Kind, seed: int) -> Iterator[Material]
         waiting = going
 
 
-def _of_pairs(opened: OpenVersion, doc_ids: Sequence[str]) -> Iterator[Material]:
+def _pair_materials(opened: OpenVersion, doc_ids: Sequence[str]) -> Iterator[Material]:
     """Yield materials of pairs of documents, those whose beginnings are most alike first."""
     documents = [document for document in (_document(opened, doc_id) for doc_id in doc_ids) if document.of(Modality.TABLE)]
     if len(documents) < 2:

@@ -37,10 +37,10 @@ class Judges:
         self._names, self._shows_all = experiment.judged or list(METRICS), experiment.show_unadmitted
         self._spent = dict.fromkeys(experiment.judges, Spent())
         self._counting = threading.Lock()
-        self._tests = [self._tested(judge) for judge in experiment.judges]
+        self._tests = [self._test_judge(judge) for judge in experiment.judges]
         self._done = 0
 
-    def _tested(self, judge: str) -> JudgeResult:
+    def _test_judge(self, judge: str) -> JudgeResult:
         """Test a judge in each metric; ``note`` says why it couldn't be asked."""
         if not isinstance(self._opened.settings().retrieval.models.get(judge), ModelConfig):
             return JudgeResult(judge=judge, note=f"needs a model {judge} (set retrieval.models.{judge})")

@@ -156,7 +156,7 @@ def false_figure(gold: Gold, outcome: Outcome) -> Score:
 
 def cited_share(gold: Gold, outcome: Outcome) -> Score:
     """Return the share of the texts of an answer that cite a source."""
-    texts = [part for part in _given(outcome).parts if isinstance(part, TextPart) and part.style != "heading"]
+    texts = [part for part in _answer_of(outcome).parts if isinstance(part, TextPart) and part.style != "heading"]
     return _mean(float(bool(part.citations)) for part in texts)
 
 
@@ -179,24 +179,24 @@ def _gold_pages(gold: Gold) -> set[tuple[str | None, int]]:
 
 def _cited_pages(gold: Gold, outcome: Outcome) -> list[set[tuple[str | None, int]]]:
     cited_pages = []
-    for citation in _given(outcome).citations:
+    for citation in _answer_of(outcome).citations:
         name = (gold.names or {}).get(citation.doc_id) or citation.source.rpartition("/")[2]
         pages = {citation.page, *(region.page for region in citation.regions)}
         cited_pages.append({(doc, page) for page in pages for doc in (name, None)})
     return cited_pages
 
 
-def _given(outcome: Outcome) -> AnswerResult:
+def _answer_of(outcome: Outcome) -> AnswerResult:
     assert outcome.answer is not None
     return outcome.answer
 
 
 def _answered(gold: Gold, outcome: Outcome) -> Score:
-    return float(not _given(outcome).abstained) if gold.question.answerable else None
+    return float(not _answer_of(outcome).abstained) if gold.question.answerable else None
 
 
 def _abstained(gold: Gold, outcome: Outcome) -> Score:
-    return None if gold.question.answerable else float(_given(outcome).abstained)
+    return None if gold.question.answerable else float(_answer_of(outcome).abstained)
 
 
 Scorer = Callable[[Gold, Outcome], Score]
@@ -220,18 +220,21 @@ _OF_ANSWERS: Sequence[tuple[Metric, Scorer]] = (
     ),
     (
         Metric("unknown_tags", "invented figures", "figures in answers", "less"),
-        lambda _, outcome: float(_given(outcome).counts.unknown_tags),
+        lambda _, outcome: float(_answer_of(outcome).counts.unknown_tags),
     ),
     (Metric("cited_share", "texts that cite", "citations", headline=True), cited_share),
     (Metric("citation_precision", "citations on right pages", "citations", headline=True), citation_precision),
     (Metric("citation_recall", "right pages that are cited", "citations"), citation_recall),
     (
         Metric("unknown_citations", "invented citations", "citations", "less"),
-        lambda _, outcome: float(_given(outcome).counts.unknown_citations),
+        lambda _, outcome: float(_answer_of(outcome).counts.unknown_citations),
     ),
     (Metric("answered", "answerable questions answered", "answers", headline=True), _answered),
     (Metric("abstained", "unanswerable questions refused", "answers", headline=True), _abstained),
-    (Metric("rounds", "rounds of retrieval", "cost", None), lambda _, outcome: float(max(1, len(_given(outcome).rounds)))),
+    (
+        Metric("rounds", "rounds of retrieval", "cost", None),
+        lambda _, outcome: float(max(1, len(_answer_of(outcome).rounds))),
+    ),
 )
 
 _OF_ALL: Sequence[tuple[Metric, Scorer]] = (
@@ -249,14 +252,14 @@ _OF_RETRIEVAL = {"evidence", "citations", "figures in answers"}
 """Groups of metrics that are undefined where nothing was retrieved: no context, or the right one, decides them."""
 
 
-def _of_level(level: str, measure: str, title: str) -> Metric:
+def _level_metric(level: str, measure: str, title: str) -> Metric:
     name = f"{level}_{measure}"
     group = level if level == "evidence" else f"{level}s"
     return Metric(name, _OMG_QA.get(name, f"{level}: {title}"), group, headline=name in _HEADLINES)
 
 
 _WITHOUT_JUDGE = [
-    *(_of_level(level.name, name, title) for level in LEVELS for name, (_, title) in _MEASURES.items()),
+    *(_level_metric(level.name, name, title) for level in LEVELS for name, (_, title) in _MEASURES.items()),
     *(metric for metric, _ in (*_OF_ANSWERS, *_OF_ALL)),
 ]
 

@@ -24,7 +24,7 @@ MEASURE = "nDCG@10"
 """What the bias of a pool is measured by."""
 
 
-class _OfRow(Frozen):
+class _RowRecord(Frozen):
     """Something about a row for a question."""
 
     question_id: str
@@ -36,7 +36,7 @@ class _OfRow(Frozen):
         return self.question_id, self.evidence_id
 
 
-class Candidate(_OfRow):
+class Candidate(_RowRecord):
     """A row that systems retrieved for a question; ``ranks`` are from 1, by system."""
 
     question: str
@@ -56,7 +56,7 @@ class Candidate(_OfRow):
         return sorted({region.page for region in self.regions})
 
 
-class Judgement(_OfRow):
+class Judgement(_RowRecord):
     """What one person, or a model, says of one candidate: 1 for evidence that helps to answer, 0 for other rows."""
 
     by: str
@@ -163,7 +163,7 @@ def judged_questions(
     for (question_id, evidence_id), grades in grades_by_row.items():
         if len(grades) == 1:
             qrels.setdefault(question_id, {})[evidence_id] = next(iter(grades))
-    texts = _agreed(corrections)
+    texts = _agreed_corrections(corrections)
     sources = {candidate.row: candidate.source.rpartition("/")[2] for candidate in candidates}
     return Judged(
         questions=[
@@ -185,7 +185,7 @@ def judged_questions(
     )
 
 
-def _agreed(corrections: Iterable[Correction]) -> dict[str, dict[str, str | None]]:
+def _agreed_corrections(corrections: Iterable[Correction]) -> dict[str, dict[str, str | None]]:
     """Return question and answer by question id, where all who corrected a question agree."""
     last = {(correction.question_id, correction.by): (correction.question, correction.answer) for correction in corrections}
     texts_by_question: dict[str, set[tuple[str, str | None]]] = {}

@@ -92,7 +92,7 @@ def read_question_file(path: Path, form: str = "auto") -> QuestionFile:
         if form == OWN and isinstance(row, dict):
             question_file.unread.update(row.keys() - _READ)
         try:
-            question_fields = list(_given(form, row))
+            question_fields = list(_question_fields(form, row))
         except (ValueError, RecursionError) as error:
             question_file.mistakes.append(mistake_of(f"{path}: line {line}", error))
             number += 1
@@ -123,7 +123,7 @@ def mistake_of(location: str, error: ValueError | RecursionError) -> str:
     return f"{mistake_at(location, error)}; {_REMEDIES.get(key, _REMEDY)}"
 
 
-def _given(form: str, row: Any) -> Iterator[dict[str, Any]]:
+def _question_fields(form: str, row: Any) -> Iterator[dict[str, Any]]:
     if isinstance(row, ValueError | RecursionError):
         raise row
     if not isinstance(row, dict):
@@ -216,14 +216,14 @@ def _sheet_rows(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
             rows = book.worksheets[0].iter_rows(values_only=True)
-            yield from _tabular((line, [_shown(value) for value in row]) for line, row in enumerate(rows, 1))
+            yield from _tabular((line, [_cell_text(value) for value in row]) for line, row in enumerate(rows, 1))
     except OSError as error:
         raise UserError(f"can't read {path}: {error.strerror or error}") from error
     except (BadZipFile, IndexError, KeyError, SyntaxError, ValueError) as error:
         raise UserError(f"{path} is no whole workbook ({type(error).__name__}: {error}); save it anew") from error
 
 
-def _shown(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     """Return a cell as CSV would have it; 3.0 and 3 are one number in Excel."""
     if value is None:
         return ""
@@ -242,10 +242,10 @@ def _tabular(lines: Iterable[tuple[int, Sequence[str]]]) -> Iterator[tuple[int, 
             mistake = f"it has {len(cells)} cells and the header {len(names)}; put cells with separators into quotes"
             yield line, _RowError(mistake)
         elif any(cell.strip() for cell in cells):
-            yield line, _uncelled(dict(zip(names, cells, strict=False)))
+            yield line, _parse_cells(dict(zip(names, cells, strict=False)))
 
 
-def _uncelled(cells: Mapping[str, str]) -> dict[str, Any] | ValueError | RecursionError:
+def _parse_cells(cells: Mapping[str, str]) -> dict[str, Any] | ValueError | RecursionError:
     """Return the values of a row of CSV, or what is wrong with it."""
     row: dict[str, Any] = {}
     try:
@@ -281,8 +281,8 @@ def _mmlongbench(row: Row) -> Iterator[dict[str, Any]]:
         "question": row["question"],
         "answer": row["answer"],
         "doc": row["doc_id"],
-        "pages": _listed(row["evidence_pages"]),
-        "evidence_types": _kinds(_listed(row["evidence_sources"])),
+        "pages": _parse_list(row["evidence_pages"]),
+        "evidence_types": _kinds(_parse_list(row["evidence_sources"])),
         "doc_types": [row["doc_type"]],
         "answerable": row["answer"] != "Not answerable",
     }
@@ -295,11 +295,12 @@ def _mmdocir(row: Row) -> Iterator[dict[str, Any]]:
             "question": question_row["Q"],
             "answer": question_row["A"],
             "doc": row["doc_name"],
-            "pages": [_from_one(page) for page in question_row["page_id"]],
+            "pages": [_page_from_one(page) for page in question_row["page_id"]],
             "regions": [
-                {"page": _from_one(region["page"]), "bbox": region["bbox"]} for region in question_row["layout_mapping"]
+                {"page": _page_from_one(region["page"]), "bbox": region["bbox"]}
+                for region in question_row["layout_mapping"]
             ],
-            "evidence_types": _kinds(_listed(kinds) if kinds.startswith("[") else [kinds]),
+            "evidence_types": _kinds(_parse_list(kinds) if kinds.startswith("[") else [kinds]),
             "doc_types": [row["domain"]],
         }
 
@@ -311,14 +312,14 @@ def _ohrbench(row: Row) -> Iterator[dict[str, Any]]:
         "question": row["questions"],
         "answer": row["answers"],
         "doc": _pdf(row["doc_name"]),
-        "pages": [_from_one(page) for page in (pages if isinstance(pages, list) else [pages])],
+        "pages": [_page_from_one(page) for page in (pages if isinstance(pages, list) else [pages])],
         "evidence_types": _kinds([row["evidence_source"]]),
         "doc_types": [row["doc_type"]],
     }
 
 
 def _financebench(row: Row) -> Iterator[dict[str, Any]]:
-    pages = [(_pdf(evidence["doc_name"]), _from_one(evidence["evidence_page_num"])) for evidence in row["evidence"]]
+    pages = [(_pdf(evidence["doc_name"]), _page_from_one(evidence["evidence_page_num"])) for evidence in row["evidence"]]
     yield {
         "id": row["financebench_id"],
         "question": row["question"],
@@ -336,7 +337,7 @@ def _mmdocrag(row: Row) -> Iterator[dict[str, Any]]:
         "question": row["question"],
         "answer": row["answer_short"],
         "doc": _pdf(row["doc_name"]),
-        "pages": sorted({_from_one(quotes[name]["page_id"]) for name in row["gold_quotes"]}),
+        "pages": sorted({_page_from_one(quotes[name]["page_id"]) for name in row["gold_quotes"]}),
         "evidence_types": _kinds(row["evidence_modality_type"]),
         "doc_types": [row["domain"]],
     }
@@ -369,12 +370,12 @@ def _kinds(names: list[str]) -> list[str]:
     return list(dict.fromkeys(_KINDS.get(name, name) for name in plain))
 
 
-def _listed(cell: Any) -> Any:
+def _parse_list(cell: Any) -> Any:
     """Return the list that a string such as ``['Chart']`` writes in Python."""
     return ast.literal_eval(cell) if isinstance(cell, str) else cell
 
 
-def _from_one(page: int) -> int:
+def _page_from_one(page: int) -> int:
     """Return a page counted from 1 that is counted from 0."""
     return page + 1
 

@@ -82,9 +82,9 @@ def describe_questions(questions: Sequence[Question]) -> QuestionStatistics:
         with_judged_evidence=sum(bool(question.evidence) for question in questions),
         across_pages=sum(count > 1 for count in pages),
         across_documents=sum(count > 1 for count in documents),
-        documents=_counted(question.documents for question in questions),
-        doc_types=_counted(question.doc_types for question in questions),
-        evidence_types=_counted(question.evidence_types for question in answerable),
+        documents=_count_questions(question.documents for question in questions),
+        doc_types=_count_questions(question.doc_types for question in questions),
+        evidence_types=_count_questions(question.evidence_types for question in answerable),
         evidence_types_a_question=dict(
             sorted(Counter(len(set(question.evidence_types)) for question in answerable).items())
         ),
@@ -96,7 +96,7 @@ def describe_questions(questions: Sequence[Question]) -> QuestionStatistics:
     )
 
 
-def _counted(name_lists: Iterable[Sequence[str]]) -> dict[str, int]:
+def _count_questions(name_lists: Iterable[Sequence[str]]) -> dict[str, int]:
     """Return how many questions have each name, most first."""
     counts = Counter(name for names in name_lists for name in set(names or [""]))
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

@@ -70,7 +70,7 @@ class Replies:
 
     def record(self, model: LanguageModel, options: ModelConfig) -> LanguageModel:
         """Return a model whose replies are kept."""
-        return _Recorded(self, model, options)
+        return _RecordedModel(self, model, options)
 
     def find(self, options: ModelConfig, name: str) -> StoredReply | None:
         """Return a stored reply."""
@@ -123,7 +123,7 @@ class Replies:
         self._budget.settle(reserved, spent)
 
 
-class _Recorded:
+class _RecordedModel:
     """A generative model whose replies are kept, and given again to the same request."""
 
     def __init__(self, replies: Replies, model: LanguageModel, options: ModelConfig) -> None:

@@ -86,7 +86,7 @@ def run_experiment(
     resolved_version = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
     replies = Replies(workspace, experiment.budget)
     opened = replace(open_version(workspace, resolved_version), record=replies.record)
-    golds = gold_evidence(opened, _typed(_questions(workspace, named_experiment), opened))
+    golds = gold_evidence(opened, _with_document_types(_questions(workspace, named_experiment), opened))
     labels = load_labels(named_experiment.folder / experiment.labels) if experiment.labels else []
     prepared, notes = _prepared(opened, experiment)
     run = _Run(workspace, opened, experiment, golds, prepared, replies)
@@ -180,7 +180,7 @@ def _questions(workspace: Workspace, named_experiment: NamedExperiment) -> list[
     return questions
 
 
-def _typed(questions: Sequence[Question], opened: OpenVersion) -> list[Question]:
+def _with_document_types(questions: Sequence[Question], opened: OpenVersion) -> list[Question]:
     """Return questions with the types that the corpus file gives their documents, unless they name types themselves."""
     corpus, document_names = opened.settings(), {name for question in questions for name in question.documents}
     types_by_document: dict[str, set[str]] = {}

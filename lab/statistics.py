@@ -35,7 +35,7 @@ def estimates(scores: Scores) -> list[Estimate]:
         Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13 (percentile intervals).
     """
     column_estimates = [Estimate(n=0)] * scores.shape[1]
-    for columns, defined in _alike(scores):
+    for columns, defined in _group_columns(scores):
         low, high = interval(defined, 0.95)
         for index, column in enumerate(columns):
             column_estimates[column] = Estimate(
@@ -49,7 +49,7 @@ def differences(scores: Scores, baseline_scores: Scores) -> list[Difference | No
     from scipy.stats import permutation_test
 
     column_differences: list[Difference | None] = [None] * scores.shape[1]
-    for columns, defined in _alike(scores - baseline_scores):
+    for columns, defined in _group_columns(scores - baseline_scores):
         if len(defined) < 2:
             continue
         low, high = interval(defined, 0.95)
@@ -76,7 +76,7 @@ def adjusted(tests: Sequence[Difference | None]) -> list[Difference | None]:
     return [difference and difference.model_copy(update={"adjusted_p": float(next(corrected))}) for difference in tests]
 
 
-def _alike(scores: Scores) -> list[tuple[list[int], Scores]]:
+def _group_columns(scores: Scores) -> list[tuple[list[int], Scores]]:
     """Return columns that are defined for the same rows together, with those rows."""
     is_defined = ~np.isnan(scores)
     groups: dict[bytes, list[int]] = {}

@@ -243,7 +243,7 @@ class Access:
             return Caller()
         is_public = path in _PUBLIC or path.startswith(_PUBLIC_FOLDER)
         try:
-            caller = self._known(scope, headers)
+            caller = self._identify(scope, headers)
         except HTTPException:
             if is_public:
                 return NOBODY
@@ -252,7 +252,7 @@ class Access:
             raise HTTPException(403, "metrics are for keys with metrics: true; without a key file, for this machine")
         return caller
 
-    def _known(self, scope: Scope, headers: Headers) -> Caller:
+    def _identify(self, scope: Scope, headers: Headers) -> Caller:
         if self.is_open:
             return Caller()
         user = None
@@ -262,7 +262,7 @@ class Access:
             if user is None:
                 raise _unknown("no user is named by a trusted proxy")
             return Caller(user)
-        sent = _sent(headers)
+        sent = _key_of(headers)
         if sent is None:
             if user is None:
                 raise _unknown("a key is needed: send it as 'Authorization: Bearer KEY'")
@@ -298,7 +298,7 @@ class Access:
         return _is_in(scope, LOOPBACK_NETWORKS) and not any(name in headers for name in signs)
 
 
-def _sent(headers: Headers) -> str | None:
+def _key_of(headers: Headers) -> str | None:
     """Return the key of a request; None where there is none.
 
     Raises:
@@ -365,7 +365,7 @@ class AccessControl:
         try:
             caller = self._access.caller(scope)
             scope.setdefault("state", {})[_CALLER] = caller
-            counted = self._counted(scope, caller)
+            counted = self._limits_name(scope, caller)
             if counted is not None:
                 await self._admit(counted, caller.key)
         except HTTPException as error:
@@ -382,7 +382,7 @@ class AccessControl:
             self._working[counted] -= 1
             self._working += Counter()  # forgets callers without requests
 
-    def _counted(self, scope: Scope, caller: Caller) -> str | None:
+    def _limits_name(self, scope: Scope, caller: Caller) -> str | None:
         """Return the key, user or address whose limits a request counts against; all keys of one name share theirs."""
         if caller is NOBODY or scope["path"] == MCP:  # whose tools send requests that are counted
             return None

@@ -121,7 +121,7 @@ class FairSemaphore:
         Raises:
             TransientError: The queue is full, or the caller's half of it.
         """
-        if self._has_place(caller):
+        if self._has_room(caller):
             self._working[caller] += 1
             return
         if self.waiting >= QUEUE or len(self._waiting.get(caller, ())) >= QUEUE // 2:
@@ -142,7 +142,7 @@ class FairSemaphore:
         self._working[caller] -= 1
         self._working += Counter()  # forgets callers without requests
         for name, turns in self._waiting.items():
-            if self._has_place(name):
+            if self._has_room(name):
                 turn = turns[0]
                 self._remove(name, turn)
                 if name in self._waiting:
@@ -151,7 +151,7 @@ class FairSemaphore:
                 turn.set_result(None)
                 return
 
-    def _has_place(self, caller: str) -> bool:
+    def _has_room(self, caller: str) -> bool:
         return self._working.total() < self._capacity and self._working[caller] < self._share
 
     def _remove(self, caller: str, turn: asyncio.Future[None]) -> None:

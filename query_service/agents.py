@@ -54,7 +54,7 @@ def _protocol(app: FastAPI) -> Starlette:
 
     def connect(request: Request) -> AsyncClient:
         transport = httpx.ASGITransport(_while_connected(app, request), client=request.client or ("", 0))
-        return AsyncClient("http://localhost", retries=0, transport=transport, headers=_passed_on(request.headers))
+        return AsyncClient("http://localhost", retries=0, transport=transport, headers=_forwarded_headers(request.headers))
 
     return server_of(connect).streamable_http_app(
         streamable_http_path=MCP,
@@ -84,5 +84,5 @@ def _while_connected(app: ASGIApp, request: Request) -> ASGIApp:
     return connected
 
 
-def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+def _forwarded_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if not name.startswith(_BETWEEN)}

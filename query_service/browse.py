@@ -349,7 +349,7 @@ async def table(
 
     CSV has the cells as the document has them: a spreadsheet may take one that begins with ``=`` for a formula.
     """
-    media = format or _accepted(request.headers.get("accept", ""))
+    media = format or _media_format(request.headers.get("accept", ""))
     if media == "json":
         response = await _reply(request, corpus, version, lambda opened: opened.contents.table(evidence_id))
         response.headers["vary"] = "accept"
@@ -371,7 +371,7 @@ async def table(
     return file_response(request, page.encode(), "text/html; charset=utf-8", headers)
 
 
-def _accepted(accept: str) -> str:
+def _media_format(accept: str) -> str:
     types = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
     formats = {"application/json": "json", "text/csv": "csv", "text/html": "html"}
     return next((formats[media_type] for media_type in types if media_type in formats), "json")

@@ -80,7 +80,7 @@ class Guard:
                 raise HTTPException(408, line, {"connection": "close"}) from None
             is_complete = not message.get("more_body", False)
             received += len(message.get("body", b""))
-            if received > limit or _announced(scope) > limit:
+            if received > limit or _content_length(scope) > limit:
                 raise HTTPException(413, f"the request body is larger than {limit // 1024} KiB")
             if received > BODY_LIMIT and not is_large:
                 if self._large >= LARGE_BODIES:
@@ -127,6 +127,6 @@ def _size(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return sum(len(name) + len(value) for name, value in headers)
 
 
-def _announced(scope: Scope) -> int:
+def _content_length(scope: Scope) -> int:
     length = Headers(scope=scope).get("content-length", "0")
     return int(length) if length.isdecimal() else 0

@@ -81,7 +81,7 @@ class Metrics:
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self._look()
+        self._update_gauges()
         self._seconds.labels(method if method in _METHODS else "other", route, str(status)).observe(seconds)
 
     def step(self, name: str, seconds: float) -> None:
@@ -101,14 +101,14 @@ class Metrics:
         finally:
             await events.aclose()  # the client has left: the model stops
 
-    def _look(self) -> None:
+    def _update_gauges(self) -> None:
         """Set what is watched; with several workers, a gauge can't be a function that another process calls."""
         for gauge, value in self._watched:
             gauge.set(value())
 
     def text(self) -> bytes:
         """Return all metrics."""
-        self._look()
+        self._update_gauges()
         folder = os.environ.get(FOLDER)
         if folder is None:
             return generate_latest(self._registry)

@@ -139,15 +139,15 @@ _DEPTH = 8
 """Levels of a request's body."""
 
 
-def _whole(body: Any, depth: int = _DEPTH) -> Any:
+def _floats_to_integers(body: Any, depth: int = _DEPTH) -> Any:
     """Return JSON with integers in place of numbers such as 5.0, which JSON Schema has as integers too."""
     match body:
         case float() if body.is_integer():
             return int(body)
         case dict() if depth:
-            return {name: _whole(value, depth - 1) for name, value in body.items()}
+            return {name: _floats_to_integers(value, depth - 1) for name, value in body.items()}
         case list() if depth:
-            return [_whole(value, depth - 1) for value in body]
+            return [_floats_to_integers(value, depth - 1) for value in body]
         case _:
             return body
 
@@ -156,7 +156,7 @@ class _Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _with_integers(cls, body: Any) -> Any:
-        return _whole(body)
+        return _floats_to_integers(body)
 
 
 class SearchRequest(_Body):

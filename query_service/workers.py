@@ -115,7 +115,7 @@ def worker() -> FastAPI:
     """Return the service of a worker, which ends with its supervisor."""
     supervisor = multiprocessing.parent_process()
     if supervisor is not None:
-        threading.Thread(target=_end_with, args=[supervisor], daemon=True).start()
+        threading.Thread(target=_exit_with_supervisor, args=[supervisor], daemon=True).start()
     try:
         return ServiceOptions.model_validate_json(os.environ[OPTIONS]).open()
     except UserError as error:
@@ -123,6 +123,6 @@ def worker() -> FastAPI:
         sys.exit(_STARTUP_FAILURE)
 
 
-def _end_with(supervisor: "multiprocessing.process.BaseProcess") -> None:
+def _exit_with_supervisor(supervisor: "multiprocessing.process.BaseProcess") -> None:
     supervisor.join()
     os.kill(os.getpid(), signal.SIGTERM)

@@ -83,25 +83,25 @@ class EmbedderActor:
             case Embeds.TEXTS:
                 vectors = self._embedder.embed_documents(texts)
             case Embeds.EITHER:
-                vectors = self._of_either(contents)
+                vectors = self._embed_mixed(contents)
             case Embeds.PAIRS:
-                vectors = self._of_pictures(contents, lambda pictures: self._embedder.embed_pairs(pictures, texts))
+                vectors = self._embed_pictures(contents, lambda pictures: self._embedder.embed_pairs(pictures, texts))
             case _:
-                vectors = self._of_pictures(contents, self._embedder.embed_pictures)
+                vectors = self._embed_pictures(contents, self._embedder.embed_pictures)
         late = self._embeds is Embeds.PATCHES
         check_vectors(vectors, contents, self._embedder.name, self._embedder.dimension, late=late)
         return vectors
 
-    def _of_either(self, contents: Sequence[EmbeddingInput]) -> list[Vector]:
+    def _embed_mixed(self, contents: Sequence[EmbeddingInput]) -> list[Vector]:
         words, pictures = (
             [content for content in contents if content.picture is None],
             [content for content in contents if content.picture is not None],
         )
         text_vectors = iter(self._embedder.embed_documents([content.text or "" for content in words]) if words else ())
-        picture_vectors = iter(self._of_pictures(pictures, self._embedder.embed_pictures) if pictures else ())
+        picture_vectors = iter(self._embed_pictures(pictures, self._embedder.embed_pictures) if pictures else ())
         return [next(text_vectors if content.picture is None else picture_vectors) for content in contents]
 
-    def _of_pictures(
+    def _embed_pictures(
         self, contents: Sequence[EmbeddingInput], embed: Callable[[list[bytes]], Sequence[Vector]]
     ) -> Sequence[Vector]:
         names = [figure_file(content.picture or "") for content in contents]

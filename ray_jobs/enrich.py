@@ -102,9 +102,9 @@ class TableFinderActor(_LayoutActor):
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[tuple[list[BBox], list[BBox]]]]:
         """Return the tables and the rules of each picture; no rules where it has no table."""
-        return attempt(batch, self._find)
+        return attempt(batch, self._find_tables)
 
-    def _find(self, name: str) -> tuple[list[BBox], list[BBox]]:
+    def _find_tables(self, name: str) -> tuple[list[BBox], list[BBox]]:
         picture = self._store.get(name)
         tables = tables_in(picture, self._detector.detect(picture))
         return tables, rules_in(picture) if tables else []

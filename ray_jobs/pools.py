@@ -71,20 +71,20 @@ def run_pool(
         InsetError: Raised by an actor's constructor or ``run``.
     """
     pool = _Pool(actor, tuple(arguments), workers, {"CPU": num_cpus, "GPU": num_gpus})
-    waiting, remaining = deque[_Try](), iter(batches)
+    waiting, remaining = deque[_Attempt](), iter(batches)
     outcome_batches: list[list[Outcome[Any]]] = []
     try:
         while True:
             free_slots = pool.room() - len(waiting)
-            new_tries = [_Try(batch) for batch in islice(remaining, max(0, free_slots))]
-            waiting.extend(new_tries)
-            pool.feed(waiting, last=len(new_tries) < free_slots)
+            new_attempts = [_Attempt(batch) for batch in islice(remaining, max(0, free_slots))]
+            waiting.extend(new_attempts)
+            pool.feed(waiting, last=len(new_attempts) < free_slots)
             yield from outcome_batches  # the actors work meanwhile
             if not waiting and not pool.busy():
                 return
             outcome_batches = []
             for finished in pool.wait():
-                retries, outcomes = _next_tries(finished)
+                retries, outcomes = _next_attempts(finished)
                 waiting.extendleft(reversed(retries))
                 outcome_batches += outcomes
     finally:
@@ -92,14 +92,14 @@ def run_pool(
 
 
 @dataclass(frozen=True)
-class _Try:
+class _Attempt:
     """A batch, and the number of actors that died while they ran it."""
 
     batch: Batch
     deaths: int = 0
 
 
-def _may_share(queue: "deque[tuple[Any, _Try]]", attempt: _Try) -> bool:
+def _may_share(queue: "deque[tuple[Any, _Attempt]]", attempt: _Attempt) -> bool:
     """Return whether a batch may be queued behind others.
 
     A batch that killed an actor runs alone: an actor that dies at once can lose the answer to the batch before.
@@ -121,24 +121,24 @@ class _Died:
     begun: bool
 
 
-_Finished = tuple[_Try, list[Outcome[Any]] | _NoMemory | _Died]
+_Finished = tuple[_Attempt, list[Outcome[Any]] | _NoMemory | _Died]
 
 
-def _next_tries(finished: _Finished) -> tuple[list[_Try], list[list[Outcome[Any]]]]:
+def _next_attempts(finished: _Finished) -> tuple[list[_Attempt], list[list[Outcome[Any]]]]:
     attempt, result = finished
     match result:
         case _NoMemory(message):
             if len(attempt.batch) == 1:
                 return [], [_failed(attempt.batch, FailureCode.MEMORY_LIMIT, message)]
             middle = len(attempt.batch) // 2
-            return [_Try(attempt.batch[:middle]), _Try(attempt.batch[middle:])], []
+            return [_Attempt(attempt.batch[:middle]), _Attempt(attempt.batch[middle:])], []
         case _Died(begun):
             if not begun:
                 return [attempt], []
             if attempt.deaths < _RETRIES:
-                return [_Try(attempt.batch, attempt.deaths + 1)], []
+                return [_Attempt(attempt.batch, attempt.deaths + 1)], []
             if len(attempt.batch) > 1:
-                return [_Try([row]) for row in attempt.batch], []
+                return [_Attempt([row]) for row in attempt.batch], []
             message = f"the worker died each of {_RETRIES + 1} times on this row"
             return [], [_failed(attempt.batch, FailureCode.MODEL_CRASHED, message)]
         case outcomes:
@@ -187,7 +187,7 @@ class _Worker:
     """What the pool waits for until the actor is ready: its process, then its constructor."""
     placed: bool = False
     made: bool = False
-    queue: "deque[tuple[Any, _Try]]" = field(default_factory=deque)
+    queue: "deque[tuple[Any, _Attempt]]" = field(default_factory=deque)
 
 
 class _Pool:
@@ -223,7 +223,7 @@ class _Pool:
         """Return whether an actor has a batch."""
         return any(worker.queue for worker in self._workers)
 
-    def feed(self, waiting: "deque[_Try]", *, last: bool) -> None:
+    def feed(self, waiting: "deque[_Attempt]", *, last: bool) -> None:
         """Give batches to actors, and start actors for the rest.
 
         With ``last``, no batch is queued behind another, since a different actor may be free first.
@@ -248,7 +248,9 @@ class _Pool:
         room = any(worker.placed for worker in self._workers)
         ready_refs, _ = self._ray.wait([*holders], num_returns=1, timeout=None if room else _PLACED_WITHIN_S)
         if not ready_refs:
-            raise TransientError(f"{self._no_room()} free within {_PLACED_WITHIN_S / 60:.0f} minutes; {_ADD_OR_ASK_LESS}")
+            raise TransientError(
+                f"{self._no_room_message()} free within {_PLACED_WITHIN_S / 60:.0f} minutes; {_ADD_OR_ASK_LESS}"
+            )
         worker = holders[ready_refs[0]]
         if not worker.made:
             self._continue_start(worker)
@@ -274,10 +276,10 @@ class _Pool:
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         if not any(all(node.get(name, 0) >= count for name, count in self._resources.items()) for node in nodes):
             if is_this_machine():
-                raise UserError(f"{self._no_room()}; {_ADD_OR_ASK_LESS}")
-            _logger.warning("%s; waiting %.0f minutes for one", self._no_room(), _PLACED_WITHIN_S / 60)
+                raise UserError(f"{self._no_room_message()}; {_ADD_OR_ASK_LESS}")
+            _logger.warning("%s; waiting %.0f minutes for one", self._no_room_message(), _PLACED_WITHIN_S / 60)
 
-    def _no_room(self) -> str:
+    def _no_room_message(self) -> str:
         resources = " and ".join(f"{count:g} {name}" for name, count in self._resources.items() if count)
         return f"no node of the Ray cluster has {resources}"
 

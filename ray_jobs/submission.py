@@ -148,12 +148,12 @@ class JobServer:
             except (StopAsyncIteration, RuntimeError, OSError, TimeoutError, aiohttp.ClientError):
                 pass
             if await self._is_over(job_id):
-                for text in (await asyncio.to_thread(self._printed, job_id))[yielded:]:  # a tail may miss the end
+                for text in (await asyncio.to_thread(self._job_log, job_id))[yielded:]:  # a tail may miss the end
                     yield text
                 return
             await asyncio.sleep(_POLL_S)
 
-    def _printed(self, job_id: str) -> list[str]:
+    def _job_log(self, job_id: str) -> list[str]:
         for _ in range(_LOG_TRIES):
             try:
                 logs: str = self._call(lambda: self._client.get_job_logs(job_id))

@@ -26,14 +26,14 @@ def write_question(model: StreamingModel, material: Material, picture: bytes | N
         UnusableError: Neither the reply nor its repair can be used.
         NoReplyError: The model gave no reply.
     """
-    draft = _written(model, material, material.prompt, material.values, picture)
+    draft = _write(model, material, material.prompt, material.values, picture)
     if material.revise is None:
         return draft
     revision_values = {**material.revise.values, "question": draft.question, "answer": draft.answer or ""}
-    return _written(model, material.revise, material.revise.prompt, revision_values, None)
+    return _write(model, material.revise, material.revise.prompt, revision_values, None)
 
 
-def _written(
+def _write(
     model: StreamingModel, material: Material, name: str, values: Mapping[str, str], picture: bytes | None
 ) -> Question:
     reply = _prompt("reply").substitute(evidence=_LISTED if material.chooses else "")

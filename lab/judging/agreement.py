@@ -70,13 +70,13 @@ class Comparison:
         for judge, by_metric in grades.items():
             for (metric, index), label in labels.items():
                 if metric in by_metric and (value := by_metric[metric][index].value) is not None:
-                    _note(self._people.setdefault(judge, {}), metric, value >= YES_FROM, label)
+                    _add_pair(self._people.setdefault(judge, {}), metric, value >= YES_FROM, label)
         if len(grades) == 2:
             first_grades, second_grades = grades.values()
             for metric in first_grades.keys() & second_grades.keys():
                 for first_grade, second_grade in zip(first_grades[metric], second_grades[metric], strict=True):
                     if first_grade.value is not None and second_grade.value is not None:
-                        _note(self._judges, metric, first_grade.value >= YES_FROM, second_grade.value >= YES_FROM)
+                        _add_pair(self._judges, metric, first_grade.value >= YES_FROM, second_grade.value >= YES_FROM)
 
     def of_judges(self) -> dict[str, Agreement]:
         """Return the agreement of the two judges by metric."""
@@ -87,7 +87,7 @@ class Comparison:
         return {metric: agreement(*pairs) for metric, pairs in sorted(self._people.get(judge, {}).items())}
 
 
-def _note(pairs: dict[str, tuple[bytearray, bytearray]], metric: str, first: bool, second: bool) -> None:
+def _add_pair(pairs: dict[str, tuple[bytearray, bytearray]], metric: str, first: bool, second: bool) -> None:
     ours, theirs = pairs.setdefault(metric, (bytearray(), bytearray()))  # a byte a label
     ours.append(first)
     theirs.append(second)

@@ -29,7 +29,7 @@ class Pair(NamedTuple):
     bad: Outcome
 
 
-class _Known(Frozen):
+class _Example(Frozen):
     question: str
     right: str
     wrong: str
@@ -39,7 +39,7 @@ class _Known(Frozen):
 
 def pairs(fault: Fault) -> Iterator[Pair]:
     """Yield every known pair whose bad outcome has a fault."""
-    examples = _known()
+    examples = _examples()
     for number, example in enumerate(examples):
         next_number = (number + 1) % len(examples)
         right_outcome = _outcome(number, example.right)
@@ -59,7 +59,7 @@ def pairs(fault: Fault) -> Iterator[Pair]:
 @cache
 def picture(figure_id: str) -> bytes:
     """Draw the picture of a known outcome: its labels in boxes, as PNG."""
-    labels = _known()[int(figure_id)].picture
+    labels = _examples()[int(figure_id)].picture
     image = Image.new("RGB", (640, 120 * len(labels)), "white")
     draw, font = ImageDraw.Draw(image), ImageFont.load_default(32)
     for row, label in enumerate(labels):
@@ -71,9 +71,9 @@ def picture(figure_id: str) -> bytes:
 
 
 @cache
-def _known() -> tuple[_Known, ...]:
+def _examples() -> tuple[_Example, ...]:
     records = yaml.safe_load(files("lab.judging").joinpath("known_pairs.yaml").read_text(encoding="utf-8"))
-    return tuple(_Known.model_validate(record) for record in records)
+    return tuple(_Example.model_validate(record) for record in records)
 
 
 def _outcome(context: int, answer: str, *, cites: bool = True) -> Outcome:
@@ -105,7 +105,7 @@ def _outcome(context: int, answer: str, *, cites: bool = True) -> Outcome:
 
 
 def _hit(number: int) -> Hit:
-    text = _known()[number].text
+    text = _examples()[number].text
     return Hit(
         evidence_id=f"known-{number}",
         score=1.0,

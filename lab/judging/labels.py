@@ -11,7 +11,7 @@ from lab.question_files import mistake_of, read_rows
 from schemas.errors import UserError
 
 
-def _known(metric: object) -> object:
+def _check_metric(metric: object) -> object:
     if metric not in METRICS:
         raise ValueError(f"there is no judged metric {metric!r}; they are {', '.join(METRICS)}")
     return metric
@@ -32,7 +32,7 @@ class Label(BaseModel):
 
     system: str
     question_id: Annotated[str, BeforeValidator(str)]
-    metric: Annotated[str, BeforeValidator(_known)]
+    metric: Annotated[str, BeforeValidator(_check_metric)]
     label: bool
     answer: str | None = None
 

@@ -93,7 +93,7 @@ class Definition:
     faults: tuple[Fault, ...]
 
 
-def _asks(prompt: str) -> Grading:
+def _grade_by_prompt(prompt: str) -> Grading:
     return lambda case: case.ask(prompt, texts=case.texts, reference=case.question.answer or "")
 
 
@@ -135,17 +135,19 @@ def _share(grades: Sequence[Grade]) -> Grade:
 
 METRICS: dict[str, Definition] = {
     "answer_correctness": Definition(
-        "answer correctness", _asks("answer_correctness"), ("reference", "answer"), ("wrong answer",)
+        "answer correctness", _grade_by_prompt("answer_correctness"), ("reference", "answer"), ("wrong answer",)
     ),
-    "answer_relevancy": Definition("answer relevancy", _asks("answer_relevancy"), ("answer",), ("other answer",)),
+    "answer_relevancy": Definition(
+        "answer relevancy", _grade_by_prompt("answer_relevancy"), ("answer",), ("other answer",)
+    ),
     "text_faithfulness": Definition(
-        "faithfulness to texts", _asks("text_faithfulness"), ("answer", "text"), ("wrong answer",)
+        "faithfulness to texts", _grade_by_prompt("text_faithfulness"), ("answer", "text"), ("wrong answer",)
     ),
     "image_faithfulness": Definition(
         "faithfulness to pictures", _faithful_to_pictures, ("answer", "pictures"), ("wrong answer",)
     ),
     "text_context_relevancy": Definition(
-        "relevancy of texts", _asks("text_context_relevancy"), ("text",), ("other context",)
+        "relevancy of texts", _grade_by_prompt("text_context_relevancy"), ("text",), ("other context",)
     ),
     "image_context_relevancy": Definition(
         "relevancy of pictures", _relevancy_of_pictures, ("pictures",), ("other context",)
@@ -158,10 +160,13 @@ METRICS: dict[str, Definition] = {
         "RUE: cited evidence that is relevant", _relevance_of_used, ("answer", "text", "citations"), ("other context",)
     ),
     "correct_usage_of_evidence": Definition(
-        "CUE: evidence used correctly", _asks("correct_usage"), ("answer", "text", "citations"), ("wrong answer",)
+        "CUE: evidence used correctly",
+        _grade_by_prompt("correct_usage"),
+        ("answer", "text", "citations"),
+        ("wrong answer",),
     ),
     "citation_completeness": Definition(
-        "CCM: complete citations", _asks("citation_completeness"), ("answer", "text"), ("no citation",)
+        "CCM: complete citations", _grade_by_prompt("citation_completeness"), ("answer", "text"), ("no citation",)
     ),
 }
 """Judged metrics by name; a further one is one entry."""
@@ -208,10 +213,10 @@ class Judged:
 
     def admission(self) -> Admission:
         """Grade known good and bad outcomes of each fault; a grade of None counts as half right. The worst AUC counts."""
-        tested = [self._tested(fault) for fault in self.definition.faults]
+        tested = [self._test_fault(fault) for fault in self.definition.faults]
         return min(tested, key=lambda admission: admission.auc or 0.0)
 
-    def _tested(self, fault: Fault) -> Admission:
+    def _test_fault(self, fault: Fault) -> Admission:
         from scipy.stats import mannwhitneyu
 
         metric = Judged(self.name, self.definition, self.judge, known_pairs.picture if self.pictures else None)

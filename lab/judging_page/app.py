@@ -36,7 +36,7 @@ class CorrectionRequest(BaseModel):
     answer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
 
 
-class _Work:
+class _Judging:
     """What one person judged and corrected, kept in two files."""
 
     def __init__(self, pooled: Path, person: str) -> None:
@@ -79,7 +79,7 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
         UserError: A file can't be read.
     """
     candidates: Sequence[Candidate] = read_records(pooled, Candidate, "rows")
-    judging = _Work(pooled, person)
+    judging = _Judging(pooled, person)
     app = FastAPI(openapi_url=None)
 
     @app.exception_handler(InsetError)
@@ -101,7 +101,7 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
 
     @app.get("/rows/{place}/pages/{page}.png")
     def page_image(place: int, page: int) -> Response:
-        candidate = _at(candidates, place)
+        candidate = _candidate_at(candidates, place)
         boxes = [region.bbox for region in candidate.regions if region.page == page]
         with corpus.opened(candidate.version) as opened:
             drawn = corpus.drawer.draw(opened.drawing(candidate.doc_id, page, boxes, _DPI))
@@ -109,12 +109,12 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
 
     @app.post("/grades")
     def grade(given: GradeRequest) -> dict[str, int]:
-        judging.grade(_at(candidates, given.place), given.grade)
+        judging.grade(_candidate_at(candidates, given.place), given.grade)
         return {"judged": len(judging.grades)}
 
     @app.post("/corrections")
     def correct(given: CorrectionRequest) -> dict[str, int]:
-        judging.correct(_at(candidates, given.place), given.question, given.answer or None)
+        judging.correct(_candidate_at(candidates, given.place), given.question, given.answer or None)
         return {"corrected": len(judging.texts)}
 
     app.mount("/", StaticFiles(directory=_WEB, html=True))
@@ -122,7 +122,7 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
     return app
 
 
-def _at(candidates: Sequence[Candidate], row_number: int) -> Candidate:
+def _candidate_at(candidates: Sequence[Candidate], row_number: int) -> Candidate:
     if not 0 <= row_number < len(candidates):
         raise NotFoundError(f"the pool has {len(candidates)} rows, and no row {row_number}")
     return candidates[row_number]

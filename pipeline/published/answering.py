@@ -119,11 +119,11 @@ class _Generated:
         sent = self._compose(hits)
         if not sent.passages and self._preset.context != "none":
             yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
-            yield self._finished(WrittenAnswer(says_no_answer=True), sent, rounds)
+            yield self._finish(WrittenAnswer(says_no_answer=True), sent, rounds)
             return
         cost = maximum_text_cost(self._options, _characters(sent), sum(len(message.pictures) for message in sent.messages))
         answer = WrittenAnswer(failure="the budget of one answer (answer.budget) is spent")
-        if self._affords(cost):
+        if self._can_afford(cost):
             yield AnswerStarted(
                 version=self._opened.version,
                 preset=self._preset.name,
@@ -133,7 +133,7 @@ class _Generated:
             with self._trace.step("answer", self._plan.question.words) as record:
                 spent_before = self._models.spent
                 readable = sent if self._preset.figures == "in_place" else sent.without_figures()
-                for event in self._written(readable):
+                for event in self._write_events(readable):
                     if isinstance(event, WrittenAnswer):
                         answer = event
                     else:
@@ -141,16 +141,16 @@ class _Generated:
                 used = self._models.spent - spent_before
                 record.input_tokens, record.output_tokens = used.input_tokens, used.output_tokens
                 record.note = answer.failure or answer.note
-        yield self._finished(answer, sent, rounds)
+        yield self._finish(answer, sent, rounds)
 
-    def _written(self, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
+    def _write_events(self, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
         """Yield what the model writes; a model that is misconfigured is a failure like any other."""
         try:
             yield from write(self._models[self._model], sent)
         except UserError as error:
             yield WrittenAnswer(failure=error.message)
 
-    def _finished(self, answer: WrittenAnswer, sent: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
+    def _finish(self, answer: WrittenAnswer, sent: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
         common_fields = {
             "preset": self._preset.name,
             "rounds": list(rounds),
@@ -160,7 +160,7 @@ class _Generated:
         if answer.failure:
             result = extractive_answer(
                 self._opened,
-                self._searched(self._plan.question, self._plan.fallback),
+                self._search_query(self._plan.question, self._plan.fallback),
                 self._plan.fallback,
                 filters=self._plan.filters,
                 trace=self._trace,
@@ -234,7 +234,7 @@ class _Generated:
     def _model_sees(self) -> bool:
         return self._options.kind != "llm"
 
-    def _searched(self, question: EmbeddedQuery, plan: Preset) -> EmbeddedQuery:
+    def _search_query(self, question: EmbeddedQuery, plan: Preset) -> EmbeddedQuery:
         """Return what a plan searches for: the words alone where only the model looks at the question's picture."""
         if question.picture is None or takes_pictures(plan) or not (question.words and self._model_sees):
             return question
@@ -245,20 +245,20 @@ class _Generated:
             case "none":
                 return [], []
             case "given":
-                return self._given(), []
+                return self._named_hits(), []
             case _:
                 return retrieve_in_rounds(
                     self._plan.question.words,
                     self._search,
-                    self._judged,
-                    self._ranked_again,
+                    self._judge,
+                    self._rank_again,
                     rounds=self._preset.rounds,
                     may_go_on=self._may_go_on,
                     used=lambda: self._models.spent,
                     clock=time.perf_counter,
                 )
 
-    def _given(self) -> list[Hit]:
+    def _named_hits(self) -> list[Hit]:
         """Return the rows that the request's filters name, in reading order."""
         filters = self._plan.filters
         if not (
@@ -273,7 +273,7 @@ class _Generated:
     def _search(self, query: str) -> list[Hit]:
         return self._hits(self._plan.question.reworded(query), self._plan.retrieval, self._preset.passages, self._filters)
 
-    def _ranked_again(self, hits: Sequence[Hit]) -> list[Hit]:
+    def _rank_again(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the rows of all rounds, ranked against the original question."""
         hits_by_id = {hit.evidence_id: hit for hit in hits}
         narrowed = Filters(evidence_ids=list(hits_by_id))
@@ -282,7 +282,7 @@ class _Generated:
 
     def _hits(self, question: EmbeddedQuery, plan: Preset, k: int, filters: Filters) -> list[Hit]:
         opened = self._opened
-        query = self._searched(question, plan)
+        query = self._search_query(question, plan)
         return opened.hits(opened.ranked(query, plan, k, filters, self._trace, models=self._models))
 
     @property
@@ -291,7 +291,7 @@ class _Generated:
         resolve = opened.resolved if self._plan.retrieval.searches_only_pages else opened.resolved_without_pages
         return resolve(self._plan.filters)
 
-    def _judged(self, queries: Sequence[str], hits: Sequence[Hit]) -> Sufficiency | None:
+    def _judge(self, queries: Sequence[str], hits: Sequence[Hit]) -> Sufficiency | None:
         sent = compose(
             self._plan.question.words,
             hits,
@@ -313,9 +313,9 @@ class _Generated:
         round_cost = maximum_text_cost(
             self._options, max(JUDGED_CHARS, self._corpus.answer.context_chars), self._preset.max_images
         )
-        return not self._stopped() and self._affords(round_cost.times(2))
+        return not self._stopped() and self._can_afford(round_cost.times(2))
 
-    def _affords(self, cost: Spent) -> bool:
+    def _can_afford(self, cost: Spent) -> bool:
         return Budget(Spend(), self._corpus.answer.budget, self._models.spent).reserve(cost)
 
 

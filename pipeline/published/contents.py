@@ -196,7 +196,7 @@ class Contents:
             catalogue = self._catalogue
             numbers = catalogue.rows(modalities, catalogue.fitting(sources))
             total, rows = len(numbers), catalogue.read(numbers[part.items])
-        return Listing(version=self._opened.version, total=total, items=_browsed(self._opened, rows))
+        return Listing(version=self._opened.version, total=total, items=_browse_rows(self._opened, rows))
 
     def row(self, evidence_id: str) -> RowInfo:
         """Return a row.
@@ -207,7 +207,7 @@ class Contents:
         rows: list[dict[str, Any]] = self._opened.index.fetch([evidence_id])
         if not rows:
             raise NotFoundError(f"{self._opened.name} has no row {evidence_id}")
-        return RowInfo(version=self._opened.version, **_browsed(self._opened, rows)[0].model_dump())
+        return RowInfo(version=self._opened.version, **_browse_rows(self._opened, rows)[0].model_dump())
 
     def tables(
         self,
@@ -264,7 +264,7 @@ class Contents:
             fitting_documents = pa.array(catalogue.doc_ids).filter(pa.array(catalogue.fitting(sources)))
             fits &= pc.is_in(table.column("doc_id"), fitting_documents).to_numpy()
         if contains:
-            fits &= _holding(table.column("caption"), contains)
+            fits &= _contains(table.column("caption"), contains)
         numbers = np.flatnonzero(fits)
         rows = table.take(numbers[part.items]).to_pylist()
         summaries = [FigureSummary(**_figure(self._opened, row)) for row in rows]
@@ -282,12 +282,12 @@ class Contents:
         contexts = []
         for row in table.slice(part.offset, part.limit).to_pylist():
             rows = _read(self._opened, row["doc_id"], excluded=Modality.PAGE)
-            row_number = _place_of(rows, row)
+            row_number = _row_number_of(rows, row)
             first = 0 if row_number is None else max(0, row_number - around)
             nearby_rows = (
                 []
                 if row_number is None
-                else _browsed(self._opened, rows.slice(first, row_number + around + 1 - first).to_pylist())
+                else _browse_rows(self._opened, rows.slice(first, row_number + around + 1 - first).to_pylist())
             )
             row_index = 0 if row_number is None else row_number - first
             contexts.append(
@@ -409,8 +409,8 @@ class _Catalogue:
 
     def named(self, contains: str) -> NDArray[np.bool_]:
         """Return which documents have a text in their title or a source, in any case."""
-        mask = _holding(self.documents.column("title"), contains)
-        mask[self._owners[_holding(pa.chunked_array([pa.array(self._flat, pa.string())]), contains)]] = True
+        mask = _contains(self.documents.column("title"), contains)
+        mask[self._owners[_contains(pa.chunked_array([pa.array(self._flat, pa.string())]), contains)]] = True
         return mask
 
     def rows(self, modalities: Sequence[Modality], documents: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -429,7 +429,7 @@ _SECTIONED = ("evidence_id", "doc_id", "title", "section_path", "modality", "pag
 _PAGED = ("modality", "regions", "page_labels")
 
 
-def _holding(texts: "pa.ChunkedArray[Any]", contains: str) -> NDArray[np.bool_]:
+def _contains(texts: "pa.ChunkedArray[Any]", contains: str) -> NDArray[np.bool_]:
     """Return which texts have a part, in any case."""
     matches = cast("pa.ChunkedArray[Any]", pc.match_substring(texts, contains, ignore_case=True))
     return cast(NDArray[np.bool_], matches.fill_null(pa.scalar(False)).to_numpy().copy())
@@ -457,7 +457,7 @@ def _labels(row: Mapping[str, Any]) -> dict[int, str | None]:
     return {page: label if label and label != str(page) else None for page, label in zip(pages, labels, strict=True)}
 
 
-def _browsed(opened: "OpenVersion", rows: Sequence[dict[str, Any]]) -> list[BrowsedRow]:
+def _browse_rows(opened: "OpenVersion", rows: Sequence[dict[str, Any]]) -> list[BrowsedRow]:
     hits = opened.as_hits(rows, dict.fromkeys((row["evidence_id"] for row in rows), 0.0))
     return [_as_row(hit) for hit in hits]
 
@@ -477,7 +477,7 @@ def _figure(opened: "OpenVersion", row: Mapping[str, Any]) -> dict[str, Any]:
     return fields | {"source": opened.sources[row["doc_id"]][0]}
 
 
-def _place_of(rows: pa.Table, figure: Mapping[str, Any]) -> int | None:
+def _row_number_of(rows: pa.Table, figure: Mapping[str, Any]) -> int | None:
     """Return the place of a figure's own row on its page, or else of a row that shows or mentions it there, or anywhere."""
     best: tuple[tuple[bool, bool], int] | None = None
     columns = rows.select(["figure_id", "figure_refs", "regions"]).to_pylist()

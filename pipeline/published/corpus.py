@@ -219,7 +219,7 @@ class PublishedCorpus:
             query = replace(query, picture=receive(query.picture))
         with self.opened(query.version) as opened:
             if query.picture is not None and query.preset is None and not takes_pictures(plan):
-                plan = self._plan(self._for_pictures(opened), query.steps)
+                plan = self._plan(self._picture_preset(opened), query.steps)
             return opened.search(query, plan, stopped=stopped)
 
     def search_each(self, query: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
@@ -315,7 +315,7 @@ class PublishedCorpus:
         plan = preset_of(options, preset) if preset else default_preset(options)
         return changed(plan, steps) if steps else plan
 
-    def _for_pictures(self, opened: OpenVersion) -> str:
+    def _picture_preset(self, opened: OpenVersion) -> str:
         picture_presets = [preset for preset in self._presets() if takes_pictures(preset) and not opened.lacks(preset)]
         if not picture_presets:
             raise RequestError(
@@ -349,7 +349,7 @@ class PublishedCorpus:
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
             suggestions=self._suggestions(),
             sources=sources[:_SOURCES_LISTED],
-            presets=[_shown(preset) for preset in presets],
+            presets=[_search_preset(preset) for preset in presets],
         )
 
     def ready(self) -> None:
@@ -371,7 +371,7 @@ class PublishedCorpus:
         return with_figures[:: max(1, len(with_figures) // _SUGGESTIONS)][:_SUGGESTIONS]
 
 
-def _shown(preset: Preset) -> SearchPreset:
+def _search_preset(preset: Preset) -> SearchPreset:
     return SearchPreset(
         name=preset.name,
         label=preset.label,

@@ -14,11 +14,11 @@ from schemas.geometry import BBox
 
 def gold_evidence(opened: OpenVersion, questions: Sequence[Question]) -> list[Gold]:
     """Return the gold evidence of questions, in their order."""
-    placed = _placed(opened, questions)
+    placed = _figure_placements(opened, questions)
     return [gold_for_question(question, opened.sources, placed) for question in questions]
 
 
-def _placed(opened: OpenVersion, questions: Sequence[Question]) -> dict[str, list[tuple[str, int, BBox]]]:
+def _figure_placements(opened: OpenVersion, questions: Sequence[Question]) -> dict[str, list[tuple[str, int, BBox]]]:
     """Return the figures of the documents whose figures questions ask for: file name, page and box, by figure id."""
     file_names = {figure.doc for question in questions for figure in question.figures}
     names_by_document = {

@@ -125,9 +125,9 @@ class OpenVersion:
         if query.group_by is None:
             ranked = self.ranked(question, plan, depth, filters, trace, models=models)
         else:
-            best = self._grouped(self.ranked(question, plan, GROUPED, filters, trace, models=models), query.group_by)[
-                :depth
-            ]
+            best = self._best_of_groups(
+                self.ranked(question, plan, GROUPED, filters, trace, models=models), query.group_by
+            )[:depth]
             ranked = [(leader.evidence_id, leader.score) for leader in best]
             other_counts = {leader.evidence_id: leader.others for leader in best}
         marker = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
@@ -185,12 +185,12 @@ class OpenVersion:
     def figure(self, figure_id: str) -> bytes:
         """Return the PNG of a figure, only where this version holds it, even if the store has more."""
         self.require_figure(figure_id)
-        return self._stored(figure_file(figure_id))
+        return self._read_object(figure_file(figure_id))
 
     def document(self, doc_id: str) -> tuple[bytes, str]:
         """Return the original PDF and its file name."""
         source = self.require(doc_id)[0]
-        return self._stored(document_file(doc_id)), source.rpartition("/")[2]
+        return self._read_object(document_file(doc_id)), source.rpartition("/")[2]
 
     def tagged_document(self, doc_id: str) -> tuple[bytes, str]:
         """Return the copy of a PDF with a tag at each figure, and its file name.
@@ -205,7 +205,7 @@ class OpenVersion:
         if doc_id not in self.tagged:
             raise NotFoundError(f"{self.name} has no tagged copy of {sources[0]}; to see why: inset quarantine {corpus}")
         stem = sources[0].rpartition("/")[2].removesuffix(".pdf")
-        return self._stored(self.tagged[doc_id]), f"{stem}.tagged.pdf"
+        return self._read_object(self.tagged[doc_id]), f"{stem}.tagged.pdf"
 
     def drawing(self, doc_id: str, page: int, highlight: Sequence[Box] = (), dpi: int = 110) -> Drawing:
         """Return what draws a page with highlighted boxes."""
@@ -217,7 +217,7 @@ class OpenVersion:
         store = self.workspace.store.root
         return Drawing(store, document_file(doc_id), page, dpi, tuple(highlight), passwords=passwords)
 
-    def _stored(self, name: str) -> bytes:
+    def _read_object(self, name: str) -> bytes:
         try:
             return self.workspace.store.get(name)
         except FileNotFoundError as error:
@@ -254,7 +254,7 @@ class OpenVersion:
         keeps = not self.has_pages or resolved.modalities or resolved == NOTHING
         return resolved if keeps else without_pages(resolved)
 
-    def _grouped(self, ranked: Sequence[tuple[str, float]], by: GroupBy) -> list[BestOfGroup]:
+    def _best_of_groups(self, ranked: Sequence[tuple[str, float]], by: GroupBy) -> list[BestOfGroup]:
         rows = self.index.fetch([evidence_id for evidence_id, _ in ranked])
         names = {row["evidence_id"]: (row["doc_id"], row["page"] if by is GroupBy.PAGE else None) for row in rows}
         return group((evidence_id, score, names[evidence_id]) for evidence_id, score in ranked if evidence_id in names)

@@ -25,7 +25,7 @@ _HIDDEN = r"[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*"
 """Characters without width, which may hide in a look-alike."""
 
 
-def _spelled(word: str) -> str:
+def _word_pattern(word: str) -> str:
     """Return a regex for a word in any case and width, with hidden characters between its letters."""
     return _HIDDEN.join(
         f"[{letter}{letter.lower()}{chr(ord(letter) + 0xFEE0)}{chr(ord(letter) + 0xFF00)}]" for letter in word
@@ -34,8 +34,8 @@ def _spelled(word: str) -> str:
 
 _OPENS = "[\\[\uff3b\u3010\u3014\u27e6\u2045]"
 _LOOKALIKE = re.compile(
-    rf"({_OPENS})(?=(?:\s|{_HIDDEN[:-1]})*(?:{_spelled('IMG')}|{_spelled('P')}(?:\s|{_HIDDEN[:-1]})*\d))"
-    rf"|({_spelled('IMG')})(?=(?:\s|{_HIDDEN[:-1]})*[-_\u2010-\u2015\uff0d\ufe63](?:\s|{_HIDDEN[:-1]})*\d)"
+    rf"({_OPENS})(?=(?:\s|{_HIDDEN[:-1]})*(?:{_word_pattern('IMG')}|{_word_pattern('P')}(?:\s|{_HIDDEN[:-1]})*\d))"
+    rf"|({_word_pattern('IMG')})(?=(?:\s|{_HIDDEN[:-1]})*[-_\u2010-\u2015\uff0d\ufe63](?:\s|{_HIDDEN[:-1]})*\d)"
 )
 _THINKING = re.compile(rf"<(?=\s*/?\s*{_HIDDEN}think)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2061-\u2069\ufeff]")
@@ -58,13 +58,13 @@ def aliases(figure_ids: Iterable[str], avoid: Collection[str] = ()) -> dict[str,
     digits = DIGITS if len(unique_ids) <= 100 and len(avoid) <= 10_000 else DIGITS + 2
     lowest, room = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
     alias_by_figure: dict[str, str] = {}
-    taken_traits = {trait for number in _INVENTED for trait in _traits(number)}
+    taken_signatures = {trait for number in _INVENTED for trait in _edit_signatures(number)}
     for figure_id in unique_ids:
         number = int(figure_id[:12], 16) % room
-        while (name := str(lowest + number)) in avoid or not taken_traits.isdisjoint(_traits(name)):
+        while (name := str(lowest + number)) in avoid or not taken_signatures.isdisjoint(_edit_signatures(name)):
             number = (number + _STEP) % room
         alias_by_figure[figure_id] = name
-        taken_traits.update(_traits(name))
+        taken_signatures.update(_edit_signatures(name))
     return alias_by_figure
 
 
@@ -96,7 +96,7 @@ def plain(text: str) -> str:
     return "".join(character for character in normal if unicodedata.category(character) != "Cf").strip()
 
 
-def _traits(name: str) -> Iterator[str]:
+def _edit_signatures(name: str) -> Iterator[str]:
     """Yield strings that two numbers of one length share only if they are at most two edits apart."""
     for first, second in itertools.combinations(range(len(name)), 2):
         yield f"{name[:first]}*{name[first + 1 : second]}*{name[second + 1 :]}"  # two digits replaced

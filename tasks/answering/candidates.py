@@ -127,7 +127,7 @@ def scores(
         cosines: Returns the cosine of each candidate with the question; called once.
         max_passages: Passages that the answer may show.
     """
-    by_words = _by_words(question, candidates, passages)
+    by_words = _word_scores(question, candidates, passages)
     best = sorted(range(len(candidates)), key=lambda index: (-by_words[index], index))[: COMPARED * max_passages]
     compared = [candidates[index] for index in sorted(best)]
     similarity_by_candidate = dict(zip(compared, cosines(compared), strict=True)) if compared else {}
@@ -139,7 +139,7 @@ def scores(
     return scored, similarity_by_candidate
 
 
-def _by_words(question: str, candidates: Sequence[Candidate], passages: Sequence[Passage]) -> list[float]:
+def _word_scores(question: str, candidates: Sequence[Candidate], passages: Sequence[Passage]) -> list[float]:
     terms = stems(content_words(question))
     shared_terms = [terms & stems(candidate.context) for candidate in candidates]
     frequency = Counter(word for candidate_terms in shared_terms for word in candidate_terms)

@@ -41,8 +41,8 @@ class AnswerPrompt:
 
     def messages(self, values: Mapping[str, str], pictures: Sequence[bytes]) -> tuple[Message, ...]:
         """Return the messages of a chat; the pictures go with the user's."""
-        user = Message("user", _filled(self.user, values), tuple(pictures))
-        return (Message("system", _filled(self.system, values)), user) if self.system else (user,)
+        user = Message("user", _fill(self.user, values), tuple(pictures))
+        return (Message("system", _fill(self.system, values)), user) if self.system else (user,)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,9 @@ def compose(
         query_picture: An encoded picture of the question, which the model sees first.
         queries: What was searched for so far.
     """
-    long_numbers = {number for hit in hits for number in _LONG_NUMBER.findall(template.without(_said(hit, template)))}
+    long_numbers = {
+        number for hit in hits for number in _LONG_NUMBER.findall(template.without(_tagged_text(hit, template)))
+    }
     aliases_by_figure = aliases((figure.figure_id for hit in hits for figure in hit.figures), long_numbers)
     sent_hits: list[Hit] = []
     tagged: list[str] = []
@@ -156,14 +158,16 @@ def compose(
             sent_hits.append(hit)
             continue
         head = _head(hit, number)
-        words = _cut(_aliased(hit, template, aliases_by_figure, 4 * context_chars), chars_left - len(head))
+        words = _fitting_sentences(
+            _with_aliases(hit, template, aliases_by_figure, 4 * context_chars), chars_left - len(head)
+        )
         if not words:
             break
         chars_left -= len(head) + len(words)
         sent_hits.append(hit)
         tagged.append(_fenced(head, words))
-        bare = quoted(template.without(_said(hit, template)[: 4 * context_chars]))
-        plain.append(_fenced(f"[P{number}]:", _cut(bare, max(len(words), MOST_LINE))))
+        bare = quoted(template.without(_tagged_text(hit, template)[: 4 * context_chars]))
+        plain.append(_fenced(f"[P{number}]:", _fitting_sentences(bare, max(len(words), MOST_LINE))))
     held_pictures = {name for hit in sent_hits for name in (hit.figure_id, *hit.figure_refs)}
     images = [(name, picture) for name, picture in images if name in held_pictures]
     tags = {number: tag for hit in sent_hits for tag, number in template.split(hit.tagged_text) if number is not None}
@@ -214,21 +218,21 @@ def _line(text: str) -> str:
     return " ".join(quoted(text[: 2 * MOST_LINE]).split())[:MOST_LINE]
 
 
-def _said(hit: Hit, template: TagTemplate) -> str:
+def _tagged_text(hit: Hit, template: TagTemplate) -> str:
     """Return a row's tagged text; for a figure, its tag with caption, description and recognised words."""
     if hit.modality is not Modality.FIGURE:
         return hit.tagged_text
     return "\n".join([*(tag for tag, number in template.split(hit.tagged_text) if number is not None), hit.text])
 
 
-def _aliased(hit: Hit, template: TagTemplate, aliases_by_figure: Mapping[str, str], max_chars: int) -> str:
+def _with_aliases(hit: Hit, template: TagTemplate, aliases_by_figure: Mapping[str, str], max_chars: int) -> str:
     """Return a passage with names of figures in place of tags; tags of unknown figures are dropped.
 
     Figures that the passage is, or only mentions, follow with their captions.
     """
     figures_by_number = {figure.number: figure for figure in hit.figures}
     pieces = []
-    for words, number in template.split(_said(hit, template)[:max_chars]):
+    for words, number in template.split(_tagged_text(hit, template)[:max_chars]):
         if number is None:
             pieces.append(quoted(words))
         elif (figure := figures_by_number.pop(number, None)) is not None:
@@ -239,7 +243,7 @@ def _aliased(hit: Hit, template: TagTemplate, aliases_by_figure: Mapping[str, st
     return "".join([*pieces, *trailing_captions]).strip()
 
 
-def _cut(text: str, room: int) -> str:
+def _fitting_sentences(text: str, room: int) -> str:
     """Return the whole sentences of a text that fit; "" if none does."""
     if len(text) <= room:
         return text
@@ -264,7 +268,7 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int, *
     return "\n".join(lines)
 
 
-def _filled(template: str, values: Mapping[str, str]) -> str:
+def _fill(template: str, values: Mapping[str, str]) -> str:
     """Fill in a template and drop lines whose placeholders are all empty."""
     kept_lines = []
     for line in template.splitlines():

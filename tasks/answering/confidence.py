@@ -77,7 +77,7 @@ def gather(
     nearest = index.dense(vector, AGREED, filters, NEARNESS.name)
     lexical = index.bm25(query.words, AGREED, filters)
     texts = [[hit.text[start:end] for start, end in sentences(hit.text)] for hit in best]
-    evidence = _of_words(query.words, index, filters, analyse, texts, lexical[0][1] if lexical else 0.0)
+    evidence = _word_evidence(query.words, index, filters, analyse, texts, lexical[0][1] if lexical else 0.0)
     evidence["sentence"] = sentence
     evidence["nearness"] = nearest[0][1] if nearest else 0.0
     evidence["agreement"] = len({row for row, _ in nearest} & {row for row, _ in lexical}) / AGREED
@@ -86,7 +86,7 @@ def gather(
     return evidence
 
 
-def _of_words(
+def _word_evidence(
     question: str,
     index: SearchIndex,
     filters: Filters,
@@ -94,7 +94,7 @@ def _of_words(
     texts: Sequence[Sequence[str]],
     best: float,
 ) -> Evidence:
-    question_terms = [(word, terms) for word in _once(question) if (terms := frozenset(analyse(word)))]
+    question_terms = [(word, terms) for word in _distinct_words(question) if (terms := frozenset(analyse(word)))]
     rankings = [index.bm25(word, 1, filters) for word, _ in question_terms]
     top_weights = [ranked[0][1] if ranked else None for ranked in rankings]
     rarest = max((weight for weight in top_weights if weight is not None), default=0.0)
@@ -119,7 +119,7 @@ def _of_words(
     }
 
 
-def _once(question: str) -> list[str]:
+def _distinct_words(question: str) -> list[str]:
     return list(dict.fromkeys(folded_words(content_words(question))))
 
 

@@ -75,10 +75,10 @@ class EmbeddedQuery:
         with self._embedding:
             if space not in self._vectors:
                 with span(f"embed: {space}"):
-                    self._vectors[space] = self._embedded(space)
+                    self._vectors[space] = self._embed(space)
             return self._vectors[space]
 
-    def _embedded(self, space: str) -> Vector:
+    def _embed(self, space: str) -> Vector:
         embedder = self.embedders[space]
         if not self.can_embed(space):
             raise RequestError(f"vectors {space} are of words: ask in words, or by a preset that looks at pictures")

@@ -165,7 +165,7 @@ class _Answer:
         ):
             yield from self._pieces(block, (start, end), marked_spans, cited, folded, figures_by_number, in_procedure)
             if not folded:
-                yield from self._mentioned(block.text[start:end], figures_by_number, cited)
+                yield from self._mentioned_figures(block.text[start:end], figures_by_number, cited)
 
     def _pieces(
         self,
@@ -215,7 +215,9 @@ class _Answer:
             folded=folded,
         )
 
-    def _mentioned(self, text: str, figures_by_number: Mapping[str, CitedFigure], cited: list[int]) -> Iterator[FigurePart]:
+    def _mentioned_figures(
+        self, text: str, figures_by_number: Mapping[str, CitedFigure], cited: list[int]
+    ) -> Iterator[FigurePart]:
         labels = {label for label in mentions(text) if label.number}
         for figure in figures_by_number.values() if labels else ():
             if figure.figure_id in self._shown or figure.figure_id not in self.tags:

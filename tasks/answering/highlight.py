@@ -61,10 +61,12 @@ def content_words(query: str) -> str:
 def highlights(text: str, matched: Iterable[Span], phrases: Sequence[str] = ()) -> list[Span]:
     """Return the spans of matched words and whole phrases: ``[start, end)`` in characters, in order, not overlapping."""
     text_words = list(words(text)) if phrases else []
-    return _apart([*matched, *(span for phrase in phrases for span in _runs(text_words, folded(phrase).split(" ")))])
+    return _merge_overlapping(
+        [*matched, *(span for phrase in phrases for span in _phrase_spans(text_words, folded(phrase).split(" ")))]
+    )
 
 
-def _runs(text_words: Sequence[Word], phrase: Sequence[str]) -> Iterable[Span]:
+def _phrase_spans(text_words: Sequence[Word], phrase: Sequence[str]) -> Iterable[Span]:
     length = len(phrase)
     for position in range(len(text_words) - length + 1):
         run = text_words[position : position + length]
@@ -72,7 +74,7 @@ def _runs(text_words: Sequence[Word], phrase: Sequence[str]) -> Iterable[Span]:
             yield run[0].start, run[-1].end
 
 
-def _apart(spans: Iterable[Span]) -> list[Span]:
+def _merge_overlapping(spans: Iterable[Span]) -> list[Span]:
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start < merged[-1][1]:

@@ -37,14 +37,14 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
         return NOTHING
     changes["pages"] = existing_pages
     if filters.sources:
-        doc_ids = _fitting(filters.sources, sources)
+        doc_ids = _matching_documents(filters.sources, sources)
         if filters.documents:
             document_names = set(filters.documents)
             doc_ids = {doc_id for doc_id in doc_ids if not document_names.isdisjoint(names_of(doc_id, sources[doc_id]))}
         if not doc_ids:
             return NOTHING
         names = [] if len(doc_ids) == len(sources) else sorted(doc_ids)
-        changes |= {"sources": [], "documents": _gathered(doc_ids, sources) if len(names) > LISTED else names}
+        changes |= {"sources": [], "documents": _group_by_folder(doc_ids, sources) if len(names) > LISTED else names}
     if filters.page_ranges:
         pages = {*existing_pages}
         for pages_wanted in filters.page_ranges:
@@ -65,9 +65,9 @@ def both(first: Filters, second: Filters) -> Filters | None:
                 joined[name] = max(filter(None, (first_value, second_value)), default=None)
             case "until":
                 joined[name] = min(filter(None, (first_value, second_value)), default=None)
-            case _ if first_value == second_value or not _narrows(second_value):
+            case _ if first_value == second_value or not _is_set(second_value):
                 joined[name] = first_value
-            case _ if not _narrows(first_value):
+            case _ if not _is_set(first_value):
                 joined[name] = second_value
             case "has_figure":
                 return None
@@ -91,11 +91,11 @@ def with_filters(plan: Plan, resolved: Callable[[Filters], Filters]) -> Plan:
     return plan.model_copy(update=changes)
 
 
-def _narrows(value: object) -> bool:
+def _is_set(value: object) -> bool:
     return value is not None and value != []
 
 
-def _fitting(globs: Sequence[str], sources: _Sources) -> set[str]:
+def _matching_documents(globs: Sequence[str], sources: _Sources) -> set[str]:
     doc_ids: set[str] = set()
     for glob in globs:
         fits = re.compile(translate(glob)).match
@@ -112,7 +112,7 @@ def names_of(doc_id: str, sources: Sequence[str]) -> Iterator[str]:
         yield from _folders(source)
 
 
-def _gathered(doc_ids: Collection[str], sources: _Sources) -> list[str]:
+def _group_by_folder(doc_ids: Collection[str], sources: _Sources) -> list[str]:
     """Name many documents briefly: by the outermost folders that hold no others, else by id."""
     mixed = {
         folder

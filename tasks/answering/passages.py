@@ -133,7 +133,7 @@ def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> I
             yield PassageBlock("code", part, (number,))
             continue
         for paragraph in _GAP.split(part):
-            for style, words in _styled(paragraph.strip(), titles, template):
+            for style, words in _style_runs(paragraph.strip(), titles, template):
                 marker = _ITEM.match(words) if style == "item" else None
                 ordinal = marker and (marker["number"] or marker["bracketed"])
                 yield PassageBlock(style, words, (number,), number=int(ordinal) if ordinal else None)
@@ -152,7 +152,7 @@ def _without_captions(row: Hit, template: TagTemplate) -> str:
     return "".join(words if number is not None else caption.sub("\n", words) for words, number in pieces).strip()
 
 
-def _styled(paragraph: str, titles: set[str], template: TagTemplate) -> Iterator[tuple[Style, str]]:
+def _style_runs(paragraph: str, titles: set[str], template: TagTemplate) -> Iterator[tuple[Style, str]]:
     """Split a paragraph into runs of lines of one style."""
     if not paragraph:
         return

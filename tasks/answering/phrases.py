@@ -34,12 +34,12 @@ def holding(index: SearchIndex, filters: Filters) -> list[str]:
         ranked = [
             evidence_id for evidence_id, _ in index.bm25(query_words, limit, plain_filters, {"text": 1.0}, every=True)
         ]
-        evidence_ids += _holders(index, ranked[examined:], padded_phrases)
+        evidence_ids += _rows_with_phrases(index, ranked[examined:], padded_phrases)
         if len(ranked) < limit or limit == EXAMINED or len(evidence_ids) >= HOLDERS:
             return evidence_ids[:HOLDERS]
         examined, limit = limit, min(limit * 4, EXAMINED)
 
 
-def _holders(index: SearchIndex, evidence_ids: Sequence[str], padded_phrases: Sequence[str]) -> list[str]:
+def _rows_with_phrases(index: SearchIndex, evidence_ids: Sequence[str], padded_phrases: Sequence[str]) -> list[str]:
     texts = ((str(row["evidence_id"]), f" {folded(str(row['text']))} ") for row in index.fetch(evidence_ids))
     return [evidence_id for evidence_id, text in texts if all(phrase in text for phrase in padded_phrases)]

@@ -69,7 +69,7 @@ class QuestionBatches:
                     question.then.set_exception(Stopped())
                 else:
                     other_questions.append(question)
-            return self._embedded(own_question, other_questions)
+            return self._embed_batch(own_question, other_questions)
         finally:
             with self._lock:
                 following = self._waiting.pop(0) if self._waiting else None
@@ -77,7 +77,7 @@ class QuestionBatches:
             if following is not None:
                 following.then.set_result(functools.partial(self._next_batch, following))
 
-    def _embedded(self, own_question: _Question, other_questions: list[_Question]) -> Vector:
+    def _embed_batch(self, own_question: _Question, other_questions: list[_Question]) -> Vector:
         embed_alone = self._embedder.embed_query
         if not other_questions:
             return embed_alone(own_question.text)
@@ -88,12 +88,12 @@ class QuestionBatches:
                 question.then.set_result(functools.partial(embed_alone, question.text))
             return embed_alone(own_question.text)
         for question, vector in zip(other_questions, vectors[1:], strict=True):
-            question.then.set_result(functools.partial(_same, vector))
+            question.then.set_result(functools.partial(_identity, vector))
         first: Vector = vectors[0]
         return first
 
 
-def _same(vector: Vector) -> Vector:
+def _identity(vector: Vector) -> Vector:
     return vector
 
 

@@ -140,14 +140,14 @@ class ReplyReader:
                 return
             self._pending = text[mark.end() :]
             yield from self._plain(text[: mark.start()])
-            yield from self._take(mark.lastgroup or "", mark[0])
+            yield from self._read_mark(mark.lastgroup or "", mark[0])
 
     def _plain(self, text: str) -> Iterator[Event]:
         if self._is_nested and text:
             text, self._is_nested = _CLOSES_NESTED.sub("", text, count=1) if _CLOSES_NESTED.match(text) else text, False
         yield from self._writer.write(text)
 
-    def _take(self, kind: str, mark_text: str) -> Iterator[Event]:
+    def _read_mark(self, kind: str, mark_text: str) -> Iterator[Event]:
         if kind == "nested":
             self._is_nested = True
         elif kind == "think":
@@ -229,7 +229,7 @@ class _Writer:
                     and (not self._head.strip() or _UNDECIDED.fullmatch(self._head))
                 ):
                     continue
-                line = yield from self._decided()
+                line = yield from self._decide_style()
             if self._is_row:
                 self._row.append(line)
             elif not self._skips_line:
@@ -239,11 +239,11 @@ class _Writer:
 
     def mark(self, kind: str, mark_text: str) -> Iterator[Event]:
         if self._head is not None:
-            yield from self._words((yield from self._decided()))
+            yield from self._words((yield from self._decide_style()))
         if self._is_row:
             self._row.append(mark_text)
             return
-        resolved = self._resolved(kind, mark_text)
+        resolved = self._resolve(kind, mark_text)
         if isinstance(resolved, str):
             yield from self._words(resolved)
             return
@@ -266,13 +266,13 @@ class _Writer:
 
     def close(self) -> Iterator[Event]:
         if self._head:
-            yield from self._words((yield from self._decided()))
+            yield from self._words((yield from self._decide_style()))
         if self._is_row:
             self._rows.append("".join(self._row))
         yield from self._end_table()
         yield from self._end_block()
 
-    def _decided(self) -> Generator[Event, None, str]:
+    def _decide_style(self) -> Generator[Event, None, str]:
         """Determine a line's style by its start, and return its text."""
         head, self._head = self._head or "", None
         if _FENCE.match(head):
@@ -397,7 +397,7 @@ class _Writer:
             end = mark.end()
             if mark.lastgroup in ("nested", "think", "bold"):
                 continue
-            resolved = self._resolved(mark.lastgroup or "", mark[0])
+            resolved = self._resolve(mark.lastgroup or "", mark[0])
             if isinstance(resolved, str):
                 pieces.append(resolved)
                 continue
@@ -410,7 +410,7 @@ class _Writer:
         self.parts.append(part)
         yield PartFinished(part=len(self.parts) - 1, value=part)
 
-    def _resolved(self, kind: str, mark_text: str) -> tuple[list[FigurePart], list[int]] | str:
+    def _resolve(self, kind: str, mark_text: str) -> tuple[list[FigurePart], list[int]] | str:
         """Return the figures and citations of a name; the text itself if it is none."""
         if kind not in ("bracket", "broken"):
             sent_digits = [digits for digits in re.findall(r"\d{5,7}", plain(mark_text)) if digits in self._sent.figures]

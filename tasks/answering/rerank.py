@@ -50,7 +50,7 @@ def judged(
     names = [name for name, _ in ranked if name in texts]
     candidates = "\n\n".join(f"[{number}] {shortened(texts[name])}" for number, name in enumerate(names, 1))
     prompt = filled("rerank", question=query.words, candidates=candidates)
-    return _ordered(ranked, names, reply(search.writer(model), prompt, record), record)
+    return _reorder_by_reply(ranked, names, reply(search.writer(model), prompt, record), record)
 
 
 def seen(
@@ -67,7 +67,7 @@ def seen(
         lines.append(f"[{number}] {picture_note}{shortened(_words_of(row))}")
     prompt = filled("rerank-pictures", question=query.words, candidates="\n\n".join(lines))
     model_reply = reply(writer, (Message("user", prompt, tuple(pictures)),), record)
-    return _ordered(ranked, names, model_reply, record)
+    return _reorder_by_reply(ranked, names, model_reply, record)
 
 
 def _scored(search: Search, model: str, query: EmbeddedQuery, pool: Sequence[str]) -> dict[str, float]:
@@ -81,7 +81,7 @@ def _picture_of(search: Search, row: Mapping[str, object]) -> bytes | None:
     return None if row["figure_id"] is None else search.resources.picture(str(row["figure_id"]))
 
 
-def _ordered(ranked: Ranked, names: Sequence[str], model_reply: str, record: StepRecord) -> Ranked:
+def _reorder_by_reply(ranked: Ranked, names: Sequence[str], model_reply: str, record: StepRecord) -> Ranked:
     """Return candidates in the order of their numbers in a reply; unchanged, with a note, if it has none."""
     order = numbers_in(model_reply, len(names))
     if not order:

@@ -76,7 +76,7 @@ def retrieve(
     rankings = _rankings(search, plan.retrieve, query, depth, filters)
     ranked = _fused(search, plan, rankings, depth)
     if by_ranks and depth > FUSED:
-        ranked = _behind(
+        ranked = _concatenate(
             _by_ranks(search, plan, [retriever_ranking[:FUSED] for retriever_ranking in rankings])[:FUSED], ranked
         )
     for step in plan.rerank:
@@ -209,9 +209,9 @@ def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) 
             case "rrf":
                 return record.keep(_by_ranks(search, plan, rankings))
             case "weighted":
-                return record.keep(fuse_scores(rankings, weights or _shares(plan.retrieve, search.ranking.alpha)))
+                return record.keep(fuse_scores(rankings, weights or _fusion_weights(plan.retrieve, search.ranking.alpha)))
             case "shares":
-                counts = weights or _shares(plan.retrieve, search.ranking.alpha)
+                counts = weights or _fusion_weights(plan.retrieve, search.ranking.alpha)
                 return record.keep(fuse_shares(rankings, counts, depth=depth))
             case "in_turn":
                 return record.keep(in_turn(rankings))
@@ -223,7 +223,7 @@ def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked
     )
 
 
-def _behind(first: Ranked, second: Ranked) -> Ranked:
+def _concatenate(first: Ranked, second: Ranked) -> Ranked:
     """Return the rows of a shallower search, then the others, with scores that never rise."""
     first_ids, lowest_score = set(ids(first)), first[-1][1] if first else 0.0
     return [*first, *((name, min(score, lowest_score)) for name, score in second if name not in first_ids)]
@@ -236,7 +236,7 @@ def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked,
     with search.trace.step("select") as record:
         ranked = above(ranked, select.floor)
         if select.quota:
-            ranked = _within(search, select.quota, ranked)
+            ranked = _apply_quota(search, select.quota, ranked)
         if diversity:
             pool = ids(ranked[: select.pool])
             # Late-interaction vectors give no similarity of two rows.
@@ -254,7 +254,7 @@ def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked,
         return record.keep(ranked[:k])
 
 
-def _within(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ranked:
+def _apply_quota(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ranked:
     quota_left = dict(quota)
     rows = search.rows(ids(ranked))
     within_quota = []
@@ -266,7 +266,7 @@ def _within(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ra
     return within_quota
 
 
-def _shares(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
+def _fusion_weights(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
     """Return the weights of a weighted fusion: ``alpha`` is divided among the dense rankings, the rest among the lexical ones."""
     dense = [not retriever.is_lexical for retriever in retrievers]
     if len(set(dense)) == 1:

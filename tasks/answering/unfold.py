@@ -113,7 +113,7 @@ class Unfolded:
     def _show_paragraph(self, candidate: Candidate, lists: Sequence[range]) -> None:
         blocks = self.passage.blocks
         block = blocks[candidate.block]
-        self._show(candidate.block, _filled(block, candidate.place))
+        self._show(candidate.block, _short_paragraph(block, candidate.place))
         previous = paragraph_before(blocks, candidate.block)
         if candidate.place == 0 and previous is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
             self._show(previous, [len(blocks[previous].sentences) - 1])
@@ -235,7 +235,7 @@ def _is_about_code(block: PassageBlock, shown_sentences: Iterable[int]) -> bool:
     )
 
 
-def _filled(block: PassageBlock, sentence_number: int) -> list[int]:
+def _short_paragraph(block: PassageBlock, sentence_number: int) -> list[int]:
     """Return the sentences around a given one, those after it first, that make a short paragraph."""
     lengths = [len(block.text[start:end].split()) for start, end in block.sentences]
     first = last = sentence_number

@@ -14,7 +14,7 @@ from backends.models.pictures import rejecting_engine_errors
 from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
 from ray_jobs.outcomes import Outcome
-from ray_jobs.pools import _may_share, _Try, run_pool
+from ray_jobs.pools import _Attempt, _may_share, run_pool
 from schemas.batches import batched
 from schemas.corpus.captions import CaptionOptions
 from schemas.corpus.cluster import RayOptions
@@ -117,8 +117,8 @@ def test_a_row_that_kills_its_actor_fails_alone_and_is_no_result(cpus: int, tmp_
 @pytest.mark.parametrize(("queued", "deaths", "shares"), [([], 1, True), ([0], 0, True), ([0], 1, False), ([1], 0, False)])
 def test_a_batch_that_killed_an_actor_has_the_next_one_for_itself(queued: list[int], deaths: int, shares: bool) -> None:
     """An actor that dies at once can lose the answer to the batch before, which would be blamed, too."""
-    queue = deque((object(), _Try([("row", "")], before)) for before in queued)
-    assert _may_share(queue, _Try([("row", "")], deaths)) is shares
+    queue = deque((object(), _Attempt([("row", "")], before)) for before in queued)
+    assert _may_share(queue, _Attempt([("row", "")], deaths)) is shares
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def server_of(connect: Connect) -> MCPServer:
         """List the corpora, with what each holds and questions to start with."""
         fields = ("name", "documents", "pages", "figures", "languages", "doc_types", "suggestions", "problem")
         async with asking(ctx) as inset:
-            return [_only(fields, corpus) for corpus in await inset.corpora()]
+            return [_select(fields, corpus) for corpus in await inset.corpora()]
 
     @server.tool(annotations=_READS, structured_output=False)
     async def search(
@@ -117,7 +117,7 @@ def server_of(connect: Connect) -> MCPServer:
                 version=version,
                 preset=preset,
             )
-        return {**reply, "hits": [_only(_HIT, hit) for hit in reply["hits"]]}
+        return {**reply, "hits": [_select(_HIT, hit) for hit in reply["hits"]]}
 
     @server.tool(annotations=_READS, structured_output=False)
     async def answer(
@@ -140,8 +140,8 @@ def server_of(connect: Connect) -> MCPServer:
         }
         async with asking(ctx) as inset:
             reply = await inset.answer(corpus, question=question, filters=filters, version=version, answer=preset)
-        answer_fields = _only(("version", "abstained", "unsure", "model", "parts"), reply)
-        return {**answer_fields, "citations": [_only(_CITATION, citation) for citation in reply["citations"]]}
+        answer_fields = _select(("version", "abstained", "unsure", "model", "parts"), reply)
+        return {**answer_fields, "citations": [_select(_CITATION, citation) for citation in reply["citations"]]}
 
     @server.tool(annotations=_READS, structured_output=False)
     async def open_page(
@@ -161,7 +161,7 @@ def server_of(connect: Connect) -> MCPServer:
             pixels = await inset.figure(corpus, figure_id, version=context["version"])
         placements = [
             {
-                **_only(_PLACED, placement),
+                **_select(_PLACED, placement),
                 **{side: [row["text"] for row in placement[side]] for side in ("before", "after")},
             }
             for placement in context["items"]
@@ -218,7 +218,7 @@ def server_of(connect: Connect) -> MCPServer:
     return server
 
 
-def _only(names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
+def _select(names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in names}
 
 
@@ -227,12 +227,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m inset_client.mcp", description=__doc__)
     parser.add_argument("url", help="address of the query service, such as https://search.example.org")
     url, key = parser.parse_args().url, os.environ.get(KEY)
-    if fault := asyncio.run(_fault(url, key)):
+    if fault := asyncio.run(_connection_fault(url, key)):
         raise SystemExit(fault)
     server_of(lambda _: AsyncClient(url, key)).run()
 
 
-async def _fault(url: str, key: str | None) -> str:
+async def _connection_fault(url: str, key: str | None) -> str:
     """Return why a service can't be used, in one line; "" where it can."""
     try:
         async with AsyncClient(url, key) as client:

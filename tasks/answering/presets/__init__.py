@@ -27,7 +27,7 @@ class PresetError(ValueError):
 @functools.cache
 def packaged() -> Mapping[str, Preset]:
     """Return the packaged presets by name: the default, then those without requirements, then the others."""
-    return read_packaged(__name__, read_preset, _place)
+    return read_packaged(__name__, read_preset, _sort_key)
 
 
 def read_packaged(
@@ -84,7 +84,7 @@ def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
     preset_fields = preset.model_dump(exclude_unset=True)
     if "retrieve" in steps:
         preset_fields.get("fuse", {}).pop("weights", None)  # of other retrievers
-    merged = _merged(preset_fields, steps)
+    merged = _merge(preset_fields, steps)
     try:
         return _valid(merged)
     except ValueError as error:
@@ -138,18 +138,18 @@ def _valid(contents: Mapping[Any, Any]) -> Preset:
     return preset
 
 
-def _merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
     kind = base.get("by")
     if isinstance(kind, str) and override.get("by", kind) != kind:
         return dict(override)  # a retriever of another kind has other keys
     merged = dict(base)
     for name, value in override.items():
         default = merged.get(name)
-        merged[name] = _merged(default, value) if isinstance(default, dict) and isinstance(value, Mapping) else value
+        merged[name] = _merge(default, value) if isinstance(default, dict) and isinstance(value, Mapping) else value
     return merged
 
 
-def _place(preset: Preset) -> tuple[bool, bool, str]:
+def _sort_key(preset: Preset) -> tuple[bool, bool, str]:
     needs = {*preset.spaces, *preset.models} - {DEFAULT_SPACE} or preset.searches_only_pages
     return preset.name != DEFAULT_PRESET, bool(needs), preset.name
 

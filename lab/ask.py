@@ -54,13 +54,17 @@ def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prep
         plan = plan_of(system.preset)
         _require(opened.lacks(plan))
         return Prepared(system, plan)
-    defined = paper_presets.answers.get(system.preset)
-    preset = with_settings(defined or answer_preset_of(corpus, system.preset), system.settings)
+    paper_preset = paper_presets.answers.get(system.preset)
+    preset = with_settings(paper_preset or answer_preset_of(corpus, system.preset), system.settings)
     plan = plan_of(preset.retrieval) if preset.retrieval else default_preset(corpus.retrieval)
     missing = [f"{need} (set {setting})" for need, setting in lacking_for_answer(preset, corpus).items()]
-    if defined is not None and defined.captioner is not None and defined.captioner != _captioner(corpus.captions):
-        missing.append(f"descriptions of figures by a captioner of kind {defined.captioner} (set captions.captioner)")
-    if defined is not None and defined.own_descriptions and not _described_by(preset.model, corpus):
+    if (
+        paper_preset is not None
+        and paper_preset.captioner is not None
+        and paper_preset.captioner != _captioner(corpus.captions)
+    ):
+        missing.append(f"descriptions of figures by a captioner of kind {paper_preset.captioner} (set captions.captioner)")
+    if paper_preset is not None and paper_preset.own_descriptions and not _described_by(preset.model, corpus):
         missing.append(f"descriptions of figures by the model that answers, {preset.model} (set captions.captioner)")
     _require([*(opened.lacks(plan) if preset.context == "retrieved" else []), *missing])
     return Prepared(system, plan, preset, _prompt(opened, preset.prompt) if preset.model else None)

@@ -80,27 +80,27 @@ def evaluate(corpus: str) -> None:
             raise AirflowSkipException(f"corpus {corpus} names no golden questions")
         if nightly and read_pointer(workspace.store) is None:
             raise AirflowSkipException(f"corpus {corpus} has no live version yet")
-        results, compared = evaluate_version(
+        results, comparison = evaluate_version(
             workspace, named_experiment, params["version"], log_progress(), is_rerun=nightly
         )
-        _log(results, compared)
-    if compared and compared.worse:
-        raise AirflowFailException(f"{corpus} became worse: {'; '.join(compared.worse)}")
+        _log(results, comparison)
+    if comparison and comparison.worse:
+        raise AirflowFailException(f"{corpus} became worse: {'; '.join(comparison.worse)}")
 
 
-def _log(results: "Results", compared: Compared | None) -> None:
+def _log(results: "Results", comparison: Compared | None) -> None:
     """Log the report's name in the store, systems that didn't run, and what changed since earlier reports."""
     _logger.info("report: %s", stored_name(results.version, results.name, REPORT))
     for system_result in results.systems:
         if system_result.note:
             _logger.warning("%s didn't run: %s", system_result.system.id, line(system_result.note))
-    if compared is None:
+    if comparison is None:
         return
-    for change in compared.worse:
+    for change in comparison.worse:
         _logger.warning("worse %s", change)
-    for change in compared.better:
+    for change in comparison.better:
         _logger.info("better %s", change)
-    if not compared.worse and not compared.better:
+    if not comparison.worse and not comparison.better:
         _logger.info("no metric surely changed since the report before")
 
 

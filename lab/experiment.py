@@ -227,16 +227,16 @@ class PaperPresets:
 
 def presets_of(experiment: Experiment) -> PaperPresets:
     """Return the presets that an experiment may name: its own, and those of the packaged experiments."""
-    defined = [*packaged_experiments().values(), experiment]
+    experiments = [*packaged_experiments().values(), experiment]
     return PaperPresets(
         {
             name: read_preset(name, contents)
-            for defining_experiment in defined
+            for defining_experiment in experiments
             for name, contents in defining_experiment.retrieval_presets.items()
         },
         {
             name: read_paper_answer(name, contents)
-            for defining_experiment in defined
+            for defining_experiment in experiments
             for name, contents in defining_experiment.answer_presets.items()
         },
     )

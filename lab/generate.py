@@ -115,19 +115,19 @@ def _materials(opened: OpenVersion, kind: Kind, seed: int) -> Iterator[Material]
     if kind == "tables":
         yield from _pair_materials(opened, doc_ids)
         return
-    of = of_figures if kind == "figures" else of_contents
+    materials_of = of_figures if kind == "figures" else of_contents
 
     def of_document(doc_id: str) -> Iterator[Material]:
-        yield from of(_document(opened, doc_id), seed)  # read when its turn comes
+        yield from materials_of(_document(opened, doc_id), seed)  # read when its turn comes
 
     waiting = [of_document(doc_id) for doc_id in doc_ids]
     while waiting:  # one of each document in turn
-        going = []
+        open_materials = []
         for materials in waiting:
             if (material := next(materials, None)) is not None:
-                going.append(materials)
+                open_materials.append(materials)
                 yield material
-        waiting = going
+        waiting = open_materials
 
 
 def _pair_materials(opened: OpenVersion, doc_ids: Sequence[str]) -> Iterator[Material]:

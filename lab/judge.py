@@ -34,11 +34,11 @@ class Judges:
         self, opened: OpenVersion, experiment: Experiment, replies: Replies, pool: Executor, report: Report
     ) -> None:
         self._opened, self._replies, self._pool, self._report = opened, replies, pool, report
-        self._names, self._shows_all = experiment.judged or list(METRICS), experiment.show_unadmitted
+        self._metric_names, self._shows_all = experiment.judged or list(METRICS), experiment.show_unadmitted
         self._spent = dict.fromkeys(experiment.judges, Spent())
-        self._counting = threading.Lock()
+        self._count_lock = threading.Lock()
         self._tests = [self._test_judge(judge) for judge in experiment.judges]
-        self._done = 0
+        self._judged_count = 0
 
     def _test_judge(self, judge: str) -> JudgeResult:
         """Test a judge in each metric; ``note`` says why it couldn't be asked."""
@@ -55,9 +55,9 @@ class Judges:
             return admission
 
         admissions = []
-        for admission in self._pool.map(test, self._names):
+        for admission in self._pool.map(test, self._metric_names):
             admissions.append(admission)
-            self._report(f"test judge {judge}", len(admissions), len(self._names))
+            self._report(f"test judge {judge}", len(admissions), len(self._metric_names))
         return JudgeResult(judge=judge, admissions=admissions)
 
     @property
@@ -67,7 +67,7 @@ class Judges:
 
     def _count(self, judge: str) -> None:
         """Count what this thread's judge spent since ``_metrics``."""
-        with self._counting:
+        with self._count_lock:
             self._spent[judge] += self._replies.spent
 
     def _metrics(self, judge: str, names: Sequence[str]) -> list[Judged]:
@@ -92,8 +92,8 @@ class Judges:
             ):
                 for name, grade in zip(names, outcome_grades, strict=True):
                     grades_by_judge[judge_result.judge][name].append(grade)
-                self._done += 1
-                self._report("judge", self._done, total * self._admitted)
+                self._judged_count += 1
+                self._report("judge", self._judged_count, total * self._admitted)
         return grades_by_judge
 
     def _grades(self, judge: str, names: Sequence[str], gold: Gold, outcome: Outcome) -> list[Grade]:

@@ -78,8 +78,8 @@ def _retrieval(gold_outcomes: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[
         )
         if level.name == "evidence" and relevant_units:
             for name, rows in ranked.items():
-                if judged := gold_outcomes[int(name)][0].question.evidence:
-                    ranked[name] = [row for row in rows if row in judged]
+                if judged_evidence := gold_outcomes[int(name)][0].question.evidence:
+                    ranked[name] = [row for row in rows if row in judged_evidence]
             measured |= relevance([_MEASURES[name][0] for name in ("precision", "f1")], relevant_units, ranked)
         for name, (measure, _) in _MEASURES.items():
             scores: list[Score] = [
@@ -108,8 +108,8 @@ def region_iou(gold: Gold, outcome: Outcome) -> Score:
 
 def evidence_unjudged(gold: Gold, outcome: Outcome) -> Score:
     """Return the share of the rows that nobody judged; None for a question without judged rows."""
-    judged = gold.question.evidence
-    return _mean(float(hit.evidence_id not in judged) for hit in outcome.hits) if judged else None
+    judged_evidence = gold.question.evidence
+    return _mean(float(hit.evidence_id not in judged_evidence) for hit in outcome.hits) if judged_evidence else None
 
 
 def figure_precision(gold: Gold, outcome: Outcome) -> Score:
@@ -290,10 +290,10 @@ def score(gold_outcomes: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score
         for name, scores in retrieved.items():
             scores_by_metric[name].append(next(scores) if _is_retrieved(outcome) else None)
         for metric, scorer in (*_OF_ALL, *_OF_ANSWERS):
-            defined = not outcome.failure and (outcome.retrieved or metric.group not in _OF_RETRIEVAL)
+            is_defined = not outcome.failure and (outcome.retrieved or metric.group not in _OF_RETRIEVAL)
             if (metric, scorer) in _OF_ANSWERS:
-                defined = defined and outcome.answer is not None
-            scores_by_metric[metric.name].append(scorer(gold, outcome) if defined else None)
+                is_defined = is_defined and outcome.answer is not None
+            scores_by_metric[metric.name].append(scorer(gold, outcome) if is_defined else None)
     return scores_by_metric
 
 
@@ -314,5 +314,5 @@ def _is_retrieved(outcome: Outcome) -> bool:
 
 
 def _mean(values: Iterable[float]) -> Score:
-    listed = list(values)
-    return sum(listed) / len(listed) if listed else None
+    scores = list(values)
+    return sum(scores) / len(scores) if scores else None

@@ -170,8 +170,10 @@ def judged_questions(
             question.model_copy(
                 update={
                     **texts.get(question.id, {}),
-                    "evidence": (judged := qrels.get(question.id, {})),
-                    "evidence_documents": sorted({sources[question.id, row] for row, grade in judged.items() if grade}),
+                    "evidence": (judged_evidence := qrels.get(question.id, {})),
+                    "evidence_documents": sorted(
+                        {sources[question.id, row] for row, grade in judged_evidence.items() if grade}
+                    ),
                 }
             )
             for question in questions

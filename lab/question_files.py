@@ -189,8 +189,8 @@ def _array_rows(path: Path, text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, Any]]:
-    head = text.partition("\n")[0]
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count))
+    first_line = text.partition("\n")[0]
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first_line.count))
     line = 1
 
     def lines() -> Iterator[tuple[int, list[str]]]:
@@ -366,8 +366,8 @@ _KINDS = {
 
 def _kinds(names: list[str]) -> list[str]:
     """Return evidence types in lower case, without what is in brackets, each once."""
-    plain = [name.partition("(")[0].strip().lower() for name in names]
-    return list(dict.fromkeys(_KINDS.get(name, name) for name in plain))
+    plain_names = [name.partition("(")[0].strip().lower() for name in names]
+    return list(dict.fromkeys(_KINDS.get(name, name) for name in plain_names))
 
 
 def _parse_list(cell: Any) -> Any:

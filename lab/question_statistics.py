@@ -70,7 +70,7 @@ def describe_questions(questions: Sequence[Question]) -> QuestionStatistics:
     answerable = [question for question in questions if question.answerable]
     pages = [len({(page.doc, page.page) for page in question.pages}) for question in answerable]
     documents = [len(question.documents) for question in questions]
-    judged = [sum(grade > 0 for grade in question.evidence.values()) for question in questions]
+    judged_counts = [sum(grade > 0 for grade in question.evidence.values()) for question in questions]
     answers = [question.answer.split() for question in answerable if question.answer]
     return QuestionStatistics(
         questions=len(questions),
@@ -90,7 +90,7 @@ def describe_questions(questions: Sequence[Question]) -> QuestionStatistics:
         ),
         documents_a_question=_spread(documents),
         pages_a_question=_spread(pages),
-        judged_a_question=_spread(judged),
+        judged_a_question=_spread(judged_counts),
         question_words=_spread([len(question.question.split()) for question in questions]),
         answer_words=_spread([len(answer) for answer in answers]),
     )

@@ -27,25 +27,27 @@ def rank_questions(
     Raises:
         UserError: The questions can't be read, or the rankings can't be written.
     """
-    loaded = load_questions(str(questions))
+    loaded_questions = load_questions(str(questions))
     filters = query.filters
     queries = [
         (
             loaded_question.question,
             filters.model_copy(update={"documents": loaded_question.documents}) if loaded_question.documents else filters,
         )
-        for loaded_question in loaded
+        for loaded_question in loaded_questions
     ]
     lines: list[str] = []
     version, preset = query.version, query.preset or ""
-    for number, (question, result) in enumerate(zip(loaded, published.search_each(query, queries), strict=True), 1):
+    for number, (question, result) in enumerate(
+        zip(loaded_questions, published.search_each(query, queries), strict=True), 1
+    ):
         version, preset = result.version, result.preset
         if not lines:
             _write(rankings, [])  # fail now, not after the last search
         lines.append(json.dumps({"id": question.id, "ranking": _pages(result.hits)}, ensure_ascii=False))
-        report("search", number, len(loaded))
+        report("search", number, len(loaded_questions))
     _write(rankings, lines)
-    return {"version": version, "preset": preset, "questions": len(loaded), "rankings": str(rankings)}
+    return {"version": version, "preset": preset, "questions": len(loaded_questions), "rankings": str(rankings)}
 
 
 def _write(rankings: Path, lines: Sequence[str]) -> None:

@@ -43,30 +43,30 @@ class Replies:
         spent_before = read_spent(self._store) + spent_on_replies(self._store)
         self._budget = Budget(spend, workspace.corpus.budget.corpus, spent_before)
         self._lock = threading.Lock()
-        self._new: dict[str, dict[str, StoredReply]] = {name: {} for name in self._caches}
-        self._written = time.monotonic()
-        self._of_thread = threading.local()
+        self._new_replies: dict[str, dict[str, StoredReply]] = {name: {} for name in self._caches}
+        self._flushed_at = time.monotonic()
+        self._thread_state = threading.local()
 
     def begin(self, repetition: int) -> None:
         """Begin a question on this thread."""
-        self._of_thread.repetition = repetition
-        self._of_thread.spent, self._of_thread.saved, self._of_thread.failure = Spent(), 0.0, ""
+        self._thread_state.repetition = repetition
+        self._thread_state.spent, self._thread_state.saved, self._thread_state.failure = Spent(), 0.0, ""
 
     @property
     def spent(self) -> Spent:
         """Cost of this thread's question, as if nothing had been in the cache."""
-        thread_spent: Spent = self._of_thread.spent
+        thread_spent: Spent = self._thread_state.spent
         return thread_spent
 
     @property
     def saved_s(self) -> float:
         """Seconds that the cache saved this thread's question."""
-        return float(self._of_thread.saved)
+        return float(self._thread_state.saved)
 
     @property
     def failure(self) -> str:
         """Why a call of this thread's question failed; "" if none did."""
-        return str(self._of_thread.failure)
+        return str(self._thread_state.failure)
 
     def record(self, model: LanguageModel, options: ModelConfig) -> LanguageModel:
         """Return a model whose replies are kept."""
@@ -76,43 +76,43 @@ class Replies:
         """Return a stored reply."""
         cache_name = options.model_dump_json()
         with self._lock:
-            if name in self._new[cache_name]:
-                return self._new[cache_name][name]
+            if name in self._new_replies[cache_name]:
+                return self._new_replies[cache_name][name]
             rows = rows_of(StoredReply, self._caches[cache_name].read([name]))
         return rows[0] if rows else None
 
     def keep(self, options: ModelConfig, reply: StoredReply) -> None:
         """Store a reply, at the latest with ``flush``."""
         with self._lock:
-            self._new[options.model_dump_json()][reply.id] = reply
-        if time.monotonic() - self._written > _WRITTEN_EVERY_S:
+            self._new_replies[options.model_dump_json()][reply.id] = reply
+        if time.monotonic() - self._flushed_at > _WRITTEN_EVERY_S:
             self.flush()
 
     def flush(self) -> None:
         """Write new replies."""
         with self._lock:
-            for cache_name, new_replies in self._new.items():
+            for cache_name, new_replies in self._new_replies.items():
                 if new_replies:
                     self._caches[cache_name].append(table_of(StoredReply, list(new_replies.values())))
                     self._caches[cache_name].compact()
                     new_replies.clear()
-            self._written = time.monotonic()
+            self._flushed_at = time.monotonic()
 
     def name(self, request: Request) -> str:
         """Return the id of a request's reply in this repetition."""
         messages = [
             [message.role, message.text, [sha256(picture) for picture in message.pictures]] for message in request.messages
         ]
-        return key(messages=messages, repetition=self._of_thread.repetition)
+        return key(messages=messages, repetition=self._thread_state.repetition)
 
     def count(self, reply: StoredReply, *, saved_s: float = 0.0) -> None:
         """Count a reply to this thread's question."""
-        self._of_thread.spent += reply.spent
-        self._of_thread.saved += saved_s
+        self._thread_state.spent += reply.spent
+        self._thread_state.saved += saved_s
 
     def fail(self, message: str) -> None:
         """Note that a call of this thread's question failed."""
-        self._of_thread.failure = message
+        self._thread_state.failure = message
 
     def reserve(self, cost: Spent) -> bool:
         """Reserve the most that a call can cost; False if the budget is spent."""

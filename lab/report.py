@@ -98,10 +98,10 @@ class Plot:
 def write_report(results: Results, out: Path) -> None:
     """Write the report."""
     ran = [system_result for system_result in results.systems if system_result.means]
-    used = {name for system_result in ran for name in system_result.means} | set(results.not_admitted)
+    used_metrics = {name for system_result in ran for name in system_result.means} | set(results.not_admitted)
     groups: dict[str, list[Metric]] = {}
     for name, metric in METRICS.items():
-        if name in used:
+        if name in used_metrics:
             groups.setdefault(metric.group, []).append(metric)
     page = _environment.get_template("report.html").render(
         results=results,

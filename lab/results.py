@@ -213,14 +213,16 @@ def _mean_of(scores: Sequence[Score]) -> Score:
     return sum(values) / len(values) if values else None
 
 
-def judgements(questions: Sequence[Question], ids: Sequence[str], grades: Grades, counted: Grades) -> list[Judgement]:
+def judgements(
+    questions: Sequence[Question], ids: Sequence[str], grades: Grades, counted_grades: Grades
+) -> list[Judgement]:
     """Return the mean grades of one system by metric and judge.
 
     Args:
         questions: The questions.
         ids: Question of each grade.
         grades: The grades.
-        counted: Those of admitted judges among them.
+        counted_grades: Those of admitted judges among them.
     """
     listed_judgements = []
     for judge, by_metric in grades.items():
@@ -231,7 +233,7 @@ def judgements(questions: Sequence[Question], ids: Sequence[str], grades: Grades
             reason = min(reasons, key=lambda why: (-reasons[why], why), default="")
             mean = means.get(metric, Estimate(n=0))
             metric_judgement = Judgement(metric=metric, judge=judge, mean=mean, nulls=reasons.total(), reason=reason)
-            listed_judgements.append(metric_judgement.model_copy(update={"admitted": metric in counted[judge]}))
+            listed_judgements.append(metric_judgement.model_copy(update={"admitted": metric in counted_grades[judge]}))
     return sorted(listed_judgements, key=lambda judgement: list(METRICS).index(judgement.metric))
 
 

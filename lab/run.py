@@ -156,10 +156,10 @@ def evaluate_version(
         ]
         for change in changes(scores, store.get(scores_name)):
             (worse if change.worse else better).append(f"since {since}: {change}")
-    compared = Compared(worse=worse, better=better)
+    comparison = Compared(worse=worse, better=better)
     if worse or better or not is_rerun:  # a quiet night keeps what an earlier run found
-        store.replace(stored_name(resolved_version, named_experiment.name, COMPARED), compared.model_dump_json().encode())
-    return results, compared
+        store.replace(stored_name(resolved_version, named_experiment.name, COMPARED), comparison.model_dump_json().encode())
+    return results, comparison
 
 
 def _questions(workspace: Workspace, named_experiment: NamedExperiment) -> list[Question]:
@@ -234,23 +234,23 @@ class _Run:
         )
         folder = version_file(opened.version, f"evaluation/outcomes/{depends}")
         self._cache = RecordCache(workspace.store, folder, schema_of(StoredOutcome))
-        self._failed: dict[str, Outcome] = {}
+        self._failed_outcomes: dict[str, Outcome] = {}
 
     def ask_all(self, pool: Executor, report: Report) -> None:
         """Ask what has no outcome yet."""
-        todo = {
+        requests_by_name = {
             self._name(prepared, gold, repetition): (prepared, gold, repetition)
             for prepared in self._prepared
             for gold in self._golds
             for repetition in range(self._repetitions(prepared))
         }
-        missing = self._cache.missing(todo)
+        missing = self._cache.missing(requests_by_name)
         embedded_questions = {gold.question.id: self._opened.question(gold.question.question) for gold in self._golds}
-        asked_count = len(todo) - len(missing)
-        report("ask", asked_count, len(todo))
+        asked_count = len(requests_by_name) - len(missing)
+        report("ask", asked_count, len(requests_by_name))
 
         def run(name: str) -> tuple[str, Outcome]:
-            prepared, gold, repetition = todo[name]
+            prepared, gold, repetition = requests_by_name[name]
             question = embedded_questions[gold.question.id]
             return name, ask(self._opened, self._experiment, prepared, gold, question, repetition, self._replies)
 
@@ -258,9 +258,9 @@ class _Run:
             new_outcomes = []
             for name, outcome in pool.map(run, names):
                 asked_count += 1
-                report("ask", asked_count, len(todo))
+                report("ask", asked_count, len(requests_by_name))
                 if outcome.failure and outcome.failure not in UNDEFINED:
-                    self._failed[name] = outcome  # the next run tries again
+                    self._failed_outcomes[name] = outcome  # the next run tries again
                 else:
                     new_outcomes.append(StoredOutcome(name, outcome.model_dump_json()))
             self._replies.flush()
@@ -293,11 +293,11 @@ class _Run:
             for number, prepared in enumerate(first, 1):
                 gold_outcomes = list(self._outcomes(prepared))
                 grades = judges.grade(gold_outcomes, answers) if prepared.answer is not None else {}
-                counted = judges.counted(grades)
-                scores = score(gold_outcomes) | together(counted)
+                counted_grades = judges.counted(grades)
+                scores = score(gold_outcomes) | together(counted_grades)
                 scores |= mean_of_ten(scores)
                 ids = [outcome.question_id for _, outcome in gold_outcomes]
-                comparison.add(prepared.system.id, [outcome for _, outcome in gold_outcomes], counted)
+                comparison.add(prepared.system.id, [outcome for _, outcome in gold_outcomes], counted_grades)
                 grades_file.write_table(_grade_table(prepared.system, ids, grades))
                 outcomes_file.write_table(_outcome_table(prepared.system, [outcome for _, outcome in gold_outcomes]))
                 scores_file.write_table(_score_table(prepared.system, ids, scores))
@@ -311,7 +311,7 @@ class _Run:
                     means=table.means(),
                     kinds=table.kinds(),
                     against={} if prepared.system.id == baseline else table.against(tables[baseline]),
-                    judged=judgements(questions, ids, grades, counted),
+                    judged=judgements(questions, ids, grades, counted_grades),
                 )
                 report("score", number, len(first))
         return Results(
@@ -348,7 +348,7 @@ class _Run:
             for gold in self._golds
         ]
         rows = self._cache.read([name for _, name in named_golds]).to_pylist()
-        outcomes_by_name = {row["id"]: Outcome.model_validate_json(row["outcome"]) for row in rows} | self._failed
+        outcomes_by_name = {row["id"]: Outcome.model_validate_json(row["outcome"]) for row in rows} | self._failed_outcomes
         yield from (
             (gold, outcomes_by_name[name].model_copy(update={"question_id": gold.question.id}))
             for gold, name in named_golds

@@ -35,11 +35,11 @@ def estimates(scores: Scores) -> list[Estimate]:
         Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13 (percentile intervals).
     """
     column_estimates = [Estimate(n=0)] * scores.shape[1]
-    for columns, defined in _group_columns(scores):
-        low, high = interval(defined, 0.95)
+    for columns, defined_scores in _group_columns(scores):
+        low, high = interval(defined_scores, 0.95)
         for index, column in enumerate(columns):
             column_estimates[column] = Estimate(
-                n=len(defined), mean=float(defined[:, index].mean()), low=low[index], high=high[index]
+                n=len(defined_scores), mean=float(defined_scores[:, index].mean()), low=low[index], high=high[index]
             )
     return column_estimates
 
@@ -49,17 +49,17 @@ def differences(scores: Scores, baseline_scores: Scores) -> list[Difference | No
     from scipy.stats import permutation_test
 
     column_differences: list[Difference | None] = [None] * scores.shape[1]
-    for columns, defined in _group_columns(scores - baseline_scores):
-        if len(defined) < 2:
+    for columns, defined_scores in _group_columns(scores - baseline_scores):
+        if len(defined_scores) < 2:
             continue
-        low, high = interval(defined, 0.95)
+        low, high = interval(defined_scores, 0.95)
         test = permutation_test(
-            (defined,), np.mean, permutation_type="samples", n_resamples=RESAMPLES, vectorized=True, axis=0, rng=0
+            (defined_scores,), np.mean, permutation_type="samples", n_resamples=RESAMPLES, vectorized=True, axis=0, rng=0
         )
         for index, column in enumerate(columns):
             column_differences[column] = Difference(
-                n=len(defined),
-                mean=float(defined[:, index].mean()),
+                n=len(defined_scores),
+                mean=float(defined_scores[:, index].mean()),
                 low=low[index],
                 high=high[index],
                 p=float(test.pvalue[index]),

@@ -57,9 +57,9 @@ class Material:
     figure: str | None = None
     revise: "Material | None" = None
 
-    def question(self, words: str, answer: str, used: Sequence[str]) -> Question:
+    def question(self, words: str, answer: str, used_labels: Sequence[str]) -> Question:
         """Return a question with the gold evidence of the parts that it uses."""
-        rows = [self.parts[label] for label in used]
+        rows = [self.parts[label] for label in used_labels]
         regions = [GoldRegion(doc=_file(row), page=region.page, bbox=region.bbox) for row in rows for region in row.regions]
         figures = [
             GoldRegion(doc=_file(row), page=row.page, bbox=row.bbox) for row in rows if row.modality is Modality.FIGURE

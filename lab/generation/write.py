@@ -55,16 +55,16 @@ def _read(reply: str, material: Material) -> Question:
         raise UnusableError(f"the question is empty, or longer than {MOST_CHARACTERS} characters")
     if not answer:
         raise UnusableError("there is no answer")
-    used = list(material.parts)
+    used_labels = list(material.parts)
     if material.chooses:
         evidence = fields.get("evidence")
         names = evidence if isinstance(evidence, list) else [evidence]
-        used = list(dict.fromkeys([*material.required, *(str(name).strip("[] ") for name in names if name)]))
-        if unknown := [name for name in used if name not in material.parts]:
+        used_labels = list(dict.fromkeys([*material.required, *(str(name).strip("[] ") for name in names if name)]))
+        if unknown := [name for name in used_labels if name not in material.parts]:
             raise UnusableError(f"there is no part {unknown[0]}")
-        if not material.required and len({material.parts[name].modality for name in used}) < 2:
+        if not material.required and len({material.parts[name].modality for name in used_labels}) < 2:
             raise UnusableError("the evidence is of one kind; two are wanted")
-    return material.question(words, answer, used)
+    return material.question(words, answer, used_labels)
 
 
 def _prompt(name: str) -> Template:

@@ -41,22 +41,27 @@ class _Judging:
 
     def __init__(self, pooled: Path, person: str) -> None:
         self._person, self._lock = person, threading.Lock()
-        self._judged, self._corrected = judgements_file(pooled, person), corrections_file(pooled, person)
-        judged = read_records(self._judged, Judgement, "judgements") if self._judged.exists() else []
-        corrected = read_records(self._corrected, Correction, "corrections") if self._corrected.exists() else []
-        self.grades = {record.row: record.grade for record in judged}
-        self.texts = {record.question_id: (record.question, record.answer) for record in corrected}
+        self._judgements_file, self._corrections_file = judgements_file(pooled, person), corrections_file(pooled, person)
+        judgements = read_records(self._judgements_file, Judgement, "judgements") if self._judgements_file.exists() else []
+        corrections = (
+            read_records(self._corrections_file, Correction, "corrections") if self._corrections_file.exists() else []
+        )
+        self.grades = {record.row: record.grade for record in judgements}
+        self.texts = {record.question_id: (record.question, record.answer) for record in corrections}
 
     def grade(self, candidate: Candidate, grade: int) -> None:
         question_id, evidence_id = candidate.row
         with self._lock:
-            _append(self._judged, Judgement(question_id=question_id, evidence_id=evidence_id, by=self._person, grade=grade))
+            _append(
+                self._judgements_file,
+                Judgement(question_id=question_id, evidence_id=evidence_id, by=self._person, grade=grade),
+            )
             self.grades[candidate.row] = grade
 
     def correct(self, candidate: Candidate, question: str, answer: str | None) -> None:
         with self._lock:
             _append(
-                self._corrected,
+                self._corrections_file,
                 Correction(question_id=candidate.question_id, question=question, answer=answer, by=self._person),
             )
             self.texts[candidate.question_id] = question, answer
@@ -89,8 +94,8 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
     @app.get("/rows/{place}")
     def row(place: int) -> dict[str, Any]:
         """Return a row; -1 is the first without a judgement, or the last row."""
-        todo = (index for index, candidate in enumerate(candidates) if candidate.row not in judging.grades)
-        index = next(todo, len(candidates) - 1) if place < 0 else min(place, len(candidates) - 1)
+        unjudged = (index for index, candidate in enumerate(candidates) if candidate.row not in judging.grades)
+        index = next(unjudged, len(candidates) - 1) if place < 0 else min(place, len(candidates) - 1)
         candidate = candidates[index]
         fields = candidate.model_dump(mode="json", exclude={"ranks"})  # who found it would sway the judgement
         question, answer = judging.texts.get(candidate.question_id, (candidate.question, candidate.answer))
@@ -104,8 +109,8 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
         candidate = _candidate_at(candidates, place)
         boxes = [region.bbox for region in candidate.regions if region.page == page]
         with corpus.opened(candidate.version) as opened:
-            drawn = corpus.drawer.draw(opened.drawing(candidate.doc_id, page, boxes, _DPI))
-        return Response(drawn.result(), media_type="image/png")
+            drawing_task = corpus.drawer.draw(opened.drawing(candidate.doc_id, page, boxes, _DPI))
+        return Response(drawing_task.result(), media_type="image/png")
 
     @app.post("/grades")
     def grade(given: GradeRequest) -> dict[str, int]:

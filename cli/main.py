@@ -172,7 +172,7 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
     workspace = open_workspace(corpus)
     with reporting() as report:
         result = run(workspace, report=report, options=RunOptions.model_validate(options))
-    refused = is_refused(workspace, result)
+    was_refused = is_refused(workspace, result)
     if as_json:
         print_json(result)
     else:
@@ -180,7 +180,7 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
         pointer = readable_pointer(workspace.store)
         if result.published:
             say(f"{corpus}: version {result.version} published")
-        elif refused:
+        elif was_refused:
             say(f"{corpus}: version {result.version} refused by a gate")
         elif pointer is not None and pointer.version != result.version:
             say(f"{corpus}: version {result.version} not published: the corpus is held since a rollback")
@@ -203,12 +203,12 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
             say(f"  {status} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:
-                say(f"  {'refused' if refused else 'passed by override'}: {gate.gate}: {gate.message}")
-        if refused:
+                say(f"  {'refused' if was_refused else 'passed by override'}: {gate.gate}: {gate.message}")
+        if was_refused:
             say(override_hint(workspace.corpus.name, result.version or ""))
         elif counts.quarantined:
             say(_RETRY.format(corpus=corpus))
-    if refused:
+    if was_refused:
         raise typer.Exit(REFUSED)
 
 
@@ -217,10 +217,13 @@ def _by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:
     failures_by_key: dict[tuple[str, str, str, str], list[Failure]] = {}
     for failure in failures:
         failures_by_key.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
-    for same in failures_by_key.values():
-        pages = sorted({failure.page for failure in same if failure.page is not None})
-        runs = ([page for _, page in run] for _, run in groupby(enumerate(pages), lambda placed: placed[1] - placed[0]))
-        yield same[0], ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    for failures_of_key in failures_by_key.values():
+        pages = sorted({failure.page for failure in failures_of_key if failure.page is not None})
+        runs = (
+            [page for _, page in run]
+            for _, run in groupby(enumerate(pages), lambda page_index: page_index[1] - page_index[0])
+        )
+        yield failures_of_key[0], ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _page_words(pages: str) -> str:
@@ -536,8 +539,8 @@ def search(
     query = None if query is None else _question(query)
     output_options = {"--group": group, "--highlight": highlight, "--trace": trace}
     if like is not None:
-        narrowed = {"filters": filters != Filters(), "--preset": preset, "--set": steps}
-        _refuse("--like", {"QUERY": query, "--image": image, **narrowed, **output_options})
+        narrowing_options = {"filters": filters != Filters(), "--preset": preset, "--set": steps}
+        _refuse("--like", {"QUERY": query, "--image": image, **narrowing_options, **output_options})
     elif not query and image is None:
         raise UserError("what should be searched for? Give a QUERY or an --image")
     search_query = Query(

@@ -72,8 +72,8 @@ def show_marked(
     for first, last in pairwise(sorted(cuts)):
         piece = re.sub(r"\s+", " ", text[first:last])
         bold = any(begin <= first < stop for begin, stop in marks)
-        below = sentence is not None and sentence[0] <= first < sentence[1]
-        line.append(printing.line(piece), " ".join(["bold"] * bold + ["underline"] * below))
+        is_underlined = sentence is not None and sentence[0] <= first < sentence[1]
+        line.append(printing.line(piece), " ".join(["bold"] * bold + ["underline"] * is_underlined))
     _out.print(line.append("…" if end < len(text) else ""))
 
 

@@ -425,9 +425,9 @@ class Airflow:
                 say("an earlier run was cut off; the new one goes on from its finished work", timed=True)
                 self.call(f"{runs}/{urllib.parse.quote(run['dag_run_id'])}", body={"state": "failed"}, method="PATCH")
         self.children.wait("closing the earlier run", lambda: not self._left_behind(), STARTED_WITHIN_S)
-        due = self.call(f"dags/{DAG}")["next_dagrun_run_after"]
+        due_at = self.call(f"dags/{DAG}")["next_dagrun_run_after"]
         self.call(f"dags/{DAG}", body={"is_paused": False}, method="PATCH")
-        if due and _epoch_seconds(due) <= time.time():
+        if due_at and _epoch_seconds(due_at) <= time.time():
             with contextlib.suppress(DemoError):
                 self.children.wait("the scheduled run", lambda: bool(self._active()), SCHEDULED_WITHIN_S)
         for run in self._active():

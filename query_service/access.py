@@ -176,8 +176,8 @@ def read_keys(path: Path) -> list[Key]:
         if line.strip() and not line.lstrip().startswith("#"):
             keys.append(_parse(line, f"key file {path}, line {number}"))
     times = Counter(key.sha256 for key in keys)
-    if doubled := {key.name for key in keys if times[key.sha256] > 1}:
-        names = ", ".join(sorted(doubled))
+    if repeated_names := {key.name for key in keys if times[key.sha256] > 1}:
+        names = ", ".join(sorted(repeated_names))
         raise UserError(f"key file {path}: the same key is there twice ({names}); remove one of the lines")
     return keys
 
@@ -262,12 +262,12 @@ class Access:
             if user is None:
                 raise _unknown("no user is named by a trusted proxy")
             return Caller(user)
-        sent = _key_of(headers)
-        if sent is None:
+        sent_key = _key_of(headers)
+        if sent_key is None:
             if user is None:
                 raise _unknown("a key is needed: send it as 'Authorization: Bearer KEY'")
             return Caller(user)
-        key = self._keys.find(sent)
+        key = self._keys.find(sent_key)
         if key is None:
             raise _unknown("the key is not known here", "invalid_token")
         if key.expires is not None and key.expires.timestamp() <= self._clock():
@@ -352,7 +352,7 @@ class AccessControl:
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
-        self._working: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -361,26 +361,26 @@ class AccessControl:
             return
         if not self._access.is_open:
             send = _private(send)
-        counted = None
+        limits_name = None
         try:
             caller = self._access.caller(scope)
             scope.setdefault("state", {})[_CALLER] = caller
-            counted = self._limits_name(scope, caller)
-            if counted is not None:
-                await self._admit(counted, caller.key)
+            limits_name = self._limits_name(scope, caller)
+            if limits_name is not None:
+                await self._admit(limits_name, caller.key)
         except HTTPException as error:
             response = error_response(error.status_code, error.detail, error.headers)
             await response(scope, receive, send)
             return
-        if counted is None:
+        if limits_name is None:
             await self._app(scope, receive, send)
             return
-        self._working[counted] += 1
+        self._running[limits_name] += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._working[counted] -= 1
-            self._working += Counter()  # forgets callers without requests
+            self._running[limits_name] -= 1
+            self._running += Counter()  # forgets callers without requests
 
     def _limits_name(self, scope: Scope, caller: Caller) -> str | None:
         """Return the key, user or address whose limits a request counts against; all keys of one name share theirs."""
@@ -388,13 +388,13 @@ class AccessControl:
             return None
         return caller.key.name if caller.key else caller.name or self._access.remote_client(scope)
 
-    async def _admit(self, counted: str, key: Key | None) -> None:
+    async def _admit(self, limits_name: str, key: Key | None) -> None:
         max_concurrent = (key and key.concurrent) or CONCURRENT
         per_minute = (key and key.per_minute) or PER_MINUTE
-        if self._working[counted] >= max_concurrent:
-            raise _too_many(f"{counted} may have {max_concurrent} requests at once", 1)
-        if wait_s := await self._access.limits.wait_s(counted, per_minute):
-            raise _too_many(f"{counted} may send {per_minute} requests a minute", wait_s)
+        if self._running[limits_name] >= max_concurrent:
+            raise _too_many(f"{limits_name} may have {max_concurrent} requests at once", 1)
+        if wait_s := await self._access.limits.wait_s(limits_name, per_minute):
+            raise _too_many(f"{limits_name} may send {per_minute} requests a minute", wait_s)
 
 
 def _private(send: Send) -> Send:

@@ -152,10 +152,10 @@ def note_corpus(request: Request, corpus: str) -> None:
         exchange.corpus = corpus
 
 
-def describe(request: Request, **asked: Any) -> None:
+def describe(request: Request, **fields: Any) -> None:
     """Add to the log what a request asks; ``question`` is left out unless the operator wants it."""
     if exchange := _exchange(request.scope):
-        exchange.asked.update(asked)
+        exchange.asked.update(fields)
 
 
 def address_of(scope: Scope) -> str | None:
@@ -169,8 +169,8 @@ def _exchange(scope: Mapping[str, Any]) -> Exchange | None:
 
 
 def _request_id(scope: Scope) -> str:
-    sent = Headers(scope=scope).get(REQUEST_ID, "")
-    return sent if _ID.fullmatch(sent) else secrets.token_hex(8)
+    sent_id = Headers(scope=scope).get(REQUEST_ID, "")
+    return sent_id if _ID.fullmatch(sent_id) else secrets.token_hex(8)
 
 
 def _attributes(scope: Scope, exchange: Exchange, status: int) -> dict[str, str | int]:

@@ -107,7 +107,7 @@ class FairSemaphore:
 
     def __init__(self, capacity: int, share: int) -> None:
         self._capacity, self._share = capacity, share
-        self._working = Counter[str]()
+        self._running = Counter[str]()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @property
@@ -122,7 +122,7 @@ class FairSemaphore:
             TransientError: The queue is full, or the caller's half of it.
         """
         if self._has_room(caller):
-            self._working[caller] += 1
+            self._running[caller] += 1
             return
         if self.waiting >= QUEUE or len(self._waiting.get(caller, ())) >= QUEUE // 2:
             raise TransientError("too many requests are waiting; try again")
@@ -139,20 +139,20 @@ class FairSemaphore:
 
     def release(self, caller: str) -> None:
         """Give a place back, to the caller that waits and was served longest ago."""
-        self._working[caller] -= 1
-        self._working += Counter()  # forgets callers without requests
+        self._running[caller] -= 1
+        self._running += Counter()  # forgets callers without requests
         for name, turns in self._waiting.items():
             if self._has_room(name):
                 turn = turns[0]
                 self._remove(name, turn)
                 if name in self._waiting:
                     self._waiting.move_to_end(name)
-                self._working[name] += 1
+                self._running[name] += 1
                 turn.set_result(None)
                 return
 
     def _has_room(self, caller: str) -> bool:
-        return self._working.total() < self._capacity and self._working[caller] < self._share
+        return self._running.total() < self._capacity and self._running[caller] < self._share
 
     def _remove(self, caller: str, turn: asyncio.Future[None]) -> None:
         self._waiting[caller].remove(turn)
@@ -207,18 +207,18 @@ class Admission:
             TransientError: The deadline has passed, or too many requests are waiting.
         """
         stopped = threading.Event()
-        working = asyncio.ensure_future(self.run(request, cost, lambda: _unless_stopped(call, stopped)))
-        leaving = asyncio.ensure_future(disconnected(request))
+        reply_task = asyncio.ensure_future(self.run(request, cost, lambda: _unless_stopped(call, stopped)))
+        disconnect_task = asyncio.ensure_future(disconnected(request))
         try:
             async with asyncio.timeout(self.deadline_s):
-                await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return working.result() if working.done() else None
+                await asyncio.wait({reply_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
+            return reply_task.result() if reply_task.done() else None
         except TimeoutError:
             raise late(self.deadline_s) from None
         finally:
             stopped.set()
-            leaving.cancel()
-            working.cancel()
+            disconnect_task.cancel()
+            reply_task.cancel()
 
     def close(self) -> None:
         """End waiting work; an app that is started again gets threads of its own."""

@@ -152,18 +152,18 @@ class _Check:
         self._corpora = corpora
         self._lock = threading.Lock()
         self._problems: dict[str, str] | None = None
-        self._until = 0.0
+        self._valid_until = 0.0
 
     def problems(self) -> dict[str, str]:
         """Search each corpus once, unless that was done just now or is being done; return why some can't be searched."""
-        if time.monotonic() >= self._until and self._lock.acquire(blocking=False):
+        if time.monotonic() >= self._valid_until and self._lock.acquire(blocking=False):
             try:
                 problem_by_name = {
                     name: _reply_or_problem(corpus, lambda published: published.ready())
                     for name, corpus in self._corpora.items()
                 }
                 self._problems = {name: problem for name, problem in problem_by_name.items() if problem is not None}
-                self._until = time.monotonic() + READY_S
+                self._valid_until = time.monotonic() + READY_S
             finally:
                 self._lock.release()
         return (
@@ -367,15 +367,15 @@ async def _unless_disconnected(request: Request, future: "Future[bytes]", deadli
         TransientError: The deadline has passed.
     """
     result = asyncio.wrap_future(future)
-    leaving = asyncio.ensure_future(disconnected(request))
-    first: set[asyncio.Future[Any]] = {result, leaving}
+    disconnect_task = asyncio.ensure_future(disconnected(request))
+    first: set[asyncio.Future[Any]] = {result, disconnect_task}
     try:
         done, _ = await asyncio.wait(first, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             raise late(deadline_s)
         return result.result() if result.done() else None
     finally:
-        leaving.cancel()
+        disconnect_task.cancel()
         result.cancel()
 
 

@@ -55,7 +55,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._large = 0
+        self._large_bodies = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -83,11 +83,11 @@ class Guard:
             if received > limit or _content_length(scope) > limit:
                 raise HTTPException(413, f"the request body is larger than {limit // 1024} KiB")
             if received > BODY_LIMIT and not is_large:
-                if self._large >= LARGE_BODIES:
+                if self._large_bodies >= LARGE_BODIES:
                     line = "too many pictures are sent now; try again"
                     raise HTTPException(503, line, {"retry-after": "5", "connection": "close"})
                 is_large = True
-                self._large += 1
+                self._large_bodies += 1
             return message
 
         async def with_headers(message: Message) -> None:
@@ -115,7 +115,7 @@ class Guard:
             line = f"something went wrong here; the service's log has it under {reference}"
             await error_response(500, line)(scope, receive, with_headers)
         finally:
-            self._large -= is_large
+            self._large_bodies -= is_large
 
 
 def _limit(scope: Scope) -> int:

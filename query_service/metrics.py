@@ -40,7 +40,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._watched: list[tuple[Gauge, Callable[[], float]]] = []
+        self._gauges: list[tuple[Gauge, Callable[[], float]]] = []
         self._seconds = Histogram(
             "inset_http_request_seconds",
             "Time from a request to the end of its response; its count is that of requests.",
@@ -64,7 +64,7 @@ class Metrics:
             ["corpus", "direction"],
             registry=self._registry,
         )
-        self._money = Counter(
+        self._spent = Counter(
             "inset_answer_money", "Cost of answers, by the prices of the corpus file.", ["corpus"], registry=self._registry
         )
 
@@ -73,11 +73,11 @@ class Metrics:
 
     def watch(self, name: str, corpus: PublishedCorpus) -> None:
         """Report the open versions of a corpus."""
-        self._watched.append((self._versions_open.labels(name), lambda: corpus.versions_open))
+        self._gauges.append((self._versions_open.labels(name), lambda: corpus.versions_open))
 
     def watch_queue(self, waiting: Callable[[], float]) -> None:
         """Report the requests that wait."""
-        self._watched.append((self._waiting, waiting))
+        self._gauges.append((self._waiting, waiting))
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -96,14 +96,14 @@ class Metrics:
                     spent = event.result.spent
                     self._tokens.labels(corpus, "input").inc(spent.input_tokens)
                     self._tokens.labels(corpus, "output").inc(spent.output_tokens)
-                    self._money.labels(corpus).inc(spent.money)
+                    self._spent.labels(corpus).inc(spent.money)
                 yield event
         finally:
             await events.aclose()  # the client has left: the model stops
 
     def _update_gauges(self) -> None:
         """Set what is watched; with several workers, a gauge can't be a function that another process calls."""
-        for gauge, value in self._watched:
+        for gauge, value in self._gauges:
             gauge.set(value())
 
     def text(self) -> bytes:

@@ -77,7 +77,7 @@ class SharedRateLimits(RateLimits):
             client = Redis.from_url(url, socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S, retry=once)
         except ValueError as error:  # its message may quote a password
             raise UserError("--redis is no address of a Redis; write one such as redis://localhost:6379/0") from error
-        self._client, self._take = client, client.register_script(_TAKE)
+        self._client, self._take_script = client, client.register_script(_TAKE)
         self._retry_at = -math.inf
 
     async def wait_s(self, name: str, per_minute: int) -> float:
@@ -86,7 +86,7 @@ class SharedRateLimits(RateLimits):
 
         if self._clock() >= self._retry_at:
             try:
-                return float(await self._take(keys=[f"inset:requests:{name}"], args=[per_minute]))
+                return float(await self._take_script(keys=[f"inset:requests:{name}"], args=[per_minute]))
             except RedisError as error:
                 self._retry_at = self._clock() + PAUSE_S
                 _logger.error("Redis doesn't answer (%s); this process counts requests itself", type(error).__name__)

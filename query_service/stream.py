@@ -86,7 +86,7 @@ async def events_of(
         except Exception as error:  # noqa: BLE001 - raised again where the events are read
             queue.put_nowait(error)
 
-    working, leaving = asyncio.ensure_future(running()), asyncio.ensure_future(until_disconnected())
+    answer_task, disconnect_task = asyncio.ensure_future(running()), asyncio.ensure_future(until_disconnected())
     deadline = loop.call_later(deadline_s, lambda: queue.put_nowait(late()))
     try:
         while (item := await queue.get()) is not None:
@@ -96,8 +96,8 @@ async def events_of(
     finally:
         stopped.set()
         deadline.cancel()
-        leaving.cancel()
-        working.cancel()
+        disconnect_task.cancel()
+        answer_task.cancel()
 
 
 async def disconnected(request: Request) -> None:

@@ -111,7 +111,7 @@ def token_refused(by: str) -> UserError:
     return UserError(f"{by} wants a token, or another one: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN where this runs")
 
 
-def actors(gpus: float | Literal["auto"], workers: int | None, without: int) -> tuple[int, float]:
+def actors(gpus: float | Literal["auto"], workers: int | None, default_workers: int) -> tuple[int, float]:
     """Return the number of actors of a model, and the GPUs for each.
 
     A number of GPUs is asked for whether or not the cluster has them, because its autoscaler starts nodes on demand alone.
@@ -119,13 +119,13 @@ def actors(gpus: float | Literal["auto"], workers: int | None, without: int) -> 
     Args:
         gpus: GPUs for each actor, perhaps a fraction; ``auto`` for one where the cluster has any, else none.
         workers: Number of actors in the corpus file; None for as many as the GPUs of the cluster hold, at least one.
-        without: Number of actors without GPUs, where the corpus file names none.
+        default_workers: Number of actors without GPUs, where the corpus file names none.
     """
     import ray
 
     available = float(ray.cluster_resources().get("GPU", 0))
     gpus_per_actor = gpus if gpus != "auto" else float(available >= 1)
-    return workers or (max(1, int(available / gpus_per_actor)) if gpus_per_actor else without), gpus_per_actor
+    return workers or (max(1, int(available / gpus_per_actor)) if gpus_per_actor else default_workers), gpus_per_actor
 
 
 _started_here: list[bool] = []

@@ -44,7 +44,7 @@ class EmbedderActor:
         self._embeds = embeds
         self._embedder: Any = EMBEDDERS[embeds].find(model).load(batch)
         self._store = open_store(store_address)
-        self._at_once = BatchSize(batch * BATCHES_A_CALL)
+        self._batch_size = BatchSize(batch * BATCHES_A_CALL)
 
     @property
     def usage(self) -> Usage:
@@ -60,17 +60,17 @@ class EmbedderActor:
         """
         outcomes: list[Outcome[Vector]] = []
         while len(outcomes) < len(batch):
-            sub_batch = batch[len(outcomes) : len(outcomes) + self._at_once.size]
+            sub_batch = batch[len(outcomes) : len(outcomes) + self._batch_size.size]
             try:
                 vectors = self._vectors([content for _, content in sub_batch])
             except MemoryError as error:
                 # Leaving the block frees what the error holds before the next try.
                 starved = str(error)
             else:
-                self._at_once.fitted()
+                self._batch_size.fitted()
                 outcomes += [Outcome(name, vector) for (name, _), vector in zip(sub_batch, vectors, strict=True)]
                 continue
-            self._at_once.starved(len(sub_batch))
+            self._batch_size.starved(len(sub_batch))
             if len(sub_batch) == 1:
                 name, _ = sub_batch[0]
                 outcomes.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))

@@ -154,10 +154,10 @@ def find_tables(
 ) -> Iterator[list[Segmented]]:
     """Yield the tables of stored pictures that are no pages, a batch at a time; arguments as for ``recognise``."""
     for outcomes in _run(TableFinderActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
-        for_each = [(outcome, outcome.value or ((), ())) for outcome in _results(outcomes, unfinished)]
+        outcome_values = [(outcome, outcome.value or ((), ())) for outcome in _results(outcomes, unfinished)]
         yield [
             Segmented(outcome.row_id, (), _reason(outcome), tuple(rules), tuple(tables))
-            for outcome, (tables, rules) in for_each
+            for outcome, (tables, rules) in outcome_values
         ]
 
 
@@ -273,7 +273,7 @@ def structure_with(
     }
     failed |= {page.id: (code, f"a picture was not segmented: {page.failure}") for page in segmented if page.failure}
     failed |= unfinished
-    unread = [
+    failures = [
         PageFailure(placement.page, *failed[placement.figure_id])
         for placement in parsed.placements
         if placement.figure_id in failed
@@ -288,7 +288,7 @@ def structure_with(
         {page.id: page.rules for page in segmented},
         {picture.id: picture.tables for picture in segmented if picture.tables},
     )
-    return dataclasses.replace(document, failures=(*parsed.failures, *unread))
+    return dataclasses.replace(document, failures=(*parsed.failures, *failures))
 
 
 def structure_all(

@@ -186,7 +186,7 @@ class _Worker:
     starting: Any
     """What the pool waits for until the actor is ready: its process, then its constructor."""
     placed: bool = False
-    made: bool = False
+    is_ready: bool = False
     queue: "deque[tuple[Any, _Attempt]]" = field(default_factory=deque)
 
 
@@ -228,7 +228,7 @@ class _Pool:
 
         With ``last``, no batch is queued behind another, since a different actor may be free first.
         """
-        ready_workers = [worker for worker in self._workers if worker.made]
+        ready_workers = [worker for worker in self._workers if worker.is_ready]
         for depth in range(1 if last else _IN_FLIGHT):
             # Starting actors get one each before any gets a second.
             spare = 0 if depth == 0 else self._max_workers - len(ready_workers)
@@ -244,15 +244,15 @@ class _Pool:
     def wait(self) -> list[_Finished]:
         """Wait for an event; return the batches that are finished, or whose actor died."""
         holders = {ref: worker for worker in self._workers for ref, _ in worker.queue}
-        holders |= {worker.starting: worker for worker in self._workers if not worker.made}
-        room = any(worker.placed for worker in self._workers)
-        ready_refs, _ = self._ray.wait([*holders], num_returns=1, timeout=None if room else _PLACED_WITHIN_S)
+        holders |= {worker.starting: worker for worker in self._workers if not worker.is_ready}
+        has_room = any(worker.placed for worker in self._workers)
+        ready_refs, _ = self._ray.wait([*holders], num_returns=1, timeout=None if has_room else _PLACED_WITHIN_S)
         if not ready_refs:
             raise TransientError(
                 f"{self._no_room_message()} free within {_PLACED_WITHIN_S / 60:.0f} minutes; {_ADD_OR_ASK_LESS}"
             )
         worker = holders[ready_refs[0]]
-        if not worker.made:
+        if not worker.is_ready:
             self._continue_start(worker)
             return []
         try:
@@ -301,7 +301,7 @@ class _Pool:
             raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
         else:
             if worker.placed:
-                worker.made, self._failed_starts = True, 0
+                worker.is_ready, self._failed_starts = True, 0
             else:
                 worker.placed = True
                 worker.starting = worker.handle.make.remote(*self._constructor)
@@ -326,8 +326,8 @@ class _Pool:
 def _original_error(error: Any) -> BaseException:
     if isinstance(error.cause, InsetError):
         return error.cause
-    raised: BaseException = error.as_instanceof_cause()
-    return raised
+    original: BaseException = error.as_instanceof_cause()
+    return original
 
 
 def _start_error(error: Any) -> InsetError:

@@ -133,7 +133,7 @@ class JobServer:
 
         yielded = 0
         while True:
-            passed, unfinished_line = 0, ""
+            line_count, unfinished_line = 0, ""
             try:
                 async with contextlib.aclosing(self._client.tail_job_logs(job_id)) as chunks:
                     while True:
@@ -141,9 +141,9 @@ class JobServer:
                         chunk = await asyncio.wait_for(anext(chunks), _SILENT_S)
                         *full_lines, unfinished_line = (unfinished_line + chunk).split("\n")
                         for text in full_lines:
-                            passed += 1
-                            if passed > yielded:
-                                yielded = passed
+                            line_count += 1
+                            if line_count > yielded:
+                                yielded = line_count
                                 yield text
             except (StopAsyncIteration, RuntimeError, OSError, TimeoutError, aiohttp.ClientError):
                 pass

@@ -49,14 +49,14 @@ def main() -> None:
     questions_by_id = {question["id"]: question for question in map(json.loads, filter(None, lines))}
     client = AsyncOpenAI(base_url=options.url, api_key=os.environ.get("OPENAI_API_KEY", "none"))
     llm = llm_factory(options.model, client=client, max_tokens=options.max_tokens)
-    scored = asyncio.run(
+    scored_rows = asyncio.run(
         _scores([row for row in rows if row["answer"] and row["question_id"] in questions_by_id], questions_by_id, llm)
     )
-    pq.write_table(pa.Table.from_pylist(scored), options.folder / "ragas.parquet")
-    for system in dict.fromkeys(row["system"] for row in scored):
+    pq.write_table(pa.Table.from_pylist(scored_rows), options.folder / "ragas.parquet")
+    for system in dict.fromkeys(row["system"] for row in scored_rows):
         sys.stdout.write(f"{system}\n")
         for name in METRICS:
-            scores_or_none = [row[name] for row in scored if row["system"] == system]
+            scores_or_none = [row[name] for row in scored_rows if row["system"] == system]
             values = [value for value in scores_or_none if value is not None]
             mean = f"{sum(values) / len(values):.3f}" if values else "–"
             sys.stdout.write(f"  {name:20}{mean:>7}  n {len(values)} of {len(scores_or_none)}\n")
@@ -65,7 +65,7 @@ def main() -> None:
 async def _scores(rows: list[dict[str, Any]], questions_by_id: dict[str, dict[str, Any]], llm: Any) -> list[dict[str, Any]]:
     from ragas.metrics import collections
 
-    scored = []
+    scored_rows = []
     for row in rows:
         question = questions_by_id[row["question_id"]]
         inputs = {
@@ -86,8 +86,8 @@ async def _scores(rows: list[dict[str, Any]], questions_by_id: dict[str, dict[st
                     scores[name] = value if 0 <= value <= 1 else None
                 except Exception as error:  # noqa: BLE001  a reply that doesn't fit, or a call that failed
                     sys.stderr.write(f"{row['question_id']}: {name}: {' '.join(str(error).split())[:200]}\n")
-        scored.append({"system": row["system"], "question_id": row["question_id"], **scores})
-    return scored
+        scored_rows.append({"system": row["system"], "question_id": row["question_id"], **scores})
+    return scored_rows
 
 
 if __name__ == "__main__":

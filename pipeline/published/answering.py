@@ -116,23 +116,25 @@ class _Generated:
 
     def events(self) -> Iterator[AnswerEvent]:
         hits, rounds = self._evidence()
-        sent = self._compose(hits)
-        if not sent.passages and self._preset.context != "none":
+        model_input = self._compose(hits)
+        if not model_input.passages and self._preset.context != "none":
             yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
-            yield self._finish(WrittenAnswer(says_no_answer=True), sent, rounds)
+            yield self._finish(WrittenAnswer(says_no_answer=True), model_input, rounds)
             return
-        cost = maximum_text_cost(self._options, _characters(sent), sum(len(message.pictures) for message in sent.messages))
+        cost = maximum_text_cost(
+            self._options, _characters(model_input), sum(len(message.pictures) for message in model_input.messages)
+        )
         answer = WrittenAnswer(failure="the budget of one answer (answer.budget) is spent")
         if self._can_afford(cost):
             yield AnswerStarted(
                 version=self._opened.version,
                 preset=self._preset.name,
                 model=self._options.model,
-                citations=self._citations(sent),
+                citations=self._citations(model_input),
             )
             with self._trace.step("answer", self._plan.question.words) as record:
                 spent_before = self._models.spent
-                readable = sent if self._preset.figures == "in_place" else sent.without_figures()
+                readable = model_input if self._preset.figures == "in_place" else model_input.without_figures()
                 for event in self._write_events(readable):
                     if isinstance(event, WrittenAnswer):
                         answer = event
@@ -141,16 +143,16 @@ class _Generated:
                 used = self._models.spent - spent_before
                 record.input_tokens, record.output_tokens = used.input_tokens, used.output_tokens
                 record.note = answer.failure or answer.note
-        yield self._finish(answer, sent, rounds)
+        yield self._finish(answer, model_input, rounds)
 
-    def _write_events(self, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
+    def _write_events(self, model_input: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
         """Yield what the model writes; a model that is misconfigured is a failure like any other."""
         try:
-            yield from write(self._models[self._model], sent)
+            yield from write(self._models[self._model], model_input)
         except UserError as error:
             yield WrittenAnswer(failure=error.message)
 
-    def _finish(self, answer: WrittenAnswer, sent: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
+    def _finish(self, answer: WrittenAnswer, model_input: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
         common_fields = {
             "preset": self._preset.name,
             "rounds": list(rounds),
@@ -167,9 +169,9 @@ class _Generated:
             )
             result = result.model_copy(update=common_fields | {"note": f"answered without a model: {answer.failure}"})
         else:
-            texts = [self._opened.template.without(hit.tagged_text) for hit in sent.passages]
+            texts = [self._opened.template.without(hit.tagged_text) for hit in model_input.passages]
             supported, unsupported = with_support(answer.parts, texts, self._plan.question.words)
-            parts = [] if answer.says_no_answer else [*supported, *self._figures_after(sent)]
+            parts = [] if answer.says_no_answer else [*supported, *self._figures_after(model_input)]
             common_fields["counts"] = with_uncited(answer.counts, supported).model_copy(update={"unsupported": unsupported})
             confidence = self._confidence()
             sure_above = thresholds(self._corpus.answer, self._opened.calibration)[1]
@@ -183,7 +185,7 @@ class _Generated:
                 model=self._options.model,
                 note=answer.note,
                 parts=parts,
-                citations=[citation for citation in self._citations(sent) if citation.n in cited],
+                citations=[citation for citation in self._citations(model_input) if citation.n in cited],
                 **common_fields,
             )
         return AnswerFinished(result=result.model_copy(update={"trace": self._trace.steps if self._traced else None}))
@@ -204,16 +206,16 @@ class _Generated:
         )
         return confidence(evidence, self._opened.calibration)
 
-    def _citations(self, sent: ModelInput) -> list[Citation]:
+    def _citations(self, model_input: ModelInput) -> list[Citation]:
         name, version = self._corpus.name, self._opened.version
-        return [citation(hit, n, corpus=name, version=version) for n, hit in enumerate(sent.passages, 1)]
+        return [citation(hit, n, corpus=name, version=version) for n, hit in enumerate(model_input.passages, 1)]
 
-    def _figures_after(self, sent: ModelInput) -> list[FigurePart]:
+    def _figures_after(self, model_input: ModelInput) -> list[FigurePart]:
         """Return the figures that an answer shows after its text."""
         if self._preset.figures != "after":
             return []
-        figures_by_id = {part.figure_id: part for part in sent.figures.values()}
-        rows = dict.fromkeys(hit.figure_id for hit in sent.passages if hit.modality is Modality.FIGURE)
+        figures_by_id = {part.figure_id: part for part in model_input.figures.values()}
+        rows = dict.fromkeys(hit.figure_id for hit in model_input.passages if hit.modality is Modality.FIGURE)
         return [figures_by_id[name] for name in rows if name in figures_by_id]
 
     def _compose(self, hits: Sequence[Hit]) -> ModelInput:
@@ -254,7 +256,7 @@ class _Generated:
                     self._rank_again,
                     rounds=self._preset.rounds,
                     may_go_on=self._may_go_on,
-                    used=lambda: self._models.spent,
+                    spent_so_far=lambda: self._models.spent,
                     clock=time.perf_counter,
                 )
 
@@ -276,8 +278,8 @@ class _Generated:
     def _rank_again(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the rows of all rounds, ranked against the original question."""
         hits_by_id = {hit.evidence_id: hit for hit in hits}
-        narrowed = Filters(evidence_ids=list(hits_by_id))
-        ranked = self._hits(self._plan.question, packaged()[ORDERED_BY], len(hits_by_id), narrowed)
+        filters = Filters(evidence_ids=list(hits_by_id))
+        ranked = self._hits(self._plan.question, packaged()[ORDERED_BY], len(hits_by_id), filters)
         return list(({hit.evidence_id: hits_by_id[hit.evidence_id] for hit in ranked} | hits_by_id).values())
 
     def _hits(self, question: EmbeddedQuery, plan: Preset, k: int, filters: Filters) -> list[Hit]:
@@ -292,7 +294,7 @@ class _Generated:
         return resolve(self._plan.filters)
 
     def _judge(self, queries: Sequence[str], hits: Sequence[Hit]) -> Sufficiency | None:
-        sent = compose(
+        model_input = compose(
             self._plan.question.words,
             hits,
             answer_prompt("sufficient"),
@@ -301,7 +303,7 @@ class _Generated:
             queries=queries,
         )
         with self._trace.step(f"sufficient? round {len(queries)}", queries[-1]) as record:
-            verdict = read_sufficiency(reply(self._models[self._model], sent.messages, record))
+            verdict = read_sufficiency(reply(self._models[self._model], model_input.messages, record))
             if verdict is None:
                 record.note = record.note or "the judge gave no verdict; retrieval ends"
             elif not verdict.sufficient:
@@ -319,5 +321,5 @@ class _Generated:
         return Budget(Spend(), self._corpus.answer.budget, self._models.spent).reserve(cost)
 
 
-def _characters(sent: ModelInput) -> int:
-    return sum(len(message.text) for message in sent.messages)
+def _characters(model_input: ModelInput) -> int:
+    return sum(len(message.text) for message in model_input.messages)

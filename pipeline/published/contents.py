@@ -61,7 +61,7 @@ class Contents:
     def __init__(self, opened: "OpenVersion") -> None:
         self._opened = opened
         self._store = opened.workspace.store
-        self._reading, self._comparing = threading.Lock(), threading.Lock()
+        self._read_lock, self._compare_lock = threading.Lock(), threading.Lock()
         self._changes: dict[str, pa.Table] = {}
 
     def documents(
@@ -84,13 +84,13 @@ class Contents:
         """
         catalogue = self._catalogue
         numbers = catalogue.ordered(sort)
-        fits = catalogue.fitting(sources)
+        mask = catalogue.fitting(sources)
         if languages:
             language_column = catalogue.documents.column("language")
-            fits &= pc.is_in(language_column, pa.array([language.lower() for language in languages])).to_numpy()
+            mask &= pc.is_in(language_column, pa.array([language.lower() for language in languages])).to_numpy()
         if contains:
-            fits &= catalogue.named(contains)
-        numbers = numbers[fits[numbers]]
+            mask &= catalogue.named(contains)
+        numbers = numbers[mask[numbers]]
         summaries = [catalogue.document(number) for number in numbers[part.items]]
         return Listing(version=self._opened.version, total=len(numbers), items=summaries)
 
@@ -253,19 +253,19 @@ class Contents:
             contains: Part of the caption, in any case.
         """
         table = self._opened.tagged_figures
-        fits = np.ones(table.num_rows, bool)
+        mask = np.ones(table.num_rows, bool)
         if doc_id is not None:
             self._opened.require(doc_id)
-            fits &= pc.equal(table.column("doc_id"), pa.scalar(doc_id)).to_numpy()
+            mask &= pc.equal(table.column("doc_id"), pa.scalar(doc_id)).to_numpy()
         if page is not None:
-            fits &= pc.equal(table.column("page"), pa.scalar(page, pa.int32())).to_numpy()
+            mask &= pc.equal(table.column("page"), pa.scalar(page, pa.int32())).to_numpy()
         if sources:
             catalogue = self._catalogue
             fitting_documents = pa.array(catalogue.doc_ids).filter(pa.array(catalogue.fitting(sources)))
-            fits &= pc.is_in(table.column("doc_id"), fitting_documents).to_numpy()
+            mask &= pc.is_in(table.column("doc_id"), fitting_documents).to_numpy()
         if contains:
-            fits &= _contains(table.column("caption"), contains)
-        numbers = np.flatnonzero(fits)
+            mask &= _contains(table.column("caption"), contains)
+        numbers = np.flatnonzero(mask)
         rows = table.take(numbers[part.items]).to_pylist()
         summaries = [FigureSummary(**_figure(self._opened, row)) for row in rows]
         return Listing(version=self._opened.version, total=len(numbers), items=summaries)
@@ -302,7 +302,7 @@ class Contents:
 
     def changes(self, part: ListPart, since: "OpenVersion") -> Changes:
         """Return the rows that differ from an earlier (or later) version; the first call reads all rows of both."""
-        with self._comparing:
+        with self._compare_lock:
             if since.version not in self._changes:
                 while len(self._changes) >= COMPARISONS:
                     self._changes.pop(next(iter(self._changes)))
@@ -313,7 +313,7 @@ class Contents:
 
     @property
     def _catalogue(self) -> "_Catalogue":
-        with self._reading:
+        with self._read_lock:
             return self._catalogue_once
 
     @functools.cached_property
@@ -352,15 +352,15 @@ class _Catalogue:
             kinds = pc.index_in(read_part(store, file, "modality"), pa.array(_MODALITIES, pa.string()))
             modalities.append(kinds.to_numpy().astype(np.int8))
         self._modalities = np.concatenate(modalities)
-        self._of_document = np.searchsorted(np.array(firsts), np.arange(len(self._modalities)), "right") - 1
+        self._document_numbers = np.searchsorted(np.array(firsts), np.arange(len(self._modalities)), "right") - 1
         catalogue_numbers = pc.index_in(
             pa.array(stored_doc_ids, pa.string()), pa.array(self.doc_ids, pa.string())
         ).to_numpy()
-        self._of_document = (
-            catalogue_numbers[self._of_document].astype(np.int32) if stored_doc_ids else np.empty(0, np.int32)
+        self._document_numbers = (
+            catalogue_numbers[self._document_numbers].astype(np.int32) if stored_doc_ids else np.empty(0, np.int32)
         )
         counts = {
-            modality: np.bincount(self._of_document[self._modalities == number], minlength=len(self.doc_ids))
+            modality: np.bincount(self._document_numbers[self._modalities == number], minlength=len(self.doc_ids))
             for number, modality in enumerate(_MODALITIES)
         }
         has_rows = pc.index_in(pa.array(self.doc_ids, pa.string()), pa.array(stored_doc_ids, pa.string()))
@@ -372,12 +372,12 @@ class _Catalogue:
                 **{name: pa.array(facts[name], pa.string()).take(has_rows) for name in _FACTS},
                 "pages": pa.array([opened.pages[doc_id] for doc_id in self.doc_ids], pa.int32()),
                 "size": pa.array([sizes[doc_id] for doc_id in self.doc_ids], pa.int64()),
-                "rows": pa.array(np.bincount(self._of_document, minlength=len(self.doc_ids))),
+                "rows": pa.array(np.bincount(self._document_numbers, minlength=len(self.doc_ids))),
                 "tables": pa.array(counts[Modality.TABLE]),
                 "figures": pa.array(counts[Modality.FIGURE]),
             }
         )
-        self._flat = [source for doc_id in self.doc_ids for source in opened.sources[doc_id]]
+        self._flat_sources = [source for doc_id in self.doc_ids for source in opened.sources[doc_id]]
         self._owners = np.repeat(np.arange(len(self.doc_ids)), [len(opened.sources[doc_id]) for doc_id in self.doc_ids])
         self.ordered = functools.cache(self._ordered)
 
@@ -393,8 +393,8 @@ class _Catalogue:
         return DocumentSummary(sources=self._sources[row["doc_id"]], **row)
 
     def _ordered(self, sort: str) -> NDArray[np.int64]:
-        name, down = sort.removeprefix("-"), sort.startswith("-")
-        order: Literal["ascending", "descending"] = "descending" if down else "ascending"
+        name, is_descending = sort.removeprefix("-"), sort.startswith("-")
+        order: Literal["ascending", "descending"] = "descending" if is_descending else "ascending"
         indices = pc.sort_indices(self.documents, [(name, order), ("doc_id", "ascending")])
         return cast(NDArray[np.int64], indices.to_numpy().astype(np.int64))
 
@@ -402,23 +402,23 @@ class _Catalogue:
         """Return which documents have a source that fits one of some globs; all without globs."""
         mask = np.full(len(self.doc_ids), not sources)
         if sources:
-            fits = re.compile("|".join(translate(glob) for glob in sources)).match
-            fitting = (fits(source) is not None for source in self._flat)
-            mask[self._owners[np.fromiter(fitting, bool, len(self._flat))]] = True
+            matches = re.compile("|".join(translate(glob) for glob in sources)).match
+            fitting = (matches(source) is not None for source in self._flat_sources)
+            mask[self._owners[np.fromiter(fitting, bool, len(self._flat_sources))]] = True
         return mask
 
     def named(self, contains: str) -> NDArray[np.bool_]:
         """Return which documents have a text in their title or a source, in any case."""
         mask = _contains(self.documents.column("title"), contains)
-        mask[self._owners[_contains(pa.chunked_array([pa.array(self._flat, pa.string())]), contains)]] = True
+        mask[self._owners[_contains(pa.chunked_array([pa.array(self._flat_sources, pa.string())]), contains)]] = True
         return mask
 
     def rows(self, modalities: Sequence[Modality], documents: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the numbers of the rows of some kinds, or of all, and of some documents."""
-        fits = documents[self._of_document]
+        mask = documents[self._document_numbers]
         if modalities:
-            fits &= np.isin(self._modalities, [_MODALITIES.index(modality) for modality in modalities])
-        return np.flatnonzero(fits)
+            mask &= np.isin(self._modalities, [_MODALITIES.index(modality) for modality in modalities])
+        return np.flatnonzero(mask)
 
     def read(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
         """Return rows by their numbers, in ascending order."""

@@ -81,7 +81,7 @@ class PublishedCorpus:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._was_live = False
-        self._rewritten: datetime | None = None
+        self._rewritten_at: datetime | None = None
 
     @property
     def name(self) -> str:
@@ -164,11 +164,11 @@ class PublishedCorpus:
         """Close all versions where documents were deleted from them since they were opened."""
         rewritten = pointer.rewritten if pointer is not None else None
         with self._lock:
-            if rewritten != self._rewritten:
+            if rewritten != self._rewritten_at:
                 self._open.clear()
                 if rewritten is not None:
                     self.drawer.remove_older(rewritten)
-                self._rewritten = rewritten
+                self._rewritten_at = rewritten
 
     def _open_once(self, version: str) -> OpenVersion:
         with self._lock:

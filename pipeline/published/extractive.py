@@ -77,28 +77,30 @@ def evidence_for(
     opened: OpenVersion, question: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace
 ) -> tuple[Material, Evidence]:
     """Return what an answer may show, and the evidence for confidence in it."""
-    resolved = opened.resolved_without_pages(filters)
-    if resolved == NOTHING:
+    resolved_filters = opened.resolved_without_pages(filters)
+    if resolved_filters == NOTHING:
         return Material(), {}
     max_passages = opened.settings().answer.passages
-    ranked = opened.ranked(question, plan, max_passages * RANKED, resolved, trace)
+    ranked = opened.ranked(question, plan, max_passages * RANKED, resolved_filters, trace)
     with trace.step("passages", question.words):
         hits = opened.hits(ranked)
         passages, tags = _passages(opened, hits)
         answer_candidates = candidates(passages, opened.template)
     with trace.step(f"compare: {NEARNESS.name}", question.words):
 
-        def cosines(compared: Sequence[Candidate]) -> list[float]:
-            vectors = opened.sentence_vectors([candidate.context for candidate in compared])
+        def cosines(compared_candidates: Sequence[Candidate]) -> list[float]:
+            vectors = opened.sentence_vectors([candidate.context for candidate in compared_candidates])
             return [float(cosine) for cosine in vectors @ question.vector(NEARNESS.name)]
 
-        scored, similarities = scores(question.words, answer_candidates, passages, cosines, max_passages=max_passages)
+        candidate_scores, similarities = scores(
+            question.words, answer_candidates, passages, cosines, max_passages=max_passages
+        )
     with trace.step("confidence", question.words):
         evidence = gather(
             question,
             opened.index,
             hits,
-            resolved,
+            resolved_filters,
             analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
             sentence=max(
                 (
@@ -111,8 +113,8 @@ def evidence_for(
             judged=bool(plan.rerank) and isinstance(plan.rerank[-1], Scored),
         )
     with trace.step("figures", question.words):
-        figures = _figures(opened, question, hits, passages, list(zip(answer_candidates, scored, strict=True)))
-    return Material(passages, answer_candidates, scored, tags, figures), evidence
+        figures = _figures(opened, question, hits, passages, list(zip(answer_candidates, candidate_scores, strict=True)))
+    return Material(passages, answer_candidates, candidate_scores, tags, figures), evidence
 
 
 def _figures(
@@ -120,7 +122,7 @@ def _figures(
     question: EmbeddedQuery,
     hits: Sequence[Hit],
     passages: Sequence[Passage],
-    scored: Sequence[tuple[Candidate, float]],
+    scored_candidates: Sequence[tuple[Candidate, float]],
 ) -> list[tuple[Hit, float]]:
     """Return the figures of the pages found that a question may ask for."""
     page_ranks: dict[tuple[str, int], int] = {}
@@ -134,7 +136,7 @@ def _figures(
         if position.modality == Modality.FIGURE and (doc_id, position.page) in page_ranks
     ]
     page_scores: dict[tuple[str, int], float] = {}
-    for candidate, score in scored:
+    for candidate, score in scored_candidates:
         passage = passages[candidate.passage]
         for number in passage.blocks[candidate.block].rows:
             row = passage.rows[number]

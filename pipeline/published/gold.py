@@ -14,8 +14,8 @@ from schemas.geometry import BBox
 
 def gold_evidence(opened: OpenVersion, questions: Sequence[Question]) -> list[Gold]:
     """Return the gold evidence of questions, in their order."""
-    placed = _figure_placements(opened, questions)
-    return [gold_for_question(question, opened.sources, placed) for question in questions]
+    placements = _figure_placements(opened, questions)
+    return [gold_for_question(question, opened.sources, placements) for question in questions]
 
 
 def _figure_placements(opened: OpenVersion, questions: Sequence[Question]) -> dict[str, list[tuple[str, int, BBox]]]:
@@ -26,12 +26,12 @@ def _figure_placements(opened: OpenVersion, questions: Sequence[Question]) -> di
         for doc_id, sources in opened.sources.items()
     }
     doc_ids = pa.array([doc_id for doc_id, names in names_by_document.items() if names], pa.string())
-    placed: dict[str, list[tuple[str, int, BBox]]] = {}
+    placements: dict[str, list[tuple[str, int, BBox]]] = {}
     for part in placement_parts(opened.workspace.store, opened.version):
         rows = part.select(["doc_id", "page", "bbox", "figure_id"]).filter(pc.is_in(part.column("doc_id"), doc_ids))
         for row in rows.to_pylist():
             if row["figure_id"] is None:
                 continue
             for name in names_by_document[row["doc_id"]]:
-                placed.setdefault(row["figure_id"], []).append((name, row["page"], BBox(*row["bbox"])))
-    return placed
+                placements.setdefault(row["figure_id"], []).append((name, row["page"], BBox(*row["bbox"])))
+    return placements

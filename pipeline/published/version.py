@@ -200,8 +200,10 @@ class OpenVersion:
         """
         sources, corpus = self.require(doc_id), self.workspace.corpus.name
         if self.tagged is None:
-            todo = f"to have them in the next, set 'tags: {{pdf: true}}' in the corpus file and run: inset refresh {corpus}"
-            raise NotFoundError(f"{self.name} was made without tagged copies; {todo}")
+            remedy = (
+                f"to have them in the next, set 'tags: {{pdf: true}}' in the corpus file and run: inset refresh {corpus}"
+            )
+            raise NotFoundError(f"{self.name} was made without tagged copies; {remedy}")
         if doc_id not in self.tagged:
             raise NotFoundError(f"{self.name} has no tagged copy of {sources[0]}; to see why: inset quarantine {corpus}")
         stem = sources[0].rpartition("/")[2].removesuffix(".pdf")
@@ -242,17 +244,19 @@ class OpenVersion:
 
     def resolved(self, filters: Filters) -> Filters:
         """Return equivalent filters that every engine understands: without globs, page ranges and phrases."""
-        plain = resolve(filters, self.sources, self.longest)
-        if not plain.phrases:
-            return plain
-        evidence_ids = holding(self.index, plain)
-        return plain.model_copy(update={"phrases": [], "evidence_ids": evidence_ids}) if evidence_ids else NOTHING
+        resolved_filters = resolve(filters, self.sources, self.longest)
+        if not resolved_filters.phrases:
+            return resolved_filters
+        evidence_ids = holding(self.index, resolved_filters)
+        return (
+            resolved_filters.model_copy(update={"phrases": [], "evidence_ids": evidence_ids}) if evidence_ids else NOTHING
+        )
 
     def resolved_without_pages(self, filters: Filters) -> Filters:
         """Return resolved filters that leave out rows of whole pages, which repeat other rows, unless modalities are given."""
-        resolved = self.resolved(filters)
-        keeps = not self.has_pages or resolved.modalities or resolved == NOTHING
-        return resolved if keeps else without_pages(resolved)
+        resolved_filters = self.resolved(filters)
+        keeps = not self.has_pages or resolved_filters.modalities or resolved_filters == NOTHING
+        return resolved_filters if keeps else without_pages(resolved_filters)
 
     def _best_of_groups(self, ranked: Sequence[tuple[str, float]], by: GroupBy) -> list[BestOfGroup]:
         rows = self.index.fetch([evidence_id for evidence_id, _ in ranked])
@@ -306,16 +310,16 @@ class OpenVersion:
 
         ``modalities`` selects rows; [] means all but whole pages.
         """
-        narrowed = self.resolved(filters)
+        resolved_filters = self.resolved(filters)
         if filters.evidence_ids:
-            rows: Sequence[Mapping[str, Any]] = self.index.fetch(narrowed.evidence_ids)
+            rows: Sequence[Mapping[str, Any]] = self.index.fetch(resolved_filters.evidence_ids)
         else:
             doc_ids_by_name = {
                 name: doc_id for doc_id, sources in self.sources.items() for name in names_of(doc_id, sources)
             }
-            doc_ids = dict.fromkeys(doc_ids_by_name[name] for name in narrowed.documents if name in doc_ids_by_name)
+            doc_ids = dict.fromkeys(doc_ids_by_name[name] for name in resolved_filters.documents if name in doc_ids_by_name)
             rows = [row for doc_id in doc_ids for row in self.document_rows.of(doc_id).to_pylist()]
-            pages, labels = set(narrowed.pages), set(narrowed.page_labels)
+            pages, labels = set(resolved_filters.pages), set(resolved_filters.page_labels)
             rows = [
                 row
                 for row, fields in ((row, filtered(row)) for row in rows)
@@ -441,8 +445,8 @@ class OpenVersion:
         placements: list[dict[str, Any]] = []
         if figures:
             referenced = pc.is_in(self._figures.column("figure_id"), pa.array(figures))
-            tagged = pc.and_(referenced, pc.is_valid(self._figures.column("number")))
-            placements = self._figures.filter(tagged).to_pylist()
+            is_tagged = pc.and_(referenced, pc.is_valid(self._figures.column("number")))
+            placements = self._figures.filter(is_tagged).to_pylist()
         return [
             self._hit(row, scores[row["evidence_id"]], placements, marker(row["text"], row.get("language"))) for row in rows
         ]

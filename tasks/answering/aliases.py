@@ -56,13 +56,13 @@ def aliases(figure_ids: Iterable[str], avoid: Collection[str] = ()) -> dict[str,
     unique_ids = list(dict.fromkeys(figure_ids))
     # Five digits are too few for more figures or numbers.
     digits = DIGITS if len(unique_ids) <= 100 and len(avoid) <= 10_000 else DIGITS + 2
-    lowest, room = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
+    lowest, number_count = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
     alias_by_figure: dict[str, str] = {}
     taken_signatures = {trait for number in _INVENTED for trait in _edit_signatures(number)}
     for figure_id in unique_ids:
-        number = int(figure_id[:12], 16) % room
+        number = int(figure_id[:12], 16) % number_count
         while (name := str(lowest + number)) in avoid or not taken_signatures.isdisjoint(_edit_signatures(name)):
-            number = (number + _STEP) % room
+            number = (number + _STEP) % number_count
         alias_by_figure[figure_id] = name
         taken_signatures.update(_edit_signatures(name))
     return alias_by_figure
@@ -76,9 +76,9 @@ def meant(digits: str, numbers: Mapping[str, object]) -> str | None:
 
 def disarm(text: str) -> str:
     """Return text of a document or question without look-alikes of names and thoughts, and without control characters."""
-    plain = _CONTROL.sub("", text)
-    plain = _LOOKALIKE.sub(lambda found: "(" if found[1] else f"{found[2]} no. ", plain)
-    return _THINKING.sub("‹", plain)
+    printable = _CONTROL.sub("", text)
+    printable = _LOOKALIKE.sub(lambda found: "(" if found[1] else f"{found[2]} no. ", printable)
+    return _THINKING.sub("‹", printable)
 
 
 def quoted(text: str) -> str:

@@ -129,14 +129,16 @@ def scores(
     """
     by_words = _word_scores(question, candidates, passages)
     best = sorted(range(len(candidates)), key=lambda index: (-by_words[index], index))[: COMPARED * max_passages]
-    compared = [candidates[index] for index in sorted(best)]
-    similarity_by_candidate = dict(zip(compared, cosines(compared), strict=True)) if compared else {}
+    compared_candidates = [candidates[index] for index in sorted(best)]
+    similarity_by_candidate = (
+        dict(zip(compared_candidates, cosines(compared_candidates), strict=True)) if compared_candidates else {}
+    )
     farthest = min(similarity_by_candidate.values(), default=0.0)
-    scored = [
+    candidate_scores = [
         score + NEAR * similarity_by_candidate.get(candidate, farthest)
         for candidate, score in zip(candidates, by_words, strict=True)
     ]
-    return scored, similarity_by_candidate
+    return candidate_scores, similarity_by_candidate
 
 
 def _word_scores(question: str, candidates: Sequence[Candidate], passages: Sequence[Passage]) -> list[float]:

@@ -14,8 +14,10 @@ def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
     page_regions = [region for region in hit.regions if region.page == hit.page]
     boxes = [region.bbox for region in page_regions][:MOST_BOXES] or [hit.bbox]
     document = f"/v1/corpora/{corpus}/documents/{hit.doc_id}"
-    pinned = urlencode({"version": version})
-    box_query = urlencode({"box": [",".join(f"{edge:.1f}" for edge in box) for box in boxes]}, doseq=True, safe=",")
+    version_query = urlencode({"version": version})
+    box_query = urlencode(
+        {"box": [",".join(f"{coordinate:.1f}" for coordinate in box) for box in boxes]}, doseq=True, safe=","
+    )
     return Citation(
         n=n,
         evidence_id=hit.evidence_id,
@@ -29,6 +31,6 @@ def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
         section_path=hit.section_path,
         regions=hit.regions,
         tagged_pdf=hit.tagged_pdf,
-        page_link=f"{document}/pages/{hit.page}.png?{box_query}&{pinned}",
-        pdf_link=f"{document}.pdf?{pinned}#page={hit.page}",
+        page_link=f"{document}/pages/{hit.page}.png?{box_query}&{version_query}",
+        pdf_link=f"{document}.pdf?{version_query}#page={hit.page}",
     )

@@ -108,14 +108,16 @@ def rows_to_send(hits: Sequence[Hit], settings: AnswerSettings) -> tuple[list[Hi
             if Content.TEXTS not in settings.sends or not texts_left:
                 continue
             texts_left -= 1
-            offered = hit.figure_refs if Content.MENTIONED_PICTURES in settings.sends else []
+            offered_figures = hit.figure_refs if Content.MENTIONED_PICTURES in settings.sends else []
         else:
-            offered = [hit.figure_id] if Content.PICTURES in settings.sends else []
-        sent_figures = {*offered, *pictures} if len(pictures) < settings.max_images else pictures.keys()
+            offered_figures = [hit.figure_id] if Content.PICTURES in settings.sends else []
+        sent_figures = {*offered_figures, *pictures} if len(pictures) < settings.max_images else pictures.keys()
         if hit.figure_id is not None and Content.CAPTIONS not in settings.sends and hit.figure_id not in sent_figures:
             continue
         rows.append(hit)
-        pictures |= dict.fromkeys([name for name in offered if name not in pictures][: settings.max_images - len(pictures)])
+        pictures |= dict.fromkeys(
+            [name for name in offered_figures if name not in pictures][: settings.max_images - len(pictures)]
+        )
     return rows, list(pictures)
 
 
@@ -149,8 +151,8 @@ def compose(
     }
     aliases_by_figure = aliases((figure.figure_id for hit in hits for figure in hit.figures), long_numbers)
     sent_hits: list[Hit] = []
-    tagged: list[str] = []
-    plain: list[str] = []
+    tagged_passages: list[str] = []
+    plain_passages: list[str] = []
     chars_left = context_chars
     for hit in hits:
         number = len(sent_hits) + 1
@@ -165,9 +167,9 @@ def compose(
             break
         chars_left -= len(head) + len(words)
         sent_hits.append(hit)
-        tagged.append(_fenced(head, words))
-        bare = quoted(template.without(_tagged_text(hit, template)[: 4 * context_chars]))
-        plain.append(_fenced(f"[P{number}]:", _fitting_sentences(bare, max(len(words), MOST_LINE))))
+        tagged_passages.append(_fenced(head, words))
+        untagged = quoted(template.without(_tagged_text(hit, template)[: 4 * context_chars]))
+        plain_passages.append(_fenced(f"[P{number}]:", _fitting_sentences(untagged, max(len(words), MOST_LINE))))
     held_pictures = {name for hit in sent_hits for name in (hit.figure_id, *hit.figure_refs)}
     images = [(name, picture) for name, picture in images if name in held_pictures]
     tags = {number: tag for hit in sent_hits for tag, number in template.split(hit.tagged_text) if number is not None}
@@ -188,8 +190,8 @@ def compose(
             )
     values = {
         "question": " ".join(quoted(question).split()),
-        "passages": "\n\n".join(tagged),
-        "texts": "\n\n".join(plain),
+        "passages": "\n\n".join(tagged_passages),
+        "texts": "\n\n".join(plain_passages),
         "pictures": _picture_lines(
             [name for name, _ in images], sent_hits, 1 if query_picture is None else 2, captions=captions
         ),
@@ -197,7 +199,7 @@ def compose(
         "queries": "\n".join(f"- {_line(query)}" for query in queries),
     }
     pictures = [*([query_picture] if query_picture is not None else []), *(data for _, data in images)]
-    numbers = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain)))
+    numbers = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain_passages)))
     return ModelInput(prompt.messages(values, pictures), tuple(sent_hits), figures, numbers | long_numbers)
 
 
@@ -243,11 +245,11 @@ def _with_aliases(hit: Hit, template: TagTemplate, aliases_by_figure: Mapping[st
     return "".join([*pieces, *trailing_captions]).strip()
 
 
-def _fitting_sentences(text: str, room: int) -> str:
+def _fitting_sentences(text: str, max_chars: int) -> str:
     """Return the whole sentences of a text that fit; "" if none does."""
-    if len(text) <= room:
+    if len(text) <= max_chars:
         return text
-    ends = [end for _, end in sentences(text) if end <= room]
+    ends = [end for _, end in sentences(text) if end <= max_chars]
     return text[: ends[-1]] if ends else ""
 
 
@@ -260,8 +262,10 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int, *
             if figure_id in (candidate_hit.figure_id, *candidate_hit.figure_refs)
         ]
         _, number, hit = min(holders, key=lambda holder: holder[:2], default=(True, 0, None))
-        printed = [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit and captions else []
-        caption = _line(next(iter(printed), "") or (hit.caption if hit and captions else ""))
+        captions_printed = (
+            [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit and captions else []
+        )
+        caption = _line(next(iter(captions_printed), "") or (hit.caption if hit and captions else ""))
         lines.append(
             f"Picture {picture_number}" + (f", of [P{number}]" if hit else "") + (f": {caption}" if caption else "")
         )

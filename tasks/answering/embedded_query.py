@@ -35,7 +35,7 @@ class EmbeddedQuery:
         self.embedders = embedders
         self._stopped = stopped
         self._vectors: dict[str, Vector] = {}
-        self._embedding = threading.Lock()
+        self._embed_lock = threading.Lock()
 
     @property
     def has_no_words(self) -> bool:
@@ -72,7 +72,7 @@ class EmbeddedQuery:
             RequestError: The space's model can embed nothing of it.
             Stopped: Nobody waits for it any more.
         """
-        with self._embedding:
+        with self._embed_lock:
             if space not in self._vectors:
                 with span(f"embed: {space}"):
                     self._vectors[space] = self._embed(space)

@@ -27,7 +27,7 @@ def extract(
     question: str,
     passages: Sequence[Passage],
     candidates: Sequence[Candidate],
-    scored: Sequence[float],
+    candidate_scores: Sequence[float],
     template: TagTemplate,
     *,
     corpus: str,
@@ -46,7 +46,7 @@ def extract(
         question: Its words.
         passages: What may be shown, by rank.
         candidates: Their candidates.
-        scored: A score for each candidate.
+        candidate_scores: A score for each candidate.
         template: How tags are written.
         corpus: Name of the corpus, for links.
         version: Name of the version.
@@ -55,10 +55,10 @@ def extract(
         figures: Figures that the question may ask for, with their probabilities, best first.
     """
     best: dict[int, list[tuple[float, Candidate]]] = {}
-    for score, candidate in zip(scored, candidates, strict=True):
+    for score, candidate in zip(candidate_scores, candidates, strict=True):
         best.setdefault(candidate.passage, []).append((score, candidate))
     order = sorted(best, key=lambda number: (-max(score for score, _ in best[number]), number))
-    top = max(scored, default=0.0)
+    top = max(candidate_scores, default=0.0)
     shown_figures = (
         [figure for figure, probability in figures[:MOST_FIGURES] if probability >= SHOWN_FROM] if passages else []
     )
@@ -231,15 +231,15 @@ class _Answer:
         """Return a table with its figures in their cells; tags of figures that aren't shown are dropped."""
         row = passage.rows[block.rows[0]]
         cited = [self._cite(passage, block.rows[0])]
-        placed: dict[str, FigurePart] = {}
+        parts_by_tag: dict[str, FigurePart] = {}
 
         def cell(text: str) -> str:
             pieces = []
             for piece, number in self.template.split(text):
-                if number is None or piece in placed:
+                if number is None or piece in parts_by_tag:
                     pieces.append(piece)
                 elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown:
-                    placed[piece] = self._figure(figure, piece, cited, folded=not key_rows)
+                    parts_by_tag[piece] = self._figure(figure, piece, cited, folded=not key_rows)
                     pieces.append(piece)
             return "".join(pieces).strip()
 
@@ -249,7 +249,11 @@ class _Answer:
                 len(text.split()) for row_number, line in enumerate(rows) if row_number in {0, *key_rows} for text in line
             )
         return TablePart(
-            rows=rows, figures=list(placed.values()), citations=cited, key_rows=sorted(key_rows - {0}), folded=not key_rows
+            rows=rows,
+            figures=list(parts_by_tag.values()),
+            citations=cited,
+            key_rows=sorted(key_rows - {0}),
+            folded=not key_rows,
         )
 
     def _cite(self, passage: Passage, number: int) -> int:

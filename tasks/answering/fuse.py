@@ -107,8 +107,8 @@ def in_turn(rankings: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, 
 
 def _scaled(ranking: Sequence[tuple[str, float]], weight: float) -> list[tuple[str, float]]:
     scores = [score for _, score in ranking]
-    worst, spread = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
-    return [(name, weight * ((score - worst) / spread if spread else 1.0)) for name, score in ranking]
+    lowest_score, spread = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
+    return [(name, weight * ((score - lowest_score) / spread if spread else 1.0)) for name, score in ranking]
 
 
 def _shares(ranking: Sequence[tuple[str, float]], weight: float) -> dict[str, float]:

@@ -30,15 +30,15 @@ class WrittenAnswer:
     note: str = ""
 
 
-def write(model: StreamingModel, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
+def write(model: StreamingModel, model_input: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
     """Yield the events of an answer while the model writes, then the whole answer.
 
     Raises:
         UserError: The model can't be used as configured.
     """
-    reader, failure, note = ReplyReader(sent), "", ""
+    reader, failure, note = ReplyReader(model_input), "", ""
     pieces: list[str] = []
-    with closing(model.stream(Request("answer", sent.messages))) as reply:
+    with closing(model.stream(Request("answer", model_input.messages))) as reply:
         for item in reply:
             if isinstance(item, str):
                 pieces.append(item)
@@ -50,21 +50,21 @@ def write(model: StreamingModel, sent: ModelInput) -> Iterator[TextDelta | PartF
     yield from reader.close()
     thought = _THINKING.sub("", "".join(pieces)).strip()
     if not (failure or reader.parts or reader.says_no_answer) and thought:
-        supported = _supported_thoughts(thought, sent)
-        if supported:
-            yield WrittenAnswer(supported, note=FROM_THOUGHT)
+        supported_parts = _supported_thoughts(thought, model_input)
+        if supported_parts:
+            yield WrittenAnswer(supported_parts, note=FROM_THOUGHT)
             return
     if not (failure or reader.parts or reader.says_no_answer):
         failure = "the model wrote no answer"
     yield WrittenAnswer(reader.parts, reader.counts, reader.says_no_answer, failure, note)
 
 
-def _supported_thoughts(thought: str, sent: ModelInput) -> list[Part]:
+def _supported_thoughts(thought: str, model_input: ModelInput) -> list[Part]:
     """Return the sentences of a model's reasoning that a passage supports, with the figures behind them."""
-    reader = ReplyReader(sent)
+    reader = ReplyReader(model_input)
     reader.feed(thought)
     reader.close()
-    parts, _ = with_support(reader.parts, [hit.text for hit in sent.passages], "")
+    parts, _ = with_support(reader.parts, [hit.text for hit in model_input.passages], "")
     return (
         [part for part in parts if part.citations] if any(part.type == "text" and part.citations for part in parts) else []
     )

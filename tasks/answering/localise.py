@@ -38,5 +38,5 @@ def localise(
 
 def _distance(row: Row, regions: Sequence[CitedRegion]) -> tuple[bool, int]:
     box = BBox(*row["bbox"])
-    inside = any(region.page == row["page"] and BBox(*region.bbox).has_middle_of(box) for region in regions)
-    return not inside, min(abs(region.page - row["page"]) for region in regions)
+    is_inside = any(region.page == row["page"] and BBox(*region.bbox).has_middle_of(box) for region in regions)
+    return not is_inside, min(abs(region.page - row["page"]) for region in regions)

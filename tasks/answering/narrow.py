@@ -57,33 +57,33 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
 
 def both(first: Filters, second: Filters) -> Filters | None:
     """Return the intersection of two resolved filters; None if it is empty."""
-    joined: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for name in Filters.model_fields:
         first_value, second_value = getattr(first, name), getattr(second, name)
         match name:
             case "since":
-                joined[name] = max(filter(None, (first_value, second_value)), default=None)
+                fields[name] = max(filter(None, (first_value, second_value)), default=None)
             case "until":
-                joined[name] = min(filter(None, (first_value, second_value)), default=None)
+                fields[name] = min(filter(None, (first_value, second_value)), default=None)
             case _ if first_value == second_value or not _is_set(second_value):
-                joined[name] = first_value
+                fields[name] = first_value
             case _ if not _is_set(first_value):
-                joined[name] = second_value
+                fields[name] = second_value
             case "has_figure":
                 return None
             case _:
-                joined[name] = [value for value in first_value if value in second_value]
-                if not joined[name]:
+                fields[name] = [value for value in first_value if value in second_value]
+                if not fields[name]:
                     return None
-    return first.model_copy(update=joined)
+    return first.model_copy(update=fields)
 
 
-def with_filters(plan: Plan, resolved: Callable[[Filters], Filters]) -> Plan:
-    """Return a plan with the filters of its steps replaced by ``resolved`` of them."""
+def with_filters(plan: Plan, resolve_filters: Callable[[Filters], Filters]) -> Plan:
+    """Return a plan with the filters of its steps replaced by ``resolve_filters`` of them."""
 
     def narrowed(retriever: Retriever) -> Retriever:
         filters = retriever.filters
-        return retriever if filters == NO_FILTERS else retriever.model_copy(update={"filters": resolved(filters)})
+        return retriever if filters == NO_FILTERS else retriever.model_copy(update={"filters": resolve_filters(filters)})
 
     changes: dict[str, object] = {"retrieve": [narrowed(retriever) for retriever in plan.retrieve]}
     if plan.documents is not None:
@@ -98,8 +98,8 @@ def _is_set(value: object) -> bool:
 def _matching_documents(globs: Sequence[str], sources: _Sources) -> set[str]:
     doc_ids: set[str] = set()
     for glob in globs:
-        fits = re.compile(translate(glob)).match
-        doc_ids |= {doc_id for doc_id, document_sources in sources.items() if any(map(fits, document_sources))}
+        matches = re.compile(translate(glob)).match
+        doc_ids |= {doc_id for doc_id, document_sources in sources.items() if any(map(matches, document_sources))}
     return doc_ids
 
 

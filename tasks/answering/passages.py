@@ -162,19 +162,19 @@ def _style_runs(paragraph: str, titles: set[str], template: TagTemplate) -> Iter
     held_lines: list[str] = []
     style: Style | None = None
     for line in paragraph.split("\n"):
-        bare = template.without(line)
+        untagged = template.without(line)
         line_style: Style
-        if not bare:
+        if not untagged:
             if not line.strip():
                 continue
             line_style = "figure"
-        elif _ITEM.match(line) and not _is_code(bare):
+        elif _ITEM.match(line) and not _is_code(untagged):
             line_style = "item"
-        elif style == "item" and not _is_code(bare):
+        elif style == "item" and not _is_code(untagged):
             held_lines.append(line)
             continue
         else:
-            line_style = "code" if _is_code(bare) else "prose"
+            line_style = "code" if _is_code(untagged) else "prose"
         if held_lines and style is not None and (line_style != style or line_style == "item"):
             yield style, "\n".join(held_lines)
             held_lines = []

@@ -85,12 +85,12 @@ _SPACES = re.compile(r"[ \t]+")
 class ReplyReader:
     """The parser of a reply to some messages; ``says_no_answer``: the model says that the passages don't answer."""
 
-    def __init__(self, sent: ModelInput) -> None:
+    def __init__(self, model_input: ModelInput) -> None:
         self.says_no_answer = False
-        self._sent = sent
-        self._writer = _Writer(sent)
+        self._model_input = model_input
+        self._writer = _Writer(model_input)
         self._pending = ""
-        self._thinks = self._begun = self._is_nested = False
+        self._is_thinking = self._has_begun = self._is_nested = False
 
     @property
     def parts(self) -> list[Part]:
@@ -120,13 +120,13 @@ class ReplyReader:
 
     def _read(self, *, last: bool) -> Iterator[Event]:
         while self._pending and not self.says_no_answer:
-            if self._thinks:
+            if self._is_thinking:
                 text_before, has_ended, text_after = _partition(self._pending, _ENDS_THINKING)
                 self._pending = text_after if has_ended else text_before[-len(_ENDS_THINKING) :]
-                self._thinks = not has_ended
+                self._is_thinking = not has_ended
                 if not has_ended:
                     return
-            if not self._begun and self._waits_for_no_answer(last):
+            if not self._has_begun and self._waits_for_no_answer(last):
                 return
             text = self._pending
             mark = _MARK.search(text)
@@ -151,9 +151,9 @@ class ReplyReader:
         if kind == "nested":
             self._is_nested = True
         elif kind == "think":
-            self._thinks = not mark_text.startswith("</")
-            if not self._thinks:  # unannounced reasoning before it
-                self._writer, self._begun = _Writer(self._sent), False
+            self._is_thinking = not mark_text.startswith("</")
+            if not self._is_thinking:  # unannounced reasoning before it
+                self._writer, self._has_begun = _Writer(self._model_input), False
         elif kind == "bold":
             yield from self._writer.write("" if not self._writer.is_code else mark_text)
         else:
@@ -164,13 +164,13 @@ class ReplyReader:
         self._pending = self._pending.lstrip(" \n\t")
         opening = self._pending.lstrip(" \n\t\"'*`").upper()
         if len(self._pending) - len(opening) > MOST_HELD:
-            self._begun = True
+            self._has_begun = True
             return False
         if opening.startswith("<") and not last and "<THINK>".startswith(opening[:7]):
             return len(opening) < len("<THINK>")
         if not opening or (NO_ANSWER.startswith(opening) and not last):
             return not last
-        self._begun = True
+        self._has_begun = True
         if opening.startswith(NO_ANSWER) and not opening[len(NO_ANSWER) :][:1].isalnum():
             self.says_no_answer = True
         return self.says_no_answer
@@ -181,10 +181,10 @@ class ReplyReader:
             return len(text)
         if not last:
             return unfinished.start()
-        cut = plain(unfinished[0]).lstrip("![<").strip().upper()
-        is_figure = "IMG" in cut or "IMAGE" in cut or unfinished[0].startswith("![")
-        if is_figure or (plain(unfinished[0]).startswith("[") and re.match(r"P(?:\s*\d|\Z)|IM?\Z", cut)):
-            self._writer.count("unknown_tags" if is_figure or cut[0] == "I" else "unknown_citations")
+        name_start = plain(unfinished[0]).lstrip("![<").strip().upper()
+        is_figure = "IMG" in name_start or "IMAGE" in name_start or unfinished[0].startswith("![")
+        if is_figure or (plain(unfinished[0]).startswith("[") and re.match(r"P(?:\s*\d|\Z)|IM?\Z", name_start)):
+            self._writer.count("unknown_tags" if is_figure or name_start[0] == "I" else "unknown_citations")
             return unfinished.start()
         return len(text)
 
@@ -192,18 +192,18 @@ class ReplyReader:
 class _Writer:
     """Builds parts from text and names."""
 
-    def __init__(self, sent: ModelInput) -> None:
+    def __init__(self, model_input: ModelInput) -> None:
         self.parts: list[Part] = []
         self.counts = AnswerCounts()
-        self._sent = sent
-        self._shown: set[str] = set()
-        self._head: str | None = ""  # start of a line until its style is known; None within a line
+        self._model_input = model_input
+        self._shown_figures: set[str] = set()
+        self._line_start: str | None = ""  # start of a line until its style is known; None within a line
         self._style = "prose"
         self._skips_line = self._is_row = False
         self._row: list[str] = []
         self._rows: list[str] = []
         self._text: list[str] = []
-        self._tail = self._space = ""
+        self._tail = self._pending_space = ""
         self._cites: list[int] = []
         self._after_mark = self._continues = False
         self._sentence: list[int] = []  # text parts of the current or last sentence
@@ -219,14 +219,14 @@ class _Writer:
         for piece in text.splitlines(keepends=True) if "\n" in text else [text]:
             line = piece.removesuffix("\n")
             ends_line = line != piece
-            if self._head is not None:
-                self._head += line
-                if not self.is_code and self._head.isspace():
-                    self._head = self._head[:MOST_INDENT]  # bounded: a model may write endless blanks
+            if self._line_start is not None:
+                self._line_start += line
+                if not self.is_code and self._line_start.isspace():
+                    self._line_start = self._line_start[:MOST_INDENT]  # bounded: a model may write endless blanks
                 if (
                     not ends_line
-                    and len(self._head) <= MOST_HELD
-                    and (not self._head.strip() or _UNDECIDED.fullmatch(self._head))
+                    and len(self._line_start) <= MOST_HELD
+                    and (not self._line_start.strip() or _UNDECIDED.fullmatch(self._line_start))
                 ):
                     continue
                 line = yield from self._decide_style()
@@ -238,7 +238,7 @@ class _Writer:
                 yield from self._end_line()
 
     def mark(self, kind: str, mark_text: str) -> Iterator[Event]:
-        if self._head is not None:
+        if self._line_start is not None:
             yield from self._words((yield from self._decide_style()))
         if self._is_row:
             self._row.append(mark_text)
@@ -265,7 +265,7 @@ class _Writer:
                 self._cites = []
 
     def close(self) -> Iterator[Event]:
-        if self._head:
+        if self._line_start:
             yield from self._words((yield from self._decide_style()))
         if self._is_row:
             self._rows.append("".join(self._row))
@@ -274,7 +274,7 @@ class _Writer:
 
     def _decide_style(self) -> Generator[Event, None, str]:
         """Determine a line's style by its start, and return its text."""
-        head, self._head = self._head or "", None
+        head, self._line_start = self._line_start or "", None
         if _FENCE.match(head):
             style = "prose" if self.is_code else "code"
             yield from self._end_table()
@@ -300,7 +300,7 @@ class _Writer:
         if self._style == "heading" or (self._style == "item" and not head[0].isspace()):
             yield from self._end_block()
         elif self._text:
-            self._space = " "
+            self._pending_space = " "
         return head.lstrip()
 
     def _end_line(self) -> Iterator[Event]:
@@ -311,7 +311,7 @@ class _Writer:
             yield from self._words("\n")
         elif self._style == "heading":
             yield from self._end_block()
-        self._head, self._skips_line = "", False
+        self._line_start, self._skips_line = "", False
 
     def _words(self, words: str) -> Iterator[Event]:
         if not words:
@@ -333,7 +333,7 @@ class _Writer:
         yield from self._append(words)
 
     def _append(self, words: str) -> Iterator[Event]:
-        text = _SPACES.sub(" ", self._space + words)
+        text = _SPACES.sub(" ", self._pending_space + words)
         if self._after_mark and self._text and _PUNCTUATION.match(text):
             text = text.lstrip()
         elif not self._text:
@@ -342,7 +342,7 @@ class _Writer:
                 self._tail += stop[0]
                 text = text[stop.end() :].lstrip()
         visible = text.rstrip(" ")
-        self._space = text[len(visible) :] if self._text or visible else ""
+        self._pending_space = text[len(visible) :] if self._text or visible else ""
         if visible:
             if not self._text and _ENDS_SENTENCE.search(self._tail):
                 self._sentence = []
@@ -354,7 +354,7 @@ class _Writer:
     def _end_run(self, *, continues: bool = False) -> Iterator[Event]:
         """End a run of text with one set of citations: they belong to its last sentence."""
         text, cites = "".join(self._text), self._cites
-        self._text, self._cites, self._space = [], [], ""
+        self._text, self._cites, self._pending_space = [], [], ""
         text = text.strip("\n") if self.is_code else text.strip()
         if not text:
             return
@@ -413,7 +413,9 @@ class _Writer:
     def _resolve(self, kind: str, mark_text: str) -> tuple[list[FigurePart], list[int]] | str:
         """Return the figures and citations of a name; the text itself if it is none."""
         if kind not in ("bracket", "broken"):
-            sent_digits = [digits for digits in re.findall(r"\d{5,7}", plain(mark_text)) if digits in self._sent.figures]
+            sent_digits = [
+                digits for digits in re.findall(r"\d{5,7}", plain(mark_text)) if digits in self._model_input.figures
+            ]
             figure_match = _FIGURE.search(plain(mark_text))
             return self._figures(sent_digits[:1] or ([figure_match[1]] if figure_match and kind == "bare" else [""])), []
         inner = plain(plain(mark_text)[1:].removesuffix("]").removesuffix("\u3011").removesuffix("\u3015"))
@@ -423,15 +425,15 @@ class _Writer:
             return [], self._numbers(re.findall(r"P\s?(\d{1,4})", inner, re.IGNORECASE))
         if _NUMBERS.fullmatch(inner):
             numbers = [int(number) for number in re.findall(r"\d+", inner)]
-            is_quoted = any(n < 1 or f"[{n}]" in self._sent.held for n in numbers)
-            if self._sent.passages and not is_quoted and not self.is_code:
+            is_quoted = any(n < 1 or f"[{n}]" in self._model_input.held for n in numbers)
+            if self._model_input.passages and not is_quoted and not self.is_code:
                 return [], self._numbers(re.findall(r"\d+", inner))
         if figure_names := _FIGURE.findall(inner) if _FIGURE.match(inner) else []:
             return self._figures(figure_names), []
         if re.fullmatch(r"(?:IMG|IMAGE)[\W_]*", inner, re.IGNORECASE):
             return self._figures([""]), []
         translated = _TRANSLATED.fullmatch(inner)
-        if translated is not None and translated[1] in self._sent.figures:
+        if translated is not None and translated[1] in self._model_input.figures:
             self.count("repaired_tags")
             return self._figures([translated[1]]), []
         return mark_text
@@ -439,7 +441,7 @@ class _Writer:
     def _numbers(self, digit_runs: Sequence[str]) -> list[int]:
         numbers = []
         for number in map(int, digit_runs):
-            if 1 <= number <= len(self._sent.passages):
+            if 1 <= number <= len(self._model_input.passages):
                 numbers.append(number)
             else:
                 self.count("unknown_citations")
@@ -449,16 +451,16 @@ class _Writer:
         figures = []
         for name in names:
             digits: str | None = name
-            if name not in self._sent.figures:
-                digits = None if name in self._sent.held else meant(name, self._sent.figures)
+            if name not in self._model_input.figures:
+                digits = None if name in self._model_input.held else meant(name, self._model_input.figures)
                 self.count("unknown_tags" if digits is None else "repaired_tags")
             if digits is None:
                 continue
-            part = self._sent.figures[digits]
-            if part.figure_id in self._shown:
+            part = self._model_input.figures[digits]
+            if part.figure_id in self._shown_figures:
                 self.count("repeated_tags")
             else:
-                self._shown.add(part.figure_id)
+                self._shown_figures.add(part.figure_id)
                 figures.append(part)
         return figures
 

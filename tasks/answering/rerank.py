@@ -100,11 +100,11 @@ def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) 
     Returns:
         The same rows, each once, with scores that never rise.
     """
-    counted = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
+    finite_scores = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
     ranks = {name: rank for rank, (name, _) in enumerate(ranked)}
-    first = sorted(counted.items(), key=lambda pair: (-pair[1], ranks[pair[0]]))
-    lowest_score = min(counted.values(), default=0.0)
-    unscored = [name for name, _ in ranked if name not in counted]
+    first = sorted(finite_scores.items(), key=lambda pair: (-pair[1], ranks[pair[0]]))
+    lowest_score = min(finite_scores.values(), default=0.0)
+    unscored = [name for name, _ in ranked if name not in finite_scores]
     return [*first, *((name, lowest_score - 1 - rank) for rank, name in enumerate(unscored))]
 
 

@@ -23,25 +23,25 @@ def ask_index(search: Search, retriever: Retriever, query: EmbeddedQuery, depth:
     """Return a retriever's rows, ``depth`` of them unless it sets a number."""
     k = min(depth, retriever.k or depth)
     with search.trace.step(f"retrieve: {retriever.title}", query.words) as record:
-        narrowed = both(filters, retriever.filters)
-        if narrowed is None:
+        joined_filters = both(filters, retriever.filters)
+        if joined_filters is None:
             return record.keep([])
-        if search.resources.has_pages and not narrowed.modalities and not _sees_pictures(retriever):
-            narrowed = without_pages(narrowed)
+        if search.resources.has_pages and not joined_filters.modalities and not _sees_pictures(retriever):
+            joined_filters = without_pages(joined_filters)
         if query.has_no_words and not _sees_pictures(retriever):
             record.note = NO_WORDS
             return record.keep([])
         match retriever:
             case Words(weights=weights, stop_words=stop_words):
                 words = searched(query.words, search.ranking.stop_words if stop_words is None else stop_words)
-                ranking = search.index.bm25(words, k, narrowed, weights or search.ranking.weights)
+                ranking = search.index.bm25(words, k, joined_filters, weights or search.ranking.weights)
             case Vectors(space=space):
                 compare = search.index.late if SPACES[space].late else search.index.dense
-                ranking = compare(query.vector(space), k, narrowed, space)
+                ranking = compare(query.vector(space), k, joined_filters, space)
             case Sections():
-                ranking = _in_sections(search, retriever, query, k, narrowed, record)
+                ranking = _in_sections(search, retriever, query, k, joined_filters, record)
             case Places():
-                ranking = _at_places(search, query, k, narrowed)
+                ranking = _at_places(search, query, k, joined_filters)
             case _:
                 assert_never(retriever)
         return record.keep(above(ranking, retriever.floor))
@@ -71,8 +71,8 @@ def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -
         page_filters := both(Filters(pages=sorted(pages)[:MOST_NAMED]), filters)
     ) is not None:
         evidence_ids += ids(search.nearest(query, k, page_filters))
-    if (labels := labels_named(query.words)) and (pictured := both(filters, _PICTURED)) is not None:
-        evidence_ids += _labelled(search, labels, pictured)
+    if (labels := labels_named(query.words)) and (picture_filters := both(filters, _PICTURED)) is not None:
+        evidence_ids += _labelled(search, labels, picture_filters)
     return [(name, 1.0) for name in sorted(set(evidence_ids))][:k]
 
 
@@ -96,10 +96,10 @@ def _in_sections(
     model_reply = reply(search.writer(step.model), prompt, record)
     scores = dict(nearest)
     under = rows_under(entries, numbers_in(model_reply, min(len(entries), MOST_SECTIONS)))
-    picked = [(row, scores[row]) for row in under if row in scores]
-    if not picked:
+    scored_rows = [(row, scores[row]) for row in under if row in scores]
+    if not scored_rows:
         record.note = record.note or "the model picked no section; the nearest rows are given"
         return nearest[:k]
     if step.order == "nearness":
-        return sorted(picked, key=lambda pair: (-pair[1], pair[0]))[:k]
-    return [(row, 1 / rank) for rank, (row, _) in enumerate(picked, 1)][:k]
+        return sorted(scored_rows, key=lambda pair: (-pair[1], pair[0]))[:k]
+    return [(row, 1 / rank) for rank, (row, _) in enumerate(scored_rows, 1)][:k]

@@ -54,7 +54,7 @@ def retrieve_in_rounds(
     *,
     rounds: int,
     may_go_on: Callable[[], bool],
-    used: Callable[[], Spent],
+    spent_so_far: Callable[[], Spent],
     clock: Callable[[], float],
 ) -> tuple[list[Hit], list[Round]]:
     """Return the evidence of all rounds, best first, and a record of each round.
@@ -67,7 +67,7 @@ def retrieve_in_rounds(
     finished_rounds: list[Round] = []
     query = question
     while True:
-        started, used_before = clock(), used()
+        started, spent_before = clock(), spent_so_far()
         queries.append(query)
         hits = search(query)
         new_hits = [hit for hit in hits if hit.evidence_id not in memory]
@@ -83,7 +83,7 @@ def retrieve_in_rounds(
                 sufficient=verdict.sufficient if verdict else None,
                 missing=verdict.missing if verdict else "",
                 seconds=clock() - started,
-                spent=used() - used_before,
+                spent=spent_so_far() - spent_before,
             )
         )
         if verdict is None or verdict.sufficient:

@@ -43,7 +43,7 @@ class Trace:
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0, stopped: Callable[[], bool] = lambda: False) -> None:
         self._stopped = stopped
-        self._done: list[StepRecord] = []
+        self._records: list[StepRecord] = []
         self._clock = clock
 
     @property
@@ -60,7 +60,7 @@ class Trace:
                 input_tokens=record.input_tokens,
                 output_tokens=record.output_tokens,
             )
-            for record in self._done
+            for record in self._records
         ]
 
     @contextlib.contextmanager
@@ -73,7 +73,7 @@ class Trace:
             yield record
             measured.set_attribute("inset.candidates", len(record.ranked))
         record.seconds = self._clock() - started
-        self._done.append(record)
+        self._records.append(record)
 
     def branch(self) -> "Trace":
         """Return an empty trace with the same clock and stop, for a step that runs in parallel."""
@@ -82,4 +82,4 @@ class Trace:
     def join(self, branches: "Iterable[Trace]") -> None:
         """Add the steps of branches, in their order."""
         for branch in branches:
-            self._done += branch._done
+            self._records += branch._records

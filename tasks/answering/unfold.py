@@ -64,8 +64,8 @@ class Unfolded:
 
     def _show(self, block_number: int, sentences: Iterable[int] | None = None) -> None:
         if block_number in kept_blocks(self.passage):
-            every = range(max(1, len(self.passage.blocks[block_number].sentences)))
-            self.sentences.setdefault(block_number, set()).update(every if sentences is None else sentences)
+            all_sentences = range(max(1, len(self.passage.blocks[block_number].sentences)))
+            self.sentences.setdefault(block_number, set()).update(all_sentences if sentences is None else sentences)
 
     def _show_procedure(self, lists: Sequence[range], marked_candidates: Sequence[Candidate]) -> None:
         """Show the steps around the best sentence, or else the nearest ones behind it, with all that is between them."""

@@ -333,4 +333,4 @@ def test_endless_blanks_are_held_back_no_longer_than_a_name() -> None:
     for reader in (prose, code):
         for _ in range(3_000):
             reader.feed(" ")
-            assert len(reader._writer._head or "") <= MOST_HELD
+            assert len(reader._writer._line_start or "") <= MOST_HELD

@@ -33,7 +33,7 @@ class Agent:
             lambda union: sorted(union, key=lambda one: one.evidence_id),
             rounds=rounds,
             may_go_on=lambda: self.calls < self.allowed,
-            used=lambda: Spent(calls=self.calls, input_tokens=10 * self.calls),
+            spent_so_far=lambda: Spent(calls=self.calls, input_tokens=10 * self.calls),
             clock=lambda: float(self.calls),
         )
         self.done = done

@@ -153,15 +153,15 @@ class _Joined:
 
     def __init__(self) -> None:
         self.results: dict[str, Any] = {}
-        self._whole: Any = None
+        self._first_validation: Any = None
 
     def add(self, validation: Any) -> None:
-        self._whole = self._whole or validation
+        self._first_validation = self._first_validation or validation
         for result in validation.results:
             rule = result.expectation_config.meta["rule"]
             first = self.results.setdefault(rule, result)
             if first is not result:
-                self.results[rule] = _both(first, result)
+                self.results[rule] = _joined_result(first, result)
 
     def count(self, rows: int, broken: Mapping[str, int]) -> None:
         """Add rows that were validated before, of which some break rules."""
@@ -169,7 +169,7 @@ class _Joined:
             earlier = copy.copy(result)
             earlier.result = {"element_count": rows, "unexpected_count": broken.get(rule, 0), "missing_count": 0}
             if "element_count" in result.result:
-                self.results[rule] = _both(result, earlier)
+                self.results[rule] = _joined_result(result, earlier)
 
     def refuses(self, rule: str) -> bool:
         return not self.results[rule].success and "element_count" in self.results[rule].result
@@ -177,7 +177,7 @@ class _Joined:
     def whole(self) -> Any:
         results = list(self.results.values())
         passed = sum(bool(result.success) for result in results)
-        joined = copy.copy(self._whole)
+        joined = copy.copy(self._first_validation)
         joined.results, joined.success = results, passed == len(results)
         joined.statistics = {
             "evaluated_expectations": len(results),
@@ -192,7 +192,7 @@ _SHOWN = 20
 """Maximum number of unexpected values on the site."""
 
 
-def _both(first: Any, second: Any) -> Any:
+def _joined_result(first: Any, second: Any) -> Any:
     if "element_count" not in first.result or "element_count" not in second.result:
         return second if first.success else first
     joined = copy.copy(first)
@@ -241,15 +241,17 @@ def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) 
     """Return a row an uncaptioned picture, its source if it breaks the rule; of a few pictures all may."""
     away = ["" if answer else source for source, answers in by_text for answer in answers.values()]
     least = gates.of(PICTURES_BY_TEXT) if len(away) >= FEWEST_PICTURES else 0.0
-    return _listed("read_away_from_its_text", "a picture without a caption is read with text next to it", away, least)
+    return _frame_and_rule(
+        "read_away_from_its_text", "a picture without a caption is read with text next to it", away, least
+    )
 
 
 def _languages(unknown: Sequence[str]) -> tuple[Any, list[_Rule]]:
     description = "a document is in a language that the text model knows"
-    return _listed("in_a_language_that_the_text_model_does_not_know", description, unknown)
+    return _frame_and_rule("in_a_language_that_the_text_model_does_not_know", description, unknown)
 
 
-def _listed(column: str, description: str, values: Sequence[str], least: float = 1.0) -> tuple[Any, list[_Rule]]:
+def _frame_and_rule(column: str, description: str, values: Sequence[str], least: float = 1.0) -> tuple[Any, list[_Rule]]:
     """Return a column and the rule that its values are ""; the site lists the others."""
     from great_expectations import expectations as expect
 

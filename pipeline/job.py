@@ -58,7 +58,7 @@ def job_of(corpus: str, run_id: str, version: str) -> Submission | None:
     options = workspace.corpus.ray
     if options.jobs is None:
         return None
-    corpus_there, files = _packed(workspace.corpus, workspace.file.parent)
+    corpus_there, files = _packed_corpus(workspace.corpus, workspace.file.parent)
     spec = JobSpec(corpus=corpus_there, run_id=run_id, version=version, key=workspace.keys.assembled)
     job = Job(
         name=f"inset-{workspace.corpus.name}-{sha256(f'{run_id} {version}'.encode())[:16]}",
@@ -70,7 +70,7 @@ def job_of(corpus: str, run_id: str, version: str) -> Submission | None:
     return Submission(options.jobs, job, workspace.store.root)
 
 
-def _packed(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, bytes]]:
+def _packed_corpus(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, bytes]]:
     """Return a corpus that names its files relative to the job's folder, and those files."""
     files: dict[str, bytes] = {}
 

@@ -182,7 +182,7 @@ def approval() -> "Approved | None":
     """Return a person's approval: the answer to the task ``approve``, or the run's override reason; None without either."""
     from pipeline.run import Approved
 
-    answer = _answer()
+    answer = _approval_answer()
     if answer:
         user, reason = answer["responded_by_user"], answer["params_input"].get("reason")
         return Approved(reason or "approved in Airflow", user["name"]) if user else None
@@ -192,9 +192,9 @@ def approval() -> "Approved | None":
 
 def is_decided_elsewhere() -> bool:
     """Return whether the task ``approve`` ended without a person's answer, since the answer no longer mattered."""
-    answer = _answer()
+    answer = _approval_answer()
     return bool(answer) and not answer["responded_by_user"]
 
 
-def _answer() -> Any:
+def _approval_answer() -> Any:
     return get_current_context()["ti"].xcom_pull(task_ids="approve")

@@ -63,10 +63,10 @@ def check_notifiers(options: OperationOptions) -> None:
         AttributeError: There is no such notifier.
     """
     for notifiers in (options.notify, options.announce):
-        _made(notifiers)
+        _notifier_calls(notifiers)
 
 
-def _made(notifiers: Notifiers) -> list[Callable[[Any], None]]:
+def _notifier_calls(notifiers: Notifiers) -> list[Callable[[Any], None]]:
     # Rendering its templates changes a notifier, so that each is called once.
     return [resolve_name(name)(**arguments) for name, arguments in notifiers.items()]
 
@@ -84,7 +84,7 @@ def tell(notifiers: Notifiers, context: Any, corpus: str, event: str, message: s
     """
     for name, arguments in notifiers.items():
         try:
-            (notifier,) = _made({name: arguments})
+            (notifier,) = _notifier_calls({name: arguments})
             notifier({**context, "corpus": corpus, "event": event, "message": message, "exception": message, **more})
         except Exception as error:  # noqa: BLE001  must not hide the others
             _logger.warning("%s was not called: %s", name, error)

@@ -49,7 +49,7 @@ class LanceTable:
 
     def matching(self, query: "FullTextQuery", limit: int, condition: str) -> Scored:
         """Return the best rows with their BM25 scores; ``condition`` filters them before ranking ("" for none)."""
-        return _scored(lambda: self._table.query().nearest_to_text(query), "_score", limit, condition)
+        return _scored_rows(lambda: self._table.query().nearest_to_text(query), "_score", limit, condition)
 
     def nearest(self, column: str, query: Vector, refine: int, limit: int, condition: str) -> Scored:
         """Return the nearest rows with their cosine distances.
@@ -67,13 +67,13 @@ class LanceTable:
             vector_query = self._table.query().nearest_to(vectors if len(vectors) > 1 else vectors[0])
             return vector_query.column(column).distance_type("cosine").refine_factor(refine)
 
-        return _scored(search, "_distance", limit, condition)
+        return _scored_rows(search, "_distance", limit, condition)
 
     def named(self, hits: Scored) -> list[tuple[str, float]]:
         """Return ``(evidence_id, score)`` of rows. Ids are cached: reading 128 takes as long as the search itself."""
         ids = self._cached_ids()
         if absent := [row for row, _ in hits if row not in ids.names]:
-            ids.add(_collected(lambda: self._table.take_row_ids(absent).select(["evidence_id"]).with_row_id()))
+            ids.add(_collect(lambda: self._table.take_row_ids(absent).select(["evidence_id"]).with_row_id()))
         return [(ids.names[row], score) for row, score in hits]
 
     def rows(self, columns: Sequence[str], evidence_ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -85,14 +85,14 @@ class LanceTable:
         if absent := [name for name in evidence_ids if name not in ids.rows]:
             condition = f"evidence_id IN ({listed(absent)})"
             ids.add(
-                _collected(
+                _collect(
                     lambda: self._table.query().select(["evidence_id"]).with_row_id().where(condition).limit(len(absent))
                 )
             )
         row_numbers = [row for name in evidence_ids if (row := ids.rows.get(name)) is not None]
         if not row_numbers:
             return []
-        rows: list[dict[str, Any]] = _collected(
+        rows: list[dict[str, Any]] = _collect(
             lambda: self._table.take_row_ids(row_numbers).select(list(columns))
         ).to_pylist()
         return rows
@@ -121,16 +121,16 @@ def listed(values: Iterable[str]) -> str:
     return ", ".join("'" + encodable(value).replace("'", "''") + "'" for value in values)
 
 
-def _scored(search: Callable[[], Any], score: str, limit: int, condition: str) -> Scored:
+def _scored_rows(search: Callable[[], Any], score: str, limit: int, condition: str) -> Scored:
     def narrowed() -> Any:
         query = search().select([score]).with_row_id().limit(limit)
         return query.where(condition) if condition else query
 
-    table = _collected(narrowed)
+    table = _collect(narrowed)
     return list(zip(table.column("_rowid").to_pylist(), table.column(score).to_pylist(), strict=True))
 
 
-def _collected(query: Callable[[], Any]) -> Any:
+def _collect(query: Callable[[], Any]) -> Any:
     async def run() -> Any:
         return await query().to_arrow()  # the query must be created inside the loop
 

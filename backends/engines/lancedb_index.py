@@ -168,7 +168,7 @@ class LanceIndex:
             if indexed_columns:
                 self._bring_up_to_date(table)
             for column in (column for field in self._fields() if (column := terms_column(field)) not in indexed_columns):
-                table.create_index(column, config=_as_written(FTS))
+                table.create_index(column, config=_terms_index(FTS))
             for column in (
                 name for name in table.schema.names if name.startswith("vector_") and name not in indexed_columns
             ):
@@ -394,7 +394,7 @@ def _full_text_query(words: str, columns: Mapping[str, float], *, every: bool) -
     return queries[0] if len(queries) == 1 else BooleanQuery([(Occur.SHOULD, query) for query in queries])
 
 
-def _as_written(full_text: Callable[..., Any]) -> Any:
+def _terms_index(full_text: Callable[..., Any]) -> Any:
     """Return the index configuration of a column of terms: split at spaces, nothing else."""
     return full_text(
         base_tokenizer="whitespace",

@@ -88,7 +88,7 @@ class WeaviateIndex:
         self._exact = exact
         self._replicas = replicas
         self._languages = tuple(languages)
-        self._known: frozenset[str] | None = None
+        self._column_names: frozenset[str] | None = None
         self._answered = -math.inf
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
@@ -116,11 +116,11 @@ class WeaviateIndex:
             return False
         spaces = {name.removeprefix("vector_") for name in schema.names if name.startswith("vector_")}
         columns = {column.name for column in kept_columns(schema, fields) if not column.name.startswith("vector_")}
-        self._known = None
+        self._column_names = None
         if self._columns() != columns or self._spaces() != spaces:
             return False
         for start in range(0, len(without), _IDS_A_QUERY):
-            condition = _of(without[start : start + _IDS_A_QUERY])
+            condition = _of_documents(without[start : start + _IDS_A_QUERY])
             with self._server.translated_errors():
                 while self._collection().data.delete_many(where=condition).matches:
                     pass  # the server deletes some thousand rows a call
@@ -169,7 +169,7 @@ class WeaviateIndex:
         if doc_ids is None:
             return self._count(None)
         names = sorted(doc_ids)
-        return sum(self._count(_of(names[at : at + _IDS_A_QUERY])) for at in range(0, len(names), _IDS_A_QUERY))
+        return sum(self._count(_of_documents(names[at : at + _IDS_A_QUERY])) for at in range(0, len(names), _IDS_A_QUERY))
 
     def _count(self, condition: Any) -> int:
         with self._querying():
@@ -177,7 +177,7 @@ class WeaviateIndex:
 
     def drop(self) -> None:
         """Remove the collection, if it exists."""
-        self._known = None
+        self._column_names = None
         with self._server.translated_errors():
             self._server.client().collections.delete(self.collection)
 
@@ -223,11 +223,11 @@ class WeaviateIndex:
         Raises:
             ContractError: The collection has no such space, or its vectors have another length.
         """
-        return [(name, -away) for name, away in self._nearest(_unit(vectors), k, filters, space)]
+        return [(name, -away) for name, away in self._nearest(_unit_vectors(vectors), k, filters, space)]
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids, in that order; unknown ids are left out."""
-        returned = _returned(frozenset(lacked(self._columns()))) if evidence_ids else []
+        returned = _returned_properties(frozenset(lacked(self._columns()))) if evidence_ids else []
         rows_by_id = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=returned)}
         return [rows_by_id[evidence_id] for evidence_id in evidence_ids if evidence_id in rows_by_id]
 
@@ -264,10 +264,10 @@ class WeaviateIndex:
         return _predicate(filters)
 
     def _columns(self) -> frozenset[str]:
-        if self._known is None:
+        if self._column_names is None:
             with self._querying():
-                self._known = frozenset(column.name for column in self._collection().config.get().properties)
-        return self._known
+                self._column_names = frozenset(column.name for column in self._collection().config.get().properties)
+        return self._column_names
 
     def _spaces(self) -> set[str]:
         with self._querying():
@@ -405,7 +405,7 @@ def _metadata_only(score: str) -> dict[str, Any]:
 
 
 @functools.cache
-def _returned(absent: frozenset[str]) -> list[Any]:
+def _returned_properties(absent: frozenset[str]) -> list[Any]:
     from weaviate.classes.query import QueryNested
 
     kinds = {column.name: _stored_type(column.type) for column in EVIDENCE if column.name not in absent}
@@ -420,14 +420,16 @@ def _returned(absent: frozenset[str]) -> list[Any]:
 def _row(properties: Mapping[str, Any]) -> dict[str, object]:
     """Return a row as it was written, though the server stores empty lists as null."""
     row: dict[str, Any] = {
-        column.name: properties.get(column.name) if column.nullable else properties.get(column.name) or _empty(column.type)
+        column.name: properties.get(column.name)
+        if column.nullable
+        else properties.get(column.name) or _empty_value(column.type)
         for column in EVIDENCE
     }
     tables = {column.name: row[column.name] for column in EVIDENCE if _is_table(column.type) and row[column.name]}
     return row | {name: [line[_CELLS] for line in lines] for name, lines in tables.items()}
 
 
-def _empty(kind: pa.DataType) -> object:
+def _empty_value(kind: pa.DataType) -> object:
     return "" if kind == pa.string() else 0 if pa.types.is_integer(kind) else []
 
 
@@ -455,7 +457,7 @@ def _condition(condition: Condition, operand: Any) -> Any:
             return column.less_or_equal(operand)
 
 
-def _of(doc_ids: Sequence[str]) -> Any:
+def _of_documents(doc_ids: Sequence[str]) -> Any:
     from weaviate.classes.query import Filter
 
     return Filter.by_property("doc_id").contains_any([*doc_ids])
@@ -468,5 +470,5 @@ def _is_uuid(name: str) -> bool:
         return False
 
 
-def _unit(vectors: Vector) -> Vector:
+def _unit_vectors(vectors: Vector) -> Vector:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)

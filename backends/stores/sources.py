@@ -40,9 +40,9 @@ def overlaps(source: str, store: str) -> bool:
     if source.startswith("s3://") or store.startswith("s3://"):
         source_prefix, store_prefix = (f"{address.rstrip('/')}/" for address in (source, store))
         return source_prefix.startswith(store_prefix) or store_prefix.startswith(source_prefix)
-    files, store_folder = open_source(source), _real(Path(store.removeprefix("file://")))
+    files, store_folder = open_source(source), _resolved_links(Path(store.removeprefix("file://")))
     return isinstance(files, _FileSource) and (
-        _real(files.base).is_relative_to(store_folder)
+        _resolved_links(files.base).is_relative_to(store_folder)
         or files.lists(store_folder / "corpus" / "documents" / "document.pdf")
     )
 
@@ -54,7 +54,7 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _real(path: Path) -> Path:
+def _resolved_links(path: Path) -> Path:
     """Resolve links; unlike ``Path.resolve``, loops don't raise."""
     return Path(os.path.realpath(path))
 
@@ -86,7 +86,7 @@ class _FileSource:
     def lists(self, path: Path) -> bool:
         """Return whether ``files`` would include a file at this path, links resolved."""
         try:
-            parts = path.relative_to(_real(self._base)).parts
+            parts = path.relative_to(_resolved_links(self._base)).parts
         except ValueError:
             return False
         states = {self._pattern}
@@ -155,13 +155,15 @@ class _FileSource:
         """Return the remaining pattern states in a folder; ``is_folder`` is False for a link, which ``**`` skips."""
         if name.startswith(".") and not self._hidden:
             return set()
-        inner = {pattern[1:] for pattern in _reached(states) if len(pattern) > 1 and fnmatch.fnmatchcase(name, pattern[0])}
+        inner = {
+            pattern[1:] for pattern in _matchable(states) if len(pattern) > 1 and fnmatch.fnmatchcase(name, pattern[0])
+        }
         return inner | ({pattern for pattern in states if pattern[0] == "**"} if is_folder else set())
 
     def _is_wanted(self, states: set[tuple[str, ...]], name: str) -> bool:
         if name.startswith(".") and not self._hidden:
             return False
-        return any(len(pattern) == 1 and fnmatch.fnmatchcase(name, pattern[0]) for pattern in _reached(states))
+        return any(len(pattern) == 1 and fnmatch.fnmatchcase(name, pattern[0]) for pattern in _matchable(states))
 
     @contextlib.contextmanager
     def _opened(self, source: str) -> Iterator[io.BufferedReader]:
@@ -198,7 +200,7 @@ class GlobSource(_FileSource):
         super().__init__(Path(*parts[:fixed]), parts[fixed:], hidden=True)
 
 
-def _reached(states: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
+def _matchable(states: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
     """Return the patterns to match names with: a ``**`` may match no folder."""
     patterns: set[tuple[str, ...]] = set()
     for pattern in states:

@@ -23,7 +23,7 @@ def answers_of(corpus: Corpus) -> Mapping[str, AnswerPreset]:
     """
     options = corpus.answer
     presets = packaged_answers() if options.presets is None else _read(stamps_of(options.presets, "answer.presets"))
-    return {name: _as_set(preset, corpus) for name, preset in presets.items()}
+    return {name: _with_corpus_settings(preset, corpus) for name, preset in presets.items()}
 
 
 def answer_preset_of(corpus: Corpus, name: str | None) -> AnswerPreset:
@@ -81,7 +81,7 @@ def check_answers(workspace: Workspace) -> AnswerPreset:
     return preset
 
 
-def _as_set(preset: AnswerPreset, corpus: Corpus) -> AnswerPreset:
+def _with_corpus_settings(preset: AnswerPreset, corpus: Corpus) -> AnswerPreset:
     if preset.model is None:
         return preset
     options = corpus.answer

@@ -87,21 +87,21 @@ def load_corpus(name_or_path: str) -> Corpus:
     try:
         corpus = Corpus.model_validate(read_mapping(path))
     except ValidationError as error:
-        mistakes = [f"{path}: {_explained(mistake)}" for mistake in error.errors()]
+        mistakes = [f"{path}: {_mistake_in_words(mistake)}" for mistake in error.errors()]
         remainder = [f"{path}: {len(mistakes) - _MAX_MISTAKES} more mistakes"] if len(mistakes) > _MAX_MISTAKES else []
         raise UserError(*mistakes[:_MAX_MISTAKES], *remainder) from error
     _check_models(corpus, path)
     addresses = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
-    resolved = {key: _resolved(address, path, key) for key, address in addresses.items() if address is not None}
+    resolved = {key: _resolved_address(address, path, key) for key, address in addresses.items() if address is not None}
     resolved.setdefault("store", store_address(path))
     _check_addresses(resolved, path)
     if corpus.experiment.endswith((".yaml", ".yml")):
-        resolved["experiment"] = _resolved(corpus.experiment, path, "experiment")
+        resolved["experiment"] = _resolved_address(corpus.experiment, path, "experiment")
     sections: dict[str, Section] = {}
     for section, key in (("captions", "corrections"), ("retrieval", "presets"), ("answer", "presets")):
         options = getattr(corpus, section)
         if (address := getattr(options, key)) is not None:
-            sections[section] = options.model_copy(update={key: _resolved(address, path, f"{section}.{key}")})
+            sections[section] = options.model_copy(update={key: _resolved_address(address, path, f"{section}.{key}")})
     return corpus.model_copy(update=resolved | sections)
 
 
@@ -117,17 +117,17 @@ class QuerySettings:
 
     def __init__(self, file: Path, corpus: Corpus) -> None:
         self._file = file
-        self._known: tuple[tuple[int, int, int] | None, Corpus] = None, corpus
+        self._stamp_and_corpus: tuple[tuple[int, int, int] | None, Corpus] = None, corpus
 
     def __call__(self) -> Corpus:
         """Return the current content; only settings that belong to no version may be read from it."""
-        stamp, corpus = self._known
+        stamp, corpus = self._stamp_and_corpus
         with contextlib.suppress(OSError, UserError):
             file_status = self._file.stat()
             current_stamp = file_status.st_mtime_ns, file_status.st_size, file_status.st_ino
             if current_stamp != stamp:
                 corpus = load_corpus(str(self._file))
-                self._known = current_stamp, corpus
+                self._stamp_and_corpus = current_stamp, corpus
         return corpus
 
 
@@ -206,10 +206,10 @@ def store_address(path: Path, address: str | None = None) -> str:
     Raises:
         UserError: There is no such home folder.
     """
-    return str(_default_store(path.parent)) if address is None else _resolved(address, path, "store")
+    return str(_default_store(path.parent)) if address is None else _resolved_address(address, path, "store")
 
 
-def _resolved(address: str, file: Path, key: str) -> str:
+def _resolved_address(address: str, file: Path, key: str) -> str:
     if address.startswith("s3://"):
         return address
     try:
@@ -256,7 +256,7 @@ def _check_addresses(addresses: dict[str, str], file: Path) -> None:
                 raise UserError(f"{file}: questions: {address} is not a file; name a JSONL file, or leave 'questions' out")
 
 
-def _explained(mistake: Any) -> str:
+def _mistake_in_words(mistake: Any) -> str:
     key = without_secrets(".".join(str(part) for part in mistake["loc"]))[:200] or "file"
     match mistake["type"]:
         case "extra_forbidden" if mistake["loc"] in _MOVED:
@@ -271,7 +271,7 @@ def _explained(mistake: Any) -> str:
         case _:
             entered = mistake["input"]
             secret = key.endswith("_env") or (isinstance(entered, str) and ("@" in entered or "://" in entered))
-            quoted = "" if secret or isinstance(entered, dict | list) else f" (found {_shown(entered)})"
+            quoted = "" if secret or isinstance(entered, dict | list) else f" (found {_quoted(entered)})"
             return f"{key}: {mistake['msg'].removeprefix('Value error, ')}{quoted}"
 
 
@@ -281,7 +281,7 @@ _MOVED = {("index", name): f"'ranking: {{{name}: …}}'" for name in Ranking.mod
 """Keys of earlier releases, and what to write now."""
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:  # a number of thousands of digits
@@ -391,7 +391,7 @@ def write_corpus_file(name: str, source: str, text_model: str = MINILM) -> Path:
     try:
         corpus = Corpus(name=name, source=source)
     except ValidationError as error:
-        raise UserError(*(_explained(mistake) for mistake in error.errors())) from error
+        raise UserError(*(_mistake_in_words(mistake) for mistake in error.errors())) from error
     embeddings = _TEXT_MODEL.format(text_model)
     text = _TEMPLATE.format(
         schema=SCHEMA_FILE,

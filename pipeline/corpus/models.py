@@ -213,7 +213,7 @@ def embedder(space: Space, version_space: VectorSpace, query_settings: Settings 
     Raises:
         UserError: It isn't installed, or not at that revision.
     """
-    model_name = _named(space, version_space, query_settings)
+    model_name = _model_name(space, version_space, query_settings)
     with _loading((space.embeds, model_name)):
         return loaded(space.embeds, model_name, version_space.model)
 
@@ -234,7 +234,7 @@ def loaded(embeds: Embeds, model_name: ModelName, card: ModelCard) -> Any:
 
 
 def _model(space: Space, version_space: VectorSpace) -> Model[Any]:
-    model: Model[Any] = EMBEDDERS[space.embeds].find(_named(space, version_space))
+    model: Model[Any] = EMBEDDERS[space.embeds].find(_model_name(space, version_space))
     return model
 
 
@@ -251,6 +251,6 @@ def _query_settings(space: Space, version_space: VectorSpace, *options: Embeddin
     return ()
 
 
-def _named(space: Space, version_space: VectorSpace, query_settings: Settings = ()) -> ModelName:
+def _model_name(space: Space, version_space: VectorSpace, query_settings: Settings = ()) -> ModelName:
     settings = tuple(sorted(version_space.settings.items()))
     return ModelName(version_space.model.name, version_space.model.revision, settings, space.option, query_settings)

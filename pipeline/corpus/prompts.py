@@ -48,11 +48,11 @@ def find_prompt(
     )
     if prompt.subject not in (None, subject):
         raise UserError(
-            f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting(subject, kind)}"
+            f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting_presets(subject, kind)}"
         )
     if prompt.picture and not kind.sees:
         raise UserError(
-            f"{setting}: {prompt.name} asks about the picture, which '{kind}' doesn't see; {_fitting(subject, kind)}"
+            f"{setting}: {prompt.name} asks about the picture, which '{kind}' doesn't see; {_fitting_presets(subject, kind)}"
         )
     return prompt
 
@@ -82,7 +82,7 @@ def _preset(name: str, setting: str) -> Prompt:
     return presets()[name]
 
 
-def _fitting(subject: Subject, kind: CaptionerKind) -> str:
+def _fitting_presets(subject: Subject, kind: CaptionerKind) -> str:
     names = [name for name, prompt in presets().items() if prompt.subject == subject and (kind.sees or not prompt.picture)]
     return f"presets that fit: {', '.join(names)}" if names else "no preset fits"
 

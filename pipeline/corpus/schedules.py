@@ -92,10 +92,10 @@ def _schedule(file: Path) -> CorpusSchedule:
     else:
         store = join(corpus.store or "", corpus.name)
         return CorpusSchedule(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations, corpus.tags.pdf)
-    return _broken(file, problem)
+    return _broken_schedule(file, problem)
 
 
-def _broken(file: Path, problem: str) -> CorpusSchedule:
+def _broken_schedule(file: Path, problem: str) -> CorpusSchedule:
     """Return what can still be read of a broken file, so that its live version stays in reach and people hear of it.
 
     Its runs fail visibly: where it can't be read, every day.

@@ -88,7 +88,7 @@ def write_view(
     try:
         undrawn = dict(_draw(out, store_address, structured, limits, report))
         pictures = [*out.glob("page-*.png"), *(out / "figures" / f"{number}.png" for number in numbers.values())]
-        show = _embedded if sum(path.stat().st_size for path in pictures) <= EMBED_BYTES else _linked
+        show = _data_url if sum(path.stat().st_size for path in pictures) <= EMBED_BYTES else _relative_link
         page = _environment.get_template("view.html").generate(
             source=source,
             title=Markup(escaped(structured.title)),  # noqa: S704 - escaped
@@ -168,11 +168,11 @@ def _corners(box: Sequence[float]) -> tuple[float, float, float, float]:
     return x0, y0, x1, y1
 
 
-def _embedded(path: Path, out: Path) -> str:
+def _data_url(path: Path, out: Path) -> str:
     return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def _linked(path: Path, out: Path) -> str:
+def _relative_link(path: Path, out: Path) -> str:
     return path.relative_to(out).as_posix()
 
 

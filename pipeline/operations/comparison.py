@@ -84,8 +84,8 @@ def ask(file: str, question: str, sides: Sequence[Side], k: int) -> list[Answere
     Raises:
         UserError: The corpus file can't be read.
     """
-    corpus = _published(file)
-    answers = [_asked(corpus, question, side, min(k, MOST_HITS)) for side in sides]
+    corpus = _open_corpus(file)
+    answers = [_answer_of(corpus, question, side, min(k, MOST_HITS)) for side in sides]
     ranks = [{compared_hit.hit.evidence_id: compared_hit.rank for compared_hit in answer.hits} for answer in answers]
     if len(answers) < 2:
         return answers
@@ -97,7 +97,7 @@ def ask(file: str, question: str, sides: Sequence[Side], k: int) -> list[Answere
     ]
 
 
-def _asked(corpus: "PublishedCorpus", question: str, side: Side, k: int) -> Answered:
+def _answer_of(corpus: "PublishedCorpus", question: str, side: Side, k: int) -> Answered:
     began = time.perf_counter()
     try:
         result = corpus.search(Query(question, preset=side.preset, version=side.version, k=k))
@@ -112,7 +112,7 @@ _opening = threading.Lock()
 _open: dict[tuple[str, int], "PublishedCorpus"] = {}
 
 
-def _published(file: str) -> "PublishedCorpus":
+def _open_corpus(file: str) -> "PublishedCorpus":
     """Return the corpus of a file, opened anew where the file changed; the one before is closed, since indexes take memory."""
     from pipeline.published.corpus import open_published
 

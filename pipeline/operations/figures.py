@@ -90,7 +90,7 @@ class FigureSheet:
         self._roles = np.concatenate([np.empty(0, np.int8), *roles])
         self._captioned = np.concatenate([np.empty(0, bool), *captioned])
         self._of_document = np.concatenate([np.empty(0, np.int32), *of_document])
-        self._placed = _occurrences(pixels)
+        self._occurrences = _occurrences(pixels)
         self._documents = list(documents)
 
     @property
@@ -132,7 +132,7 @@ class FigureSheet:
         flags = [_FLAGS.get(Flag(name), name.replace("_", " ")) for name in (description_row or {}).get("flags") or []]
         if row["role"] == Role.CONTENT and not row["caption"]:
             flags.insert(0, "no caption")
-        placed = int(self._placed[number])
+        placed = int(self._occurrences[number])
         if placed > 1:
             flags.append(f"placed {placed} times")
         sheet_values = {name: value for name, value in row.items() if name in SheetFigure.model_fields}

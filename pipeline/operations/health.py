@@ -265,8 +265,8 @@ def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) ->
     last = read_last_refresh(store)
     last_run = last.at if last else min(lease.until, now) if lease else newest.created if newest else None
     problems = [(State.BROKEN, text) for text in schedule.problem.splitlines()]
-    problems += [*_problems(schedule, store, pointer, live, newest), *_of_disk(store)]
-    run_problem = _of_run(last, pointer, now) if last else None
+    problems += [*_problems(schedule, store, pointer, live, newest), *_disk_problems(store)]
+    run_problem = _run_problem(last, pointer, now) if last else None
     if run_problem is not None:
         problems.append(run_problem)
     elif unfinished and not refreshing:
@@ -321,7 +321,7 @@ def _problems(
         yield State.HELD, "held since a rollback: refreshes publish nothing until somebody publishes a version"
 
 
-def _of_run(last: LastRefresh, pointer: Pointer | None, now: datetime) -> tuple[State, str] | None:
+def _run_problem(last: LastRefresh, pointer: Pointer | None, now: datetime) -> tuple[State, str] | None:
     """Return what the last run waits for, or why it failed, unless somebody moved the live version since."""
     if pointer is not None and pointer.since > last.at:
         return None
@@ -345,7 +345,7 @@ def _question(schedule: CorpusSchedule, last: LastRefresh) -> str:
     return f"dags/refresh_{schedule.name}/runs/{run}/tasks/{last.task}/required_actions"
 
 
-def _of_disk(store: ObjectStore) -> Iterator[tuple[State, str]]:
+def _disk_problems(store: ObjectStore) -> Iterator[tuple[State, str]]:
     """Yield a problem where the disk of a store in a folder is full; then runs can't record what they wait for."""
     if "://" in store.root or not Path(store.root).exists():
         return

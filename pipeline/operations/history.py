@@ -150,10 +150,10 @@ def changes(file: str, store: ObjectStore, base: str, version: str) -> str:
             return store.get(version_file(version, "release_note.md")).decode()
         except FileNotFoundError:
             pass  # it was removed, but what it was made of may be there
-    return _compared(file, base, version)
+    return _cached_release_note(file, base, version)
 
 
 @lru_cache(maxsize=32)
-def _compared(file: str, base: str, version: str) -> str:
+def _cached_release_note(file: str, base: str, version: str) -> str:
     """Versions never change, so that two of them are compared once."""
     return release_note(compare_versions(open_workspace(file), base, version))

@@ -115,7 +115,9 @@ def quarantine(store: ObjectStore) -> Quarantine | None:
     if last is None:
         return None
     failures = read_failures(store, last)
-    documents = None if failures is None else _by_document(failures, _left_out(store, last.version) if failures else ())
+    documents = (
+        None if failures is None else _by_document(failures, _missing_sources(store, last.version) if failures else ())
+    )
     return Quarantine(version=last.version, created=last.created, documents=documents)
 
 
@@ -125,7 +127,7 @@ def last_manifest(store: ObjectStore) -> Manifest | None:
     return next(filter(None, stored_manifests), None)
 
 
-def _left_out(store: ObjectStore, version: str) -> set[str]:
+def _missing_sources(store: ObjectStore, version: str) -> set[str]:
     """Return the sources that a version lacks."""
     return {fate.source for fate in each_fate(read_fates(store, version)) if fate.status is Status.QUARANTINED}
 

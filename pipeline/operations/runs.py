@@ -247,7 +247,7 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
     notes = read_notes(store, version, ON_A_VERSION if manifest else (*ON_A_VERSION, Stage.TAG))
     if manifest is not None and Stage.TAG in manifest.timings_s:
         notes[Stage.TAG] = StageNote(seconds=manifest.timings_s[Stage.TAG], counts=manifest.work)
-    judged = _judged(store, version)
+    judged = _golden_report(store, version)
     parse, shards = _parse_note(store, version, manifest, plan)
     if parse is not None:
         notes = {Stage.PARSE: parse, **notes}
@@ -304,7 +304,7 @@ def _readable_plan(store: ObjectStore, version: str) -> Plan | None:
     return _unless_damaged(lambda: read_plan_summary(store, version))
 
 
-def _judged(store: ObjectStore, version: str) -> ModeReport | None:
+def _golden_report(store: ObjectStore, version: str) -> ModeReport | None:
     name = version_file(version, f"evaluation/{JUDGED}.json")
     return _unless_damaged(lambda: read_model(store, name, ModeReport))
 
@@ -341,7 +341,7 @@ def _stages(
         if stage is Stage.TAG and seconds is None:
             continue  # no copies are wanted
         counts = note.counts if note else {}
-        work_items = _items(stage, counts, plan, manifest, judged) if seconds is not None else ()
+        work_items = _work_items(stage, counts, plan, manifest, judged) if seconds is not None else ()
         items = [
             item.model_copy(update={"rate": item.done / seconds}) if item.done and seconds else item for item in work_items
         ]
@@ -355,7 +355,7 @@ def _stages(
         )
 
 
-def _items(
+def _work_items(
     stage: Stage,
     counts: Mapping[str, int],
     plan: Plan | None,
@@ -434,7 +434,7 @@ def _changed_ranks(
     """Compare the reports of two versions, as the release note does."""
     if parent is None or judged is None:
         return None
-    earlier = _judged(store, parent)
+    earlier = _golden_report(store, parent)
     if earlier is None:
         return None
     before = {score.id: score.page_rank for score in earlier.scores}

@@ -155,12 +155,12 @@ def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces:
         pages = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in differing_rows)
         summary += f", but not those of {', '.join([*pages][:EXAMPLES])}"
     return [
-        _of_the_engine(count, counted, rows, f"the engine holds {counted} rows of {rows}"),
-        _of_the_engine(sampled, equal_count, len(expected_rows), summary),
+        _engine_gate(count, counted, rows, f"the engine holds {counted} rows of {rows}"),
+        _engine_gate(sampled, equal_count, len(expected_rows), summary),
     ]
 
 
-def _of_the_engine(gate: str, value: int, bound: int, summary: str) -> GateResult:
+def _engine_gate(gate: str, value: int, bound: int, summary: str) -> GateResult:
     passed = value == bound
     remedy = "" if passed else "; the next refresh builds it again; report it if this persists"
     return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{summary}{remedy}")
@@ -178,13 +178,13 @@ def _batches(
     for part in evidence:
         for rows in _slices(part, spaces):
             start, stop = stop, stop + rows.num_rows
-            yield from _joined(rows, (join.read(start, stop) for join in joins), schema)
+            yield from _record_batches(rows, (join.read(start, stop) for join in joins), schema)
             report("build", stop, total)
 
 
 def _embedded(rows: pa.Table, spaces: Sequence[SpaceVectors], schema: pa.Schema) -> list[pa.RecordBatch]:
     embedded = passages(rows)
-    return _joined(rows, (vectors.of(embedded) for vectors in spaces), schema)
+    return _record_batches(rows, (vectors.of(embedded) for vectors in spaces), schema)
 
 
 def _slices(part: pa.Table, spaces: Iterable[SpaceVectors]) -> Iterator[pa.Table]:
@@ -192,7 +192,7 @@ def _slices(part: pa.Table, spaces: Iterable[SpaceVectors]) -> Iterator[pa.Table
     return (part.slice(first, size) for first in range(0, part.num_rows, size))
 
 
-def _joined(rows: pa.Table, vectors: Iterable["pa.Array[Any]"], schema: pa.Schema) -> list[pa.RecordBatch]:
+def _record_batches(rows: pa.Table, vectors: Iterable["pa.Array[Any]"], schema: pa.Schema) -> list[pa.RecordBatch]:
     return pa.table([*rows.columns, pa.array(search_texts(rows)), *vectors], schema=schema).combine_chunks().to_batches()
 
 

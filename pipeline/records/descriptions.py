@@ -49,7 +49,7 @@ class Descriptions:
         }
         self._duplicates = {name: NearDuplicates(workspace, used) for name, used in workspace.captioners.items()}
         self._languages = Py3LangId()
-        self._people = match(workspace, all_targets()).by_id if workspace.corrections.entries else {}
+        self._corrections = match(workspace, all_targets()).by_id if workspace.corrections.entries else {}
 
     def of(self, source: str, files: StructuredFiles) -> DescriptionResults:
         """Return the descriptions for a document; figures that only their context describes are left out.
@@ -61,7 +61,7 @@ class Descriptions:
             label = self._workspace.captioner_of(subject, source)
             if label is not None:
                 results |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
-            if corrections := self._people:
+            if corrections := self._corrections:
                 corrected = caption_targets(subject, files).keys() & corrections.keys()
                 results |= {(subject, name): DescriptionResult(PERSON, corrections[name]) for name in corrected}
         return results

@@ -39,23 +39,23 @@ def compare_versions(workspace: Workspace, base: str, version: str) -> VersionDi
     base_manifest, manifest = (
         named_manifest(store, corpus, resolve_version(store, corpus, name)) for name in (base, version)
     )
-    return _compared(store, base_manifest, manifest)
+    return _version_diff(store, base_manifest, manifest)
 
 
 def write_diff(store: ObjectStore, manifest: Manifest) -> None:
     """Write what changed since a version's parent: ``diff.json``, and ``release_note.md`` for people."""
     base = readable_manifest(store, manifest.parent)
     try:
-        version_diff = _compared(store, base, manifest)
+        version_diff = _version_diff(store, base, manifest)
     except DamagedError:
         if base is None:
             raise
-        version_diff = _compared(store, None, manifest)  # files of the parent are damaged
+        version_diff = _version_diff(store, None, manifest)  # files of the parent are damaged
     store.replace(version_file(manifest.version, "diff.json"), version_diff.model_dump_json(indent=1).encode())
     store.replace(version_file(manifest.version, "release_note.md"), release_note(version_diff).encode())
 
 
-def _compared(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:
+def _version_diff(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:
     with TemporaryTables() as tables:
         figures_before, figures_now = (KeyedTable(tables, name, TAGGED_FIGURE, "figure_id") for name in ("had", "has"))
         # Figures of documents that both have are in both.

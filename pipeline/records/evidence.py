@@ -99,21 +99,21 @@ class _ByDocument:
 
     def __init__(self, parts: Iterator[pa.Table]) -> None:
         self._parts = parts
-        self._held = PLACEMENTS.empty_table()
+        self._pending = PLACEMENTS.empty_table()
 
     def before(self, doc_id: str | None) -> pa.Table:
         """Take the placements of the remaining documents before one, or of all where None."""
-        tables = [self._held.slice(0, 0)]
+        tables = [self._pending.slice(0, 0)]
         while True:
-            cut = self._held.num_rows if doc_id is None else rows_before(self._held, doc_id)
-            tables.append(self._held.slice(0, cut))
-            self._held = self._held.slice(cut)
-            if self._held.num_rows:
+            cut = self._pending.num_rows if doc_id is None else rows_before(self._pending, doc_id)
+            tables.append(self._pending.slice(0, cut))
+            self._pending = self._pending.slice(cut)
+            if self._pending.num_rows:
                 break
             part = next(self._parts, None)
             if part is None:
                 break
-            self._held = part
+            self._pending = part
         return pa.concat_tables(tables)
 
 

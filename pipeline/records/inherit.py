@@ -52,16 +52,18 @@ class Inherited:
 
     def evidence(self, store: ObjectStore) -> Iterator[pa.Table]:
         """Yield their evidence."""
-        return self._kept(evidence_parts, store)
+        return self._inherited_rows(evidence_parts, store)
 
     def placements(self, store: ObjectStore) -> Iterator[pa.Table]:
         """Yield their placements."""
-        return self._kept(placement_parts, store)
+        return self._inherited_rows(placement_parts, store)
 
-    def _kept(self, parts: Callable[[ObjectStore, str], Iterator[pa.Table]], store: ObjectStore) -> Iterator[pa.Table]:
+    def _inherited_rows(
+        self, parts: Callable[[ObjectStore, str], Iterator[pa.Table]], store: ObjectStore
+    ) -> Iterator[pa.Table]:
         if self.version is not None and self.pages:
             inherited_ids = pa.array(sorted(self.pages), pa.string())
-            yield from (_of(table, inherited_ids) for table in parts(store, self.version))
+            yield from (_rows_of(table, inherited_ids) for table in parts(store, self.version))
 
 
 NOTHING = Inherited({}, ())
@@ -79,12 +81,12 @@ def inherit(workspace: Workspace, plan: Plan) -> Inherited:
     if any(missing_or_cut(store, manifest.version)):
         return NOTHING
     try:
-        return _taken_over(workspace, plan, manifest)
+        return _inherited_from(workspace, plan, manifest)
     except DamagedError:
         return NOTHING
 
 
-def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:
+def _inherited_from(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:
     store = workspace.store
     failures, parts = read_failures(store, manifest), read_parts(store, manifest.version)
     if failures is None or parts is None:
@@ -104,5 +106,5 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     return Inherited(pages, failures, manifest.version, parts, facts, embedded)
 
 
-def _of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:
+def _rows_of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:
     return table.filter(pc.is_in(table.column("doc_id"), documents))

@@ -112,7 +112,7 @@ def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
                 f"{reason}, and the audit log names no version that can be read; say which version is live: "
                 f"inset publish {corpus} VERSION (there are: {version_names})"
             ) from error
-        moved = _move("repair", last.to_version, last.to_version, reason=reason)
+        moved = _move_event("repair", last.to_version, last.to_version, reason=reason)
         previous = last.from_version if last.from_version != last.to_version else None
         is_held = last.action == "rollback"
         restored = Pointer(
@@ -252,7 +252,7 @@ def move_pointer(
     if live is not None and fence < live.fence:
         raise ContractError(f"{version} was not published: a later run published meanwhile; refresh again")
     if moved is None:
-        moved = _move("refresh", expected, version, run_id=lease.run_id if lease else None, at=since)
+        moved = _move_event("refresh", expected, version, run_id=lease.run_id if lease else None, at=since)
     pointer = Pointer(
         version=version,
         previous=expected,
@@ -287,7 +287,7 @@ def roll_back(
         target = None
     if target is None:
         raise UserError(f"corpus {corpus}: {live.version} is the first version; there is none before it to roll back to")
-    return _publish_again(store, corpus, live, _move("rollback", live.version, target, by=by, reason=reason))
+    return _publish_again(store, corpus, live, _move_event("rollback", live.version, target, by=by, reason=reason))
 
 
 def publish_version(
@@ -314,12 +314,12 @@ def publish_version(
     try:
         live = read_pointer(store)
     except DamagedError:
-        return _replace_pointer(store, corpus, _move(action, None, version, by=by, reason=reason))
-    moved = _move(action, live.version if live else None, version, by=by, reason=reason)
+        return _replace_pointer(store, corpus, _move_event(action, None, version, by=by, reason=reason))
+    moved = _move_event(action, live.version if live else None, version, by=by, reason=reason)
     return _publish_again(store, corpus, live, moved)
 
 
-def _move(
+def _move_event(
     action: Action,
     from_version: str | None,
     to_version: str,
@@ -387,7 +387,7 @@ def reject_version(store: ObjectStore, version: str, *, by: str, reason: str) ->
     store.replace(_rejection_name(version), rejection.model_dump_json(indent=1).encode())
     live = readable_pointer(store)
     note_event(store, "reject", by=by, reason=reason, live=live, about=version)
-    return _rejected(rejection)
+    return _rejection_in_words(rejection)
 
 
 def note_event(
@@ -403,11 +403,11 @@ def note_event(
 ) -> None:
     """Add an event that moves nothing to the audit log."""
     version = live.version if live else None
-    event = _move(action, version, version or "", by=by, reason=reason, at=at, run_id=run_id)
+    event = _move_event(action, version, version or "", by=by, reason=reason, at=at, run_id=run_id)
     write_event(store, event.model_copy(update={"about": about}))
 
 
-def _rejected(rejection: Override) -> str:
+def _rejection_in_words(rejection: Override) -> str:
     reason = f": {rejection.reason}" if rejection.reason else ""
     return f"rejected by {rejection.by} at {rejection.at:%Y-%m-%d %H:%M} UTC{reason}"
 
@@ -421,7 +421,7 @@ def refusals_in(store: ObjectStore, manifest: Manifest) -> list[str]:
 def rejection_of(store: ObjectStore, version: str) -> str | None:
     """Return who rejected a version, when and why, in words; None where nobody did."""
     name = _rejection_name(version)
-    return _rejected(read_model(store, name, Override)) if store.exists(name) else None
+    return _rejection_in_words(read_model(store, name, Override)) if store.exists(name) else None
 
 
 def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved: AuditEvent) -> Pointer:

@@ -112,9 +112,9 @@ class VectorJoin:
     def __init__(self, tables: TemporaryTables, vectors: SpaceVectors) -> None:
         self._vectors, self._tables = vectors, tables
         self._file = tables.folder / f"{vectors.space.name}.vectors"
-        self._wanted, self._shard = f"wanted_{vectors.space.name}", f"shard_{vectors.space.name}"
+        self._named_rows, self._shard = f"wanted_{vectors.space.name}", f"shard_{vectors.space.name}"
         self._rows = self._with_vectors = 0
-        tables.create(self._wanted, KEYED)
+        tables.create(self._named_rows, KEYED)
 
     @property
     def name(self) -> str:
@@ -125,7 +125,7 @@ class VectorJoin:
         """Add the next rows of the version."""
         names = self._vectors.names(rows)
         named_rows = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]
-        self._tables.add(self._wanted, keyed([row for row, _ in named_rows], [name for _, name in named_rows]))
+        self._tables.add(self._named_rows, keyed([row for row, _ in named_rows], [name for _, name in named_rows]))
         self._rows += len(names)
         self._with_vectors += len(named_rows)
 
@@ -142,7 +142,7 @@ class VectorJoin:
             self._tables.create(self._shard, _RECORD)
             self._tables.add(self._shard, pa.table([shard.column("id"), np.arange(shard.num_rows)], schema=_RECORD))
             column = shard.column("vector").combine_chunks()
-            query = f"SELECT row, position FROM {self._wanted} JOIN {self._shard} ON key = id ORDER BY row"
+            query = f"SELECT row, position FROM {self._named_rows} JOIN {self._shard} ON key = id ORDER BY row"
             for hits in self._tables.query(query):
                 rows = hits.column("row").to_numpy()
                 has_vector[rows] = True
@@ -187,13 +187,13 @@ class VectorJoin:
 def open_vectors(store: ObjectStore, spaces: Mapping[str, VectorSpace]) -> list[SpaceVectors]:
     """Open the vector caches of a workspace's spaces, or of a manifest's; unknown spaces are left out."""
     return [
-        _opened(store, SPACES[name], vector_space.key, vector_space.model.dimension or 0)
+        _open_space(store, SPACES[name], vector_space.key, vector_space.model.dimension or 0)
         for name, vector_space in spaces.items()
         if name in SPACES
     ]
 
 
-def _opened(store: ObjectStore, space: Space, key: str, dimension: int) -> SpaceVectors:
+def _open_space(store: ObjectStore, space: Space, key: str, dimension: int) -> SpaceVectors:
     vector = pa.list_(pa.float32(), dimension)
     vector_field = pa.field("vector", pa.list_(vector) if space.late else vector, nullable=False)
     schema = pa.schema((pa.field("id", pa.string(), nullable=False), vector_field))

@@ -16,7 +16,7 @@ def resolve_version(store: ObjectStore, corpus: str, name: str) -> str:
         DamagedError: The pointer can't be read.
     """
     if name == "latest":
-        newest = _newest(store)
+        newest = _newest_manifest(store)
         if newest is None:
             raise NotFoundError(nothing_live(store, corpus))
         return newest.version
@@ -34,7 +34,7 @@ def resolve_version(store: ObjectStore, corpus: str, name: str) -> str:
 
 def nothing_live(store: ObjectStore, corpus: str) -> str:
     """Return the message for a corpus without a live version: why there is none, and what to do."""
-    newest = _newest(store)
+    newest = _newest_manifest(store)
     if newest is None:
         return f"corpus {corpus}: nothing is published yet; run: inset refresh {corpus}"
     if refusals := refusals_of(newest):
@@ -43,6 +43,6 @@ def nothing_live(store: ObjectStore, corpus: str) -> str:
     return f"corpus {corpus}: nothing is live; to publish its newest version: inset publish {corpus} {newest.version}"
 
 
-def _newest(store: ObjectStore) -> Manifest | None:
+def _newest_manifest(store: ObjectStore) -> Manifest | None:
     stored = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
     return next((manifest for manifest in stored if manifest is not None), None)

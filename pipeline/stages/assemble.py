@@ -132,7 +132,7 @@ def _write(
         digits,
         KeyedTable(tables, "numbers", NUMBERED, "ending"),
     )
-    moved_documents = _moved(workspace, inherited, sources) - renumbered
+    moved_documents = _moved_documents(workspace, inherited, sources) - renumbered
     rows = make_rows(
         _documents(workspace, sorted([*new_documents, *renumbered]), sources, inherited, report),
         numbers,
@@ -154,7 +154,7 @@ def _write(
     )
 
 
-def _moved(workspace: Workspace, inherited: Inherited, sources: Mapping[str, tuple[str, ...]]) -> set[str]:
+def _moved_documents(workspace: Workspace, inherited: Inherited, sources: Mapping[str, tuple[str, ...]]) -> set[str]:
     """Return the documents that are taken over whose sources or type changed."""
     if inherited.version is None:
         return set()

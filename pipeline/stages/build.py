@@ -45,11 +45,11 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     store = workspace.store
     counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE])
     spaces, rows = open_vectors(store, workspace.spaces), counted.rows
-    row_count, counts_since_fill = _brought_forward(workspace, version, counted, spaces), {DERIVATIONS: 0, _CHANGED: 0}
+    row_count, counts_since_fill = _bring_forward(workspace, version, counted, spaces), {DERIVATIONS: 0, _CHANGED: 0}
     if row_count is None:
         workspace.write_index_options(version, counted.documents_by_language, workspace.forwarded_from(version))
         usable = _usable_difference(workspace, version, counted.documents)
-        if usable is not None and (row_count := _derived(workspace, version, usable[0], spaces)) is not None:
+        if usable is not None and (row_count := _derive_from_parent(workspace, version, usable[0], spaces)) is not None:
             counts_since_fill = usable[1]
     index = workspace.index(version)
     if row_count is None:
@@ -64,7 +64,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     return write_note(store, version, Stage.BUILD, note)
 
 
-def _brought_forward(workspace: Workspace, version: str, counted: Counts, spaces: Sequence[SpaceVectors]) -> int | None:
+def _bring_forward(workspace: Workspace, version: str, counted: Counts, spaces: Sequence[SpaceVectors]) -> int | None:
     """Bring the spare version's collection forward, and return the rows written; None where a fresh one has to be filled.
 
     A killed attempt is repeated as a whole: rows are deleted by document and written by id.
@@ -120,7 +120,9 @@ def _usable_difference(workspace: Workspace, version: str, documents: int) -> tu
     return None
 
 
-def _derived(workspace: Workspace, version: str, changes: Difference, spaces: Sequence[SpaceVectors]) -> int | None:
+def _derive_from_parent(
+    workspace: Workspace, version: str, changes: Difference, spaces: Sequence[SpaceVectors]
+) -> int | None:
     """Derive a version's collection from its parent's and return the rows written; None where it has to be filled.
 
     A damaged file of the parent's would damage the derived collection too, so the files that the engine rewrote are checked here.

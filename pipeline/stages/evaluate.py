@@ -54,7 +54,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     else:
         questions = load_questions(workspace.corpus.questions)
         judged, *parts = _reports(workspace, version, questions, [preset, *alone(preset)], report)
-        calibration, sure = _calibrated(workspace, version, questions, preset)
+        calibration, sure = _calibration(workspace, version, questions, preset)
         threshold, _ = thresholds(workspace.corpus.answer, calibration)
         judged = with_answers(judged, questions, lambda words: sure[words] >= threshold)
         live = None
@@ -118,7 +118,7 @@ def _hits(opened: OpenVersion, prepared: Mapping[str, EmbeddedQuery], preset: Pr
     return opened.search(Query(query, k=k), preset, prepared[query]).hits
 
 
-def _calibrated(
+def _calibration(
     workspace: Workspace, version: str, questions: Sequence[Question], preset: Preset
 ) -> tuple[Calibration, dict[str, float]]:
     """Return the calibration of confidence, and the confidence in the answer to each golden question."""

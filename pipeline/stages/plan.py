@@ -79,7 +79,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     live = read_pointer(store)
     ledger = readable_ledger(store, live.version) if live else []
     source = workspace.source()
-    listed = _listed(workspace, source)
+    listed = _listing(workspace, source)
     if not listed:
         _explain_empty_source(workspace, live, ledger)
     check_default_preset(workspace)
@@ -111,7 +111,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     was_discarded = to_parse.keys() & {row.doc_id for row in ledger if row.status is Status.INDEXED}
     existing_version = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     parent = readable_manifest(store, live.version) if live else None
-    pages = _counted(workspace, comparison.documents, to_parse) if existing_version is None else {}
+    pages = _page_counts(workspace, comparison.documents, to_parse) if existing_version is None else {}
     summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
     has_endpoints = any(SPACES[name].endpoint(corpus.embeddings) for name in workspace.spaces if name in SPACES)
     if (workspace.captioners or has_endpoints) and existing_version is None:
@@ -155,7 +155,7 @@ def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
     return bool(sources)
 
 
-def _counted(workspace: Workspace, documents: Sequence[PlannedDocument], to_parse: Mapping[str, int]) -> dict[str, int]:
+def _page_counts(workspace: Workspace, documents: Sequence[PlannedDocument], to_parse: Mapping[str, int]) -> dict[str, int]:
     """Return the pages of documents to parse, of the smallest first, as far as opening them takes seconds."""
     sources = {document.doc_id: document.source for document in documents}
     names, size = dict[str, str](), 0
@@ -181,7 +181,7 @@ def _with_pages(
     return summary.model_copy(update=update)
 
 
-def _listed(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:
+def _listing(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:
     """List a source. One that can't be listed is a mistake in a new corpus, and an outage once it was listed."""
     try:
         return source.files()

@@ -49,21 +49,21 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     pointer = readable_pointer(store)
     finished = [version for version in store.folders("versions") if store.exists(manifest_name(version))]
     finished += [lost_version for lost_version in _lost_versions(store) if lost_version not in finished]
-    errors = [*_unreadable(store, (LIVE, LEASE, SPENT), optional=True)]
+    errors = [*_unreadable_objects(store, (LIVE, LEASE, SPENT), optional=True)]
     live = readable_manifest(store, pointer.version) if pointer else None
-    errors += _unreadable(store, [quarantine_file(live.run_id)]) if live else ()
+    errors += _unreadable_objects(store, [quarantine_file(live.run_id)]) if live else ()
     if deep:
-        errors += _unreadable(store, (name for kind in CACHES for name in store.names(kind)))
+        errors += _unreadable_objects(store, (name for kind in CACHES for name in store.names(kind)))
         errors += _missing_vectors(workspace, pointer.version if pointer else None)
     stored = {name for kind in KINDS for name, _ in store.listing(kind)}
     read: set[str] = set()
     for read_count, version in enumerate(finished):
         report("read versions", read_count, len(finished))
-        errors += _unreadable(store, [manifest_name(version)])
+        errors += _unreadable_objects(store, [manifest_name(version)])
         errors += missing_or_cut(store, version)
         errors += changed(store, version) if deep else ()
-        shared = set(_shared(workspace, version)) - read
-        errors += _unreadable(store, sorted(shared if deep else shared - stored))
+        shared = set(_shared_objects(workspace, version)) - read
+        errors += _unreadable_objects(store, sorted(shared if deep else shared - stored))
         read |= shared
     report("read versions", len(finished), len(finished))
     return {error.name: error for error in errors}
@@ -126,7 +126,7 @@ def discard_lost_versions(workspace: Workspace) -> None:
     for version in [*store.folders("versions"), *_lost_versions(store)]:
         name = manifest_name(version)
         if (pointer is None or version != pointer.version) and store.exists(name):
-            errors = [*_unreadable(store, [name]), *missing_or_cut(store, version)]
+            errors = [*_unreadable_objects(store, [name]), *missing_or_cut(store, version)]
             if any(error.name not in made_again for error in errors):
                 discard(workspace, [name])
     if pointer is not None and (lost := _lost_versions(store)):
@@ -140,7 +140,7 @@ def _lost_versions(store: ObjectStore) -> list[str]:
     return [previous] if previous and not store.exists(manifest_name(previous)) else []
 
 
-def _shared(workspace: Workspace, version: str) -> Iterator[str]:
+def _shared_objects(workspace: Workspace, version: str) -> Iterator[str]:
     """Yield the shared objects that a version needs, as far as its rows can be read."""
     try:
         manifest = read_manifest(workspace.store, version)
@@ -150,7 +150,7 @@ def _shared(workspace: Workspace, version: str) -> Iterator[str]:
         return
 
 
-def _unreadable(store: ObjectStore, names: Iterable[str], *, optional: bool = False) -> Iterator[DamagedError]:
+def _unreadable_objects(store: ObjectStore, names: Iterable[str], *, optional: bool = False) -> Iterator[DamagedError]:
     for name in names:
         try:
             store.get(name)

@@ -58,7 +58,7 @@ _GONE = "a forgotten document"
 
 
 @dataclass(frozen=True)
-class _Gone:
+class _Deletion:
     """What is deleted: digests, and the names of sources that no other document has."""
 
     doc_ids: frozenset[str]
@@ -83,11 +83,11 @@ def forget(
     run_id = f"forget-{uuid.uuid4().hex[:12]}"
     with holding(workspace.store, run_id, tied_to_process=True):
         try:
-            forgotten = _find(workspace, source)
+            deletion = _find(workspace, source)
             versions_with_documents = [
                 manifest.version
                 for manifest in manifests(workspace.store)
-                if _holds(workspace.store, manifest.version, forgotten)
+                if _has_documents(workspace.store, manifest.version, deletion)
             ]
             before = read_forgotten(workspace.store)
             objects: dict[str, int] = {}
@@ -98,12 +98,12 @@ def forget(
                     ForgottenDocument(
                         doc_id=doc_id, at=forgotten_at, by=this_person(), reason=(reason or "").strip() or None
                     )
-                    for doc_id in sorted(forgotten.doc_ids - forgotten_ids)
+                    for doc_id in sorted(deletion.doc_ids - forgotten_ids)
                 ]
                 record = Forgotten(
                     documents=[*before.documents, *added],
-                    pending=sorted({*before.pending, *forgotten.doc_ids}),
-                    sources=sorted({*before.sources, *forgotten.sources}),
+                    pending=sorted({*before.pending, *deletion.doc_ids}),
+                    sources=sorted({*before.sources, *deletion.sources}),
                 )
                 write_forgotten(workspace.store, record)
                 objects, records = _finish(workspace, record, resumed=bool(before.pending), report=report)
@@ -112,8 +112,8 @@ def forget(
     return ForgetResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,
-        documents=sorted(forgotten.doc_ids),
-        sources=sorted(forgotten.sources),
+        documents=sorted(deletion.doc_ids),
+        sources=sorted(deletion.sources),
         versions=versions_with_documents,
         objects=objects,
         records=records,
@@ -138,7 +138,7 @@ def readmit(workspace: Workspace, source: str) -> list[str]:
     with holding(workspace.store, run_id, tied_to_process=True):
         try:
             before = read_forgotten(workspace.store)
-            doc_ids = {source} if _DIGEST.fullmatch(source) else _in_source(workspace, source)
+            doc_ids = {source} if _DIGEST.fullmatch(source) else _digest_in_source(workspace, source)
             readmitted = before.doc_ids & doc_ids
             if not readmitted:
                 raise UserError(f"corpus {workspace.corpus.name}: {source} isn't forgotten; see: inset doctor")
@@ -154,14 +154,14 @@ def readmit(workspace: Workspace, source: str) -> list[str]:
             release(workspace.store, run_id)
 
 
-def _find(workspace: Workspace, source: str) -> _Gone:
+def _find(workspace: Workspace, source: str) -> _Deletion:
     """Return the documents that a source, or digest, stands for, with all their sources."""
     store = workspace.store
     rows: list[LedgerRow] = [row for manifest in manifests(store) for row in read_ledger(store, manifest.version)]
     if _DIGEST.fullmatch(source):
         doc_ids = {source}
     else:
-        doc_ids = {row.doc_id for row in rows if row.source == source and row.doc_id} | _in_source(workspace, source)
+        doc_ids = {row.doc_id for row in rows if row.source == source and row.doc_id} | _digest_in_source(workspace, source)
         if not doc_ids and not any(row.source == source for row in rows):
             raise UserError(
                 f"corpus {workspace.corpus.name}: neither a kept version nor the source has {source}; name it as "
@@ -169,10 +169,10 @@ def _find(workspace: Workspace, source: str) -> _Gone:
             )
     document_sources = {row.source for row in rows if row.doc_id in doc_ids} | ({source} - doc_ids)
     other_sources = {row.source for row in rows if row.doc_id and row.doc_id not in doc_ids}
-    return _Gone(frozenset(doc_ids), frozenset(document_sources - other_sources))
+    return _Deletion(frozenset(doc_ids), frozenset(document_sources - other_sources))
 
 
-def _in_source(workspace: Workspace, source: str) -> set[str]:
+def _digest_in_source(workspace: Workspace, source: str) -> set[str]:
     """Return the digest of a PDF that the corpus's source has now."""
     files = workspace.source()
     if source not in {file.source for file in files.files()}:
@@ -180,8 +180,8 @@ def _in_source(workspace: Workspace, source: str) -> set[str]:
     return {files.digest(source)}
 
 
-def _holds(store: ObjectStore, version: str, forgotten: _Gone) -> bool:
-    return any(forgotten.has(row.doc_id, row.source) for row in read_ledger(store, version))
+def _has_documents(store: ObjectStore, version: str, deletion: _Deletion) -> bool:
+    return any(deletion.has(row.doc_id, row.source) for row in read_ledger(store, version))
 
 
 def _finish(
@@ -189,16 +189,16 @@ def _finish(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Delete what is pending; return numbers of deleted objects and cache records by folder."""
     store = workspace.store
-    forgotten = _Gone(frozenset(record.pending), frozenset(record.sources))
+    deletion = _Deletion(frozenset(record.pending), frozenset(record.sources))
     sweep(workspace, with_spare=True)
     finished_versions = manifests(store)
     for rewritten_count, manifest in enumerate(finished_versions):
         report("rewrite versions", rewritten_count, len(finished_versions))
-        _rewrite(workspace, manifest.version, forgotten, resumed=resumed)
+        _rewrite(workspace, manifest.version, deletion, resumed=resumed)
     report("rewrite versions", len(finished_versions), len(finished_versions))
     for name in store.names("quarantine"):
-        _filter_table(store, name, forgotten)
-    first = next((document for document in record.documents if document.doc_id in forgotten.doc_ids), None)
+        _filter_table(store, name, deletion)
+    first = next((document for document in record.documents if document.doc_id in deletion.doc_ids), None)
     event = AuditEvent(
         action="forget",
         at=first.at if first else datetime.now(UTC),
@@ -206,7 +206,7 @@ def _finish(
         reason=first.reason if first else None,
         from_version=None,
         to_version="",
-        documents=sorted(forgotten.doc_ids),
+        documents=sorted(deletion.doc_ids),
     )
     note_rewritten(store, event)
     update_alias(workspace)
@@ -219,13 +219,13 @@ def _finish(
     return pruned.objects, pruned.records
 
 
-def _rewrite(workspace: Workspace, version: str, forgotten: _Gone, *, resumed: bool) -> None:
+def _rewrite(workspace: Workspace, version: str, deletion: _Deletion, *, resumed: bool) -> None:
     """Rewrite a version without documents; its manifest comes last, so that a killed rewrite is seen."""
-    store, has_documents = workspace.store, _holds(workspace.store, version, forgotten)
+    store, has_documents = workspace.store, _has_documents(workspace.store, version, deletion)
     manifest = read_manifest(store, version)
     if manifest is None:
         return
-    counts, changed = _delete_rows(store, version, forgotten.doc_ids)
+    counts, changed = _delete_rows(store, version, deletion.doc_ids)
     notes = read_notes(store, version, [Stage.BUILD])
     # Files of a derived collection are shared with those it comes from, deleted rows included.
     derived = Stage.BUILD in notes and notes[Stage.BUILD].counts.get(DERIVATIONS, 1) > 0
@@ -234,21 +234,21 @@ def _rewrite(workspace: Workspace, version: str, forgotten: _Gone, *, resumed: b
         fill(index, lambda: evidence_parts(store, version), vectors, LEXICAL_FIELDS)
         changed = True
     for file in ("ledger.parquet", "plan.parquet"):
-        changed |= _filter_table(store, version_file(version, file), forgotten)
+        changed |= _filter_table(store, version_file(version, file), deletion)
     if has_documents or resumed:
         changed |= _delete_reports(store, version)
     for name in store.names(version_file(version, "")):
         if name.endswith(".json") and not _is_kept(version, name):
-            changed |= _filter_json(store, name, forgotten)
+            changed |= _filter_json(store, name, deletion)
     if not (changed or resumed):
         return
     diff, note = version_file(version, "diff.json"), version_file(version, "release_note.md")
     if store.exists(diff):
         store.replace(note, release_note(read_model(store, diff, VersionDiff)).encode())
-    _finish_version(workspace, manifest, forgotten, counts)
+    _finish_version(workspace, manifest, deletion, counts)
 
 
-def _finish_version(workspace: Workspace, manifest: Manifest, forgotten: _Gone, counted: Mapping[str, int]) -> None:
+def _finish_version(workspace: Workspace, manifest: Manifest, deletion: _Deletion, counted: Mapping[str, int]) -> None:
     """Write the inventory and the manifest of a rewritten version."""
     store, version = workspace.store, manifest.version
     ledger = read_ledger(store, version)
@@ -269,7 +269,7 @@ def _finish_version(workspace: Workspace, manifest: Manifest, forgotten: _Gone, 
     if "settings" in manifest.keys:
         sources = {row.source: row.doc_id for row in ledger}
         fingerprint = key(settings=manifest.keys["settings"], sources=sources)
-    filtered = Manifest.model_validate(_without(json.loads(store.get(manifest_name(version))), forgotten))
+    filtered = Manifest.model_validate(_without_documents(json.loads(store.get(manifest_name(version))), deletion))
     rewritten = filtered.model_copy(
         update={
             "counts": counts_of(StageNote(seconds=0, counts=counts)),
@@ -325,49 +325,49 @@ def _is_kept(version: str, name: str) -> bool:
     return name in separate_files or name.startswith(f"{version_file(version, INDEX_FOLDER)}/")
 
 
-def _filter_table(store: ObjectStore, name: str, forgotten: _Gone) -> bool:
+def _filter_table(store: ObjectStore, name: str, deletion: _Deletion) -> bool:
     """Rewrite a table of sources without those of deleted documents; return whether it had any."""
     if not store.exists(name):
         return False
     rows = read_table(store, name)
     documents = zip(rows.column("doc_id").to_pylist(), rows.column("source").to_pylist(), strict=True)
-    is_left = [not forgotten.has(doc_id, str(source)) for doc_id, source in documents]
+    is_left = [not deletion.has(doc_id, str(source)) for doc_id, source in documents]
     if all(is_left):
         return False
     store.replace(name, to_parquet(rows.filter(pa.array(is_left, pa.bool_())).combine_chunks()))
     return True
 
 
-def _filter_json(store: ObjectStore, name: str, forgotten: _Gone) -> bool:
+def _filter_json(store: ObjectStore, name: str, deletion: _Deletion) -> bool:
     """Rewrite a JSON object without deleted documents; return whether it named any."""
     stored = json.loads(store.get(name))
-    remaining = _without(stored, forgotten)
+    remaining = _without_documents(stored, deletion)
     if remaining == stored:
         return False
     store.replace(name, json.dumps(remaining, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return True
 
 
-def _without(value: Any, forgotten: _Gone) -> Any:
+def _without_documents(value: Any, deletion: _Deletion) -> Any:
     """Return a JSON value without entries of deleted documents, and with their names replaced in messages."""
     if isinstance(value, dict):
         return {
-            name: _without(entry, forgotten)
+            name: _without_documents(entry, deletion)
             for name, entry in value.items()
-            if name not in forgotten.doc_ids | forgotten.sources
+            if name not in deletion.doc_ids | deletion.sources
         }
     if isinstance(value, list):
-        return [_without(entry, forgotten) for entry in value if not _is_of(entry, forgotten)]
+        return [_without_documents(entry, deletion) for entry in value if not _is_of_document(entry, deletion)]
     if isinstance(value, str):
-        return _replaced(value, forgotten.doc_ids | forgotten.sources)
+        return _replaced(value, deletion.doc_ids | deletion.sources)
     return value
 
 
-def _is_of(entry: object, forgotten: _Gone) -> bool:
+def _is_of_document(entry: object, deletion: _Deletion) -> bool:
     if isinstance(entry, str):
-        return entry in forgotten.doc_ids or entry in forgotten.sources
+        return entry in deletion.doc_ids or entry in deletion.sources
     if isinstance(entry, dict):
-        return entry.get("doc_id") in forgotten.doc_ids or entry.get("source") in forgotten.sources
+        return entry.get("doc_id") in deletion.doc_ids or entry.get("source") in deletion.sources
     return False
 
 

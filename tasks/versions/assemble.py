@@ -88,7 +88,9 @@ def number_version(
     widened: set[str] = set()
     endings: set[str] = set()
     for figures, placements in new_pictures:
-        numbers = [(name, f"{int(sha1, 16):0{DIGITS_MOST}d}") for name, sha1 in _tagged(figures, placements).items()]
+        numbers = [
+            (name, f"{int(sha1, 16):0{DIGITS_MOST}d}") for name, sha1 in _sha1_by_tagged_figure(figures, placements).items()
+        ]
         if earlier is not None:
             endings.update(number[-digits:] for _, number in numbers)
         _spill_numbers(spill, numbers, digits)
@@ -108,7 +110,7 @@ def number_version(
             shared[row[_FIGURE]] = max(row[_NUMBER], shared.get(row[_FIGURE], ""), key=len)
     for doc_id in sorted(widened | _with_figures(tables, shared)):
         figures, placements = load(doc_id)
-        sha1_by_figure = _tagged(figures, placements)
+        sha1_by_figure = _sha1_by_tagged_figure(figures, placements)
         shared |= {name: str(int(sha1_by_figure[name], 16)) for name in sha1_by_figure.keys() & shared.keys()}
     wider = number_figures({name: int(number) for name, number in shared.items()}, digits)
     return TagNumbers(digits, wider), _renumbered(tables, wider, digits)
@@ -151,7 +153,7 @@ def with_sources(rows: VersionRows, sources: Sequence[str], doc_type: str | None
     return VersionRows(evidence, rows.placements)
 
 
-def _tagged(figures: Iterable[Figure], placements: Iterable[Placement]) -> dict[str, str]:
+def _sha1_by_tagged_figure(figures: Iterable[Figure], placements: Iterable[Placement]) -> dict[str, str]:
     sha1 = {figure.figure_id: figure.sha1 for figure in figures}
     placed = {placement.figure_id for placement in placements if placement.role in TAGGED}
     return {figure_id: sha1[figure_id] for figure_id in placed & sha1.keys() if figure_id is not None}
@@ -212,14 +214,14 @@ class _PlacedTags:
             candidates = [
                 placement for placement in figure_placements if placement.order not in self._written
             ] or figure_placements
-            order = next((placement.order for placement in candidates if _on(placement, piece)), candidates[0].order)
+            order = next((placement.order for placement in candidates if _stands_in(placement, piece)), candidates[0].order)
             self._written.add(order)
             return tags[order]
 
         return find
 
 
-def _on(placement: Placement, piece: Chunk) -> bool:
+def _stands_in(placement: Placement, piece: Chunk) -> bool:
     return any(region.page == placement.page and region.bbox.has_middle_of(placement.bbox) for region in piece.regions)
 
 

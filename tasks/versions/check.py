@@ -41,7 +41,7 @@ def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> GateVerdict:
     violations = [Violation(None, None, f"{source} got lost") for source, _ in unaccounted.elements()]
     violations += [Violation(None, None, f"{source} was not planned") for source, _ in (-unaccounted).elements()]
     summary = f"{planned} sources in, {status[Status.INDEXED]} indexed, {status[Status.QUARANTINED]} quarantined"
-    return _gate("documents conserved", violations, summary, {})
+    return _gate_verdict("documents conserved", violations, summary, {})
 
 
 @dataclass(frozen=True)
@@ -146,44 +146,46 @@ def rows_reused(
     if rows_in_parts != (counted := sum(document.rows for document in now.values())):
         violations.append(Violation(None, None, f"the parts have {rows_in_parts} rows, and the documents {counted}"))
     documents = len(before.keys() & reused)
-    return _gate("documents taken over", violations, f"{documents} documents have the rows that they had before", names)
+    return _gate_verdict(
+        "documents taken over", violations, f"{documents} documents have the rows that they had before", names
+    )
 
 
 _INDEXED, _QUARANTINED = "indexed", "quarantined"
 
 
 @dataclass(frozen=True, slots=True)
-class _Lost:
+class _LostContent:
     how: str
 
 
 class _Tally:
     def __init__(self) -> None:
         self._fates: Counter[str] = Counter()
-        self._lost: list[Violation] = []
+        self._violations: list[Violation] = []
 
-    def add(self, fate: str | _Lost, doc_id: str, page: int) -> None:
-        if isinstance(fate, _Lost):
-            self._lost.append(Violation(doc_id, page, fate.how))
+    def add(self, fate: str | _LostContent, doc_id: str, page: int) -> None:
+        if isinstance(fate, _LostContent):
+            self._violations.append(Violation(doc_id, page, fate.how))
         else:
             self._fates[fate] += 1
 
     def verdict(self, gate: str, kind: str, names: Names) -> GateVerdict:
-        total = self._fates.total() + len(self._lost)
+        total = self._fates.total() + len(self._violations)
         left_out = {fate: count for fate, count in self._fates.items() if fate not in (_INDEXED, _QUARANTINED)}
         reasons = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
         summary = (
             f"{total} {kind} in, {self._fates[_INDEXED]} indexed, {self._fates[_QUARANTINED]} quarantined, "
             f"{sum(left_out.values())} left out" + (f" ({reasons})" if reasons else "")
         )
-        return _gate(gate, self._lost, summary, names)
+        return _gate_verdict(gate, self._violations, summary, names)
 
 
 def _fate_of_page(
     page: Page, document: DocumentContent, pages_with_rows: Collection[int], pages_with_picture: Collection[int]
-) -> str | _Lost:
+) -> str | _LostContent:
     if page.page in document.pictured and page.page not in pages_with_picture:
-        return _Lost("a page has a picture and no row of its own")
+        return _LostContent("a page has a picture and no row of its own")
     if page.page in pages_with_rows:
         return _INDEXED
     if page.page in document.failed:
@@ -191,7 +193,7 @@ def _fate_of_page(
     if page.characters == 0:
         scanned = any(placement.page == page.page and placement.role is Role.PAGE_SCAN for placement in document.placements)
         return "of which no words were read" if scanned else "without words"
-    return "with running heads alone" if page.page in document.marginal else _Lost("a page has words and no row")
+    return "with running heads alone" if page.page in document.marginal else _LostContent("a page has words and no row")
 
 
 def _fate_of_figure(
@@ -199,16 +201,16 @@ def _fate_of_figure(
     row: Mapping[str, Any] | None,
     document: DocumentContent,
     figures_with_rows: Collection[str | None],
-) -> str | _Lost:
+) -> str | _LostContent:
     if row is None:
-        return _Lost("a figure has no placement")
+        return _LostContent("a figure has no placement")
     if row["number"] is not None:
         has_row = row["role"] != Role.CONTENT or placement.figure_id in figures_with_rows
-        return _INDEXED if has_row else _Lost("a figure has no row")
+        return _INDEXED if has_row else _LostContent("a figure has no row")
     if placement.figure_id is None and placement.page in document.failed:
         return _QUARANTINED
     left_out = row["role"] not in TAGGED and row["reason"]
-    return str(row["role"]) if left_out else _Lost("a figure has no tag, and nothing says why")
+    return str(row["role"]) if left_out else _LostContent("a figure has no tag, and nothing says why")
 
 
 class TagsArePlacements:
@@ -230,7 +232,7 @@ class TagsArePlacements:
             if row["modality"] != Modality.FIGURE:
                 for number in self._template.numbers(row["tagged_text"]):
                     pages_written[row["doc_id"], number].append(row["page"])
-        for row in _tagged(rows.placements):
+        for row in _tagged_rows(rows.placements):
             pages_placed[row["doc_id"], row["number"]].append(row["page"])
         for doc_id, number in sorted(pages_written.keys() | pages_placed.keys()):
             placed_on, written_on = pages_placed[doc_id, number], pages_written[doc_id, number]
@@ -243,7 +245,7 @@ class TagsArePlacements:
     def verdict(self, names: Names) -> GateVerdict:
         """Return the verdict."""
         summary = f"{self._written} tags written for {self._placed} tagged placements"
-        return _gate("tags are placements", self._violations, summary, names)
+        return _gate_verdict("tags are placements", self._violations, summary, names)
 
 
 class TagsResolve:
@@ -258,7 +260,7 @@ class TagsResolve:
         """Examine rows of the version."""
         numbers: dict[str, set[str]] = defaultdict(set)
         figures: dict[str, set[str]] = defaultdict(set)
-        for row in _tagged(rows.placements):
+        for row in _tagged_rows(rows.placements):
             numbers[row["doc_id"]].add(row["number"])
             figures[row["doc_id"]].add(row["figure_id"])
         for row in _rows(rows.evidence, "doc_id", "page", "tagged_text", "figure_refs"):
@@ -272,7 +274,7 @@ class TagsResolve:
 
     def verdict(self, names: Names) -> GateVerdict:
         """Return the verdict."""
-        return _gate(
+        return _gate_verdict(
             "tags resolve", self._violations, f"all {self._tags} tags lead to figures of their own document", names
         )
 
@@ -289,17 +291,17 @@ PLACED = pa.schema(
 def placed_figures(placements: pa.Table, checked_documents: Collection[str]) -> pa.Table:
     """Return the placements with a figure as rows of ``PLACED``; figures of ``checked_documents`` were checked before."""
     rows = placements.select(PLACED.names[:-1])
-    return _placed(rows.filter(pc.is_valid(rows.column("figure_id"))), checked_documents)
+    return _placed_rows(rows.filter(pc.is_valid(rows.column("figure_id"))), checked_documents)
 
 
 def pictured_pages(evidence: pa.Table, checked_documents: Collection[str]) -> pa.Table:
     """Return the rows of pages as rows of ``PLACED``, without numbers."""
     rows = evidence.filter(pc.equal(evidence.column("modality"), pa.scalar(str(Modality.PAGE))))
     rows = rows.select(["doc_id", "page", "figure_id"])
-    return _placed(rows.append_column(PLACED.field("number"), pa.nulls(rows.num_rows, pa.string())), checked_documents)
+    return _placed_rows(rows.append_column(PLACED.field("number"), pa.nulls(rows.num_rows, pa.string())), checked_documents)
 
 
-def _placed(rows: pa.Table, checked_documents: Collection[str]) -> pa.Table:
+def _placed_rows(rows: pa.Table, checked_documents: Collection[str]) -> pa.Table:
     documents = rows.column("doc_id").combine_chunks().dictionary_encode()
     were_checked = pa.array([str(doc_id) in checked_documents for doc_id in documents.dictionary.to_pylist()], pa.bool_())
     return rows.append_column(PLACED.field("known"), were_checked.take(documents.indices)).cast(PLACED)
@@ -311,11 +313,11 @@ def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Ta
     A document that contradicts itself is to blame; contradictions between documents blame none. The tables hold rows of
     ``PLACED``, grouped by number, and by figure.
     """
-    numbers, named_twice = _several(by_number, "number", "figure_id", "number {} names {} figures")
-    figures, numbered_twice = _several(by_figure, "figure_id", "number", "figure {:.12} has {} numbers")
+    numbers, named_twice = _contradictions(by_number, "number", "figure_id", "number {} names {} figures")
+    figures, numbered_twice = _contradictions(by_figure, "figure_id", "number", "figure {:.12} has {} numbers")
     violations = []
     for message, rows in [*sorted(named_twice.items()), *sorted(numbered_twice.items())]:
-        alone = {doc_id for doc_id, pairs in _pairs(rows).items() if len(pairs) > 1}
+        alone = {doc_id for doc_id, pairs in _pairs_by_document(rows).items() if len(pairs) > 1}
         if alone:
             violations += [Violation(row["doc_id"], row["page"], message) for row in rows if row["doc_id"] in alone]
         else:
@@ -324,10 +326,10 @@ def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Ta
                 f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(page_by_document.items())[:2]
             )
             violations.append(Violation(None, None, f"{message}, as in {examples}"))
-    return _gate("one figure a number", violations, f"{numbers} numbers, {figures} figures", names)
+    return _gate_verdict("one figure a number", violations, f"{numbers} numbers, {figures} figures", names)
 
 
-def _several(
+def _contradictions(
     tables: Iterable[pa.Table], grouping: str, counted_column: str, words: str
 ) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     """Return the number of groups, and the rows of those with several values of ``counted_column``, by message."""
@@ -344,7 +346,7 @@ def _several(
     return total, rows_by_message
 
 
-def _pairs(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
+def _pairs_by_document(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
     pairs_by_document: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for row in rows:
         pairs_by_document[row["doc_id"]].add((row["number"], row["figure_id"]))
@@ -363,7 +365,7 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
         unseen = [row["figure_id"] for row in figures.to_pylist() if not row["known_any"]]
         total, decoded = total + figures.num_rows, decoded + len(unseen)
         for name in sorted(unseen):
-            if (fault := _fault(name, load)) is not None:
+            if (fault := _pixel_fault(name, load)) is not None:
                 page_by_document: dict[str, int] = {}
                 for row in table.filter(pc.equal(table.column("figure_id"), pa.scalar(name))).to_pylist():
                     page_by_document.setdefault(row["doc_id"], row["page"])
@@ -371,7 +373,7 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
                 faults[name] = [Violation(doc_id, page, message) for doc_id, page in page_by_document.items()]
     violations = [violation for name in sorted(faults) for violation in faults[name]]
     summary = f"{decoded} of {total} figures decoded, the others were before"
-    return _gate("figures are their names", violations, summary, names)
+    return _gate_verdict("figures are their names", violations, summary, names)
 
 
 def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str) -> GateResult:
@@ -425,7 +427,7 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
     )
 
 
-def _fault(name: str, load: Callable[[str], bytes]) -> str | None:
+def _pixel_fault(name: str, load: Callable[[str], bytes]) -> str | None:
     try:
         with Image.open(io.BytesIO(load(name))) as image:
             actual_id = figure_id(image.width, image.height, image.convert("RGB").tobytes())
@@ -440,12 +442,12 @@ def _rows(table: pa.Table, *columns: str) -> list[dict[str, Any]]:
     return table.select(list(columns)).to_pylist()
 
 
-def _tagged(placements: pa.Table) -> Iterable[dict[str, Any]]:
+def _tagged_rows(placements: pa.Table) -> Iterable[dict[str, Any]]:
     rows = _rows(placements, "doc_id", "page", "figure_id", "number")
     return (row for row in rows if row["number"] is not None)
 
 
-def _gate(gate: str, violations: Sequence[Violation], summary: str, names: Names) -> GateVerdict:
+def _gate_verdict(gate: str, violations: Sequence[Violation], summary: str, names: Names) -> GateVerdict:
     message = f"{describe_violations(violations, names)}; {OUR_FAULT}" if violations else summary
     result = GateResult(gate=gate, passed=not violations, value=len(violations), bound=0, message=message)
     return GateVerdict(result, tuple(violations))

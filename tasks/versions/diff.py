@@ -46,10 +46,10 @@ def diff(base: VersionFacts | None, current: VersionFacts, figures: Iterable[tup
 
     ``figures`` yields pairs of tables of ``TAGGED_FIGURE``, first placement first; rows of one figure are in one pair.
     """
-    gained, lost = _Named(), _Named()
+    gained, lost = _FirstFigures(), _FirstFigures()
     for figures_before, figures_now in figures:
-        gained.add(_only(figures_now, figures_before))
-        lost.add(_only(figures_before, figures_now))
+        gained.add(_unshared_figures(figures_now, figures_before))
+        lost.add(_unshared_figures(figures_before, figures_now))
     common = sorted((base.found.keys() if base else set()) & current.found.keys())
     old_found = base.found if base else {}
     return VersionDiff(
@@ -75,7 +75,7 @@ def diff(base: VersionFacts | None, current: VersionFacts, figures: Iterable[tup
 
 def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> ChangedDocuments:
     changes = ChangedDocuments(added=[], changed=[], removed=[], lost=[], recovered=[], quarantined=[])
-    for row_before, row_now in _paired(iter(before), iter(now)):
+    for row_before, row_now in _pair_by_source(iter(before), iter(now)):
         if row_now is not None and row_now.status is Status.QUARANTINED:
             changes.quarantined.append(row_now.source)
         if row_before is None or row_now is None:
@@ -89,7 +89,7 @@ def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> Chang
     return changes
 
 
-def _paired(
+def _pair_by_source(
     before: Iterator[SourceFate], now: Iterator[SourceFate]
 ) -> Iterator[tuple[SourceFate | None, SourceFate | None]]:
     row_before, row_now = next(before, None), next(now, None)
@@ -101,7 +101,7 @@ def _paired(
         row_now = next(now, None) if pair[1] is not None else row_now
 
 
-def _only(figures: pa.Table, other_figures: pa.Table) -> pa.Table:
+def _unshared_figures(figures: pa.Table, other_figures: pa.Table) -> pa.Table:
     """Return the first placement of each figure that only one of two tables has."""
     unshared = figures.filter(
         pc.invert(pc.is_in(figures.column("figure_id"), other_figures.column("figure_id").combine_chunks()))
@@ -110,7 +110,7 @@ def _only(figures: pa.Table, other_figures: pa.Table) -> pa.Table:
     return unshared.take(np.unique(codes.to_numpy(), return_index=True)[1])
 
 
-class _Named:
+class _FirstFigures:
     """Figures by source and page, of which the first are named and the others counted."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ def _work(facts: VersionFacts | None) -> dict[str, float | None]:
 
 
 def _settings(before: Manifest, now: Manifest) -> dict[str, list[object]]:
-    settings_before, settings_now = dict(_flat(before)), dict(_flat(now))
+    settings_before, settings_now = dict(_flat_settings(before)), dict(_flat_settings(now))
     return {
         name: [settings_before.get(name), settings_now.get(name)]
         for name in sorted({*settings_before, *settings_now})
@@ -157,7 +157,7 @@ def _settings(before: Manifest, now: Manifest) -> dict[str, list[object]]:
     }
 
 
-def _flat(manifest: Manifest) -> Iterator[tuple[str, object]]:
+def _flat_settings(manifest: Manifest) -> Iterator[tuple[str, object]]:
     embedders = {name: space.model for name, space in manifest.spaces.items()}
     for name, model in (manifest.models | embedders).items():
         yield f"model {name}", f"{model.name} {model.revision}"
@@ -177,19 +177,19 @@ def _note(version_diff: VersionDiff) -> Iterator[str]:
     yield f"# {version_diff.corpus}: {version_diff.version}"
     yield ""
     yield f"Compared with {version_diff.base}." if version_diff.base else "The first version."
-    yield from _names("Documents added", version_diff.documents.added)
-    yield from _names("Documents changed", version_diff.documents.changed)
-    yield from _names("Documents removed", version_diff.documents.removed)
-    yield from _names("Documents that went to quarantine", version_diff.documents.lost)
-    yield from _names("Documents that came out of quarantine", version_diff.documents.recovered)
-    yield from _names("Documents in quarantine", version_diff.documents.quarantined)
+    yield from _name_list("Documents added", version_diff.documents.added)
+    yield from _name_list("Documents changed", version_diff.documents.changed)
+    yield from _name_list("Documents removed", version_diff.documents.removed)
+    yield from _name_list("Documents that went to quarantine", version_diff.documents.lost)
+    yield from _name_list("Documents that came out of quarantine", version_diff.documents.recovered)
+    yield from _name_list("Documents in quarantine", version_diff.documents.quarantined)
     if version_diff.base:
         yield from _figures("Figures gained", version_diff.figures_gained, version_diff.more_figures_gained)
         yield from _figures("Figures lost", version_diff.figures_lost, version_diff.more_figures_lost)
-        yield from _names("Golden questions won", version_diff.questions.won)
-        yield from _names("Golden questions lost", version_diff.questions.lost)
+        yield from _name_list("Golden questions won", version_diff.questions.won)
+        yield from _name_list("Golden questions lost", version_diff.questions.lost)
         settings = [f"{name}: {before} → {now}" for name, (before, now) in version_diff.settings.items()]
-        yield from _names("Settings changed", settings)
+        yield from _name_list("Settings changed", settings)
     for title, changes in (
         ("Golden questions", version_diff.metrics),
         ("What it holds", version_diff.counts),
@@ -198,12 +198,12 @@ def _note(version_diff: VersionDiff) -> Iterator[str]:
         yield from _table(title, changes)
 
 
-def _names(title: str, names: Sequence[str]) -> Iterator[str]:
+def _name_list(title: str, names: Sequence[str]) -> Iterator[str]:
     return _list(title, [markdown_line(name) for name in names[:_NAMED]], len(names))
 
 
 def _figures(title: str, figures: Sequence[ChangedFigure], uncounted: int) -> Iterator[str]:
-    return _list(title, [_shown(figure) for figure in figures[:_NAMED]], len(figures) + uncounted)
+    return _list(title, [_figure_line(figure) for figure in figures[:_NAMED]], len(figures) + uncounted)
 
 
 def _list(title: str, items: Sequence[str], total: int) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _list(title: str, items: Sequence[str], total: int) -> Iterator[str]:
             yield f"- … and {total - len(items)} more"
 
 
-def _shown(figure: ChangedFigure) -> str:
+def _figure_line(figure: ChangedFigure) -> str:
     caption = f" {markdown_line(figure.caption)}" if figure.caption else ""
     tag = line(figure.tag).replace("`", "'")
     return f"`{tag}` {markdown_line(figure.source)}, page {figure.page}:{caption}".rstrip(":")

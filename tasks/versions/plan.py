@@ -61,7 +61,7 @@ def compare(
     forgotten_sources: list[str] = []
     for file in listed:
         row = rows_by_source.get(file.source)
-        document = _found(file, row, attempt, digest, retry)
+        document = _planned_document(file, row, attempt, digest, retry)
         if document is None:
             continue
         if document.doc_id in forgotten:
@@ -87,7 +87,7 @@ def compare(
     )
 
 
-def _found(
+def _planned_document(
     file: SourceFile, row: LedgerRow | None, attempt: str, digest: Callable[[str], str], retry: frozenset[str]
 ) -> PlannedDocument | LedgerRow | None:
     """Return the planned document of a file, or its quarantine row; None if it is gone."""

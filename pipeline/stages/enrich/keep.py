@@ -43,7 +43,7 @@ class Writer(Generic[Record]):
 
     def __init__(self, write: Callable[[Sequence[Record]], None], *, every_s: float) -> None:
         self._write, self._every_s = write, every_s
-        self._held: list[Record] = []
+        self._pending: list[Record] = []
         self._lock, self._ends = threading.Lock(), threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -66,7 +66,7 @@ class Writer(Generic[Record]):
         if self._failure is not None:
             raise self._failure
         with self._lock:
-            self._held += records
+            self._pending += records
 
     def _run(self) -> None:
         while not self._ends.wait(self._every_s):
@@ -77,7 +77,7 @@ class Writer(Generic[Record]):
                 return
 
     def _flush(self) -> None:
-        if records := self._held[:]:
+        if records := self._pending[:]:
             self._write(records)
             with self._lock:
-                del self._held[: len(records)]
+                del self._pending[: len(records)]

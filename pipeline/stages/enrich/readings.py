@@ -30,7 +30,7 @@ def keep_earlier(workspace: Workspace, plan: Plan) -> Plan:
     if not changed:
         return plan
     new_ids, old_ids = {successor.doc_id for successor in changed.values()}, {before[source].doc_id for source in changed}
-    lost = _lost(workspace, plan, new_ids)
+    lost = _unread_by_document(workspace, plan, new_ids)
     worse = {source: row for source, row in before.items() if source in changed and changed[source].doc_id in lost}
     parsed = _parsed(workspace, plan, worse)
     unread = _unread_pages(workspace, old_ids & parsed)
@@ -48,7 +48,7 @@ def keep_earlier(workspace: Workspace, plan: Plan) -> Plan:
     return plan
 
 
-def _lost(workspace: Workspace, plan: Plan, doc_ids: Collection[str]) -> dict[str, int | None]:
+def _unread_by_document(workspace: Workspace, plan: Plan, doc_ids: Collection[str]) -> dict[str, int | None]:
     """Return the number of unread pages of those documents that have any; None where the whole file is broken."""
     notes = read_notes(workspace.store, plan.version, (Stage.PARSE,)).values()
     broken = {failure.doc_id for note in notes for failure in note.failures if failure.code in BROKEN_FILE}
@@ -68,7 +68,7 @@ def _unread_pages(workspace: Workspace, doc_ids: Collection[str]) -> dict[str, i
 def _parsed(workspace: Workspace, plan: Plan, rows: Mapping[str, LedgerRow]) -> set[str]:
     """Return the documents of rows that are parsed; those of an earlier release are parsed again from their stored bytes."""
     parsed = {row.doc_id for row in rows.values()}
-    jobs = [ParseJob(doc_id, source, is_stored=True) for source, doc_id in _missing(workspace, rows)]
+    jobs = [ParseJob(doc_id, source, is_stored=True) for source, doc_id in _unparsed(workspace, rows)]
     outcomes = parse_documents(
         jobs,
         source=workspace.source(),
@@ -80,7 +80,7 @@ def _parsed(workspace: Workspace, plan: Plan, rows: Mapping[str, LedgerRow]) -> 
     return parsed - {outcome.doc_id for outcome in outcomes if outcome.failures}
 
 
-def _missing(workspace: Workspace, rows: Mapping[str, LedgerRow]) -> Iterator[tuple[str, str]]:
+def _unparsed(workspace: Workspace, rows: Mapping[str, LedgerRow]) -> Iterator[tuple[str, str]]:
     parsed_ids = set(parsed_documents(workspace, {row.doc_id for row in rows.values()}))
     missing = {row.doc_id: source for source, row in rows.items() if row.doc_id not in parsed_ids}
     return ((source, doc_id) for doc_id, source in missing.items())

@@ -110,12 +110,12 @@ class _OnDemand:
     """Starts Ray on first use, and keeps it until the stage ends."""
 
     def __init__(self, workspace: Workspace, stack: contextlib.ExitStack) -> None:
-        self._workspace, self._stack, self._up = workspace, stack, False
+        self._workspace, self._stack, self._is_connected = workspace, stack, False
 
     def __call__(self, needs_ray: bool) -> None:
-        if needs_ray and not self._up:
+        if needs_ray and not self._is_connected:
             self._stack.enter_context(connected(self._workspace.corpus.ray))
-            self._up = True
+            self._is_connected = True
 
 
 def _structure(
@@ -249,14 +249,14 @@ def _recognise(
         tables = (table_of(Recognised, batch) for batch in read)
         keep(cache, tables, Step.RECOGNISE, len(affordable), report, before)
     unfinished |= dict.fromkeys(over_budget, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
-    unfinished |= _crashed(died, "words of a figure were not read")
+    unfinished |= _crash_reasons(died, "words of a figure were not read")
     counts.update(recognised=len(affordable) - len(died), over_budget=len(over_budget))
 
 
 _OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
 
 
-def _crashed(died: Mapping[str, str], consequence: str) -> dict[str, tuple[FailureCode, str]]:
+def _crash_reasons(died: Mapping[str, str], consequence: str) -> dict[str, tuple[FailureCode, str]]:
     return {name: (FailureCode.MODEL_CRASHED, f"{consequence}: {message}") for name, message in died.items()}
 
 
@@ -278,7 +278,7 @@ def _segment(
         ray(len(missing) > FEW_PAGES)
         cuts = find(missing, corpus.captions, workspace.store.root, corpus.ray, died)
         keep(cache, (table_of(Segmented, batch) for batch in cuts), Step.SEGMENT, len(missing), report, before)
-    unfinished |= _crashed(died, "a picture was not segmented")
+    unfinished |= _crash_reasons(died, "a picture was not segmented")
     counts.update(segmented=len(missing) - len(died))
 
 

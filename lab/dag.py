@@ -24,7 +24,7 @@ from schemas.printing import line
 if TYPE_CHECKING:
     from lab.results import Results
 
-_NIGHTLY = {found.name: found.operations.nightly_h for found in corpus_schedules() if not found.problem}
+_NIGHTLY = {schedule.name: schedule.operations.nightly_h for schedule in corpus_schedules() if not schedule.problem}
 _ASSETS = {name: Asset(f"inset://{name}", group="inset") for name in _NIGHTLY}
 _CORPORA = [*_NIGHTLY] or [""]
 

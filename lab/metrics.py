@@ -216,7 +216,7 @@ _OF_ANSWERS: Sequence[tuple[Metric, Scorer]] = (
     ),
     (
         Metric("pictures_sent", "pictures sent to the model", "cost", None),
-        lambda _, one: float(len(one.pictures)),
+        lambda _, outcome: float(len(outcome.pictures)),
     ),
     (
         Metric("unknown_tags", "invented figures", "figures in answers", "less"),
@@ -243,7 +243,10 @@ _OF_ALL: Sequence[tuple[Metric, Scorer]] = (
     (Metric("seconds", "seconds a query", "cost", "less"), lambda _, outcome: outcome.seconds),
     (Metric("calls", "calls a query", "cost", "less"), lambda _, outcome: float(outcome.spent.calls)),
     (Metric("input_tokens", "tokens read a query", "cost", "less"), lambda _, outcome: float(outcome.spent.input_tokens)),
-    (Metric("output_tokens", "tokens written a query", "cost", "less"), lambda _, one: float(one.spent.output_tokens)),
+    (
+        Metric("output_tokens", "tokens written a query", "cost", "less"),
+        lambda _, outcome: float(outcome.spent.output_tokens),
+    ),
     (Metric("money", "money a query", "cost", "less"), lambda _, outcome: outcome.spent.money),
 )
 
@@ -272,7 +275,7 @@ _TEN = (
 
 METRICS: Mapping[str, Metric] = (
     {metric.name: metric for metric in _WITHOUT_JUDGE}
-    | {name: Metric(name, one.title, "judged", headline=True) for name, one in judging.METRICS.items()}
+    | {name: Metric(name, judged.title, "judged", headline=True) for name, judged in judging.METRICS.items()}
     | {name: Metric(name, title, "judged") for name, (title, _) in judging.MODALITIES_TOGETHER.items()}
     | {OMG_QA_MEAN: Metric(OMG_QA_MEAN, "mean of the ten metrics of OMG-QA", "judged")}
 )

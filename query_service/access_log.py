@@ -59,7 +59,7 @@ class Exchange:
     client: str | None = None
     route: str = _NO_ROUTE
     corpus: str | None = None
-    asked: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
 
 
 class Observed:
@@ -110,7 +110,7 @@ class Observed:
                 self._log(scope, exchange, status, seconds)
 
     def _log(self, scope: Scope, exchange: Exchange, status: int, seconds: float) -> None:
-        fields = {name: value for name, value in exchange.asked.items() if name != "question" or self._options.questions}
+        fields = {name: value for name, value in exchange.fields.items() if name != "question" or self._options.questions}
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request_id": exchange.request_id,
@@ -155,7 +155,7 @@ def note_corpus(request: Request, corpus: str) -> None:
 def describe(request: Request, **fields: Any) -> None:
     """Add to the log what a request asks; ``question`` is left out unless the operator wants it."""
     if exchange := _exchange(request.scope):
-        exchange.asked.update(fields)
+        exchange.fields.update(fields)
 
 
 def address_of(scope: Scope) -> str | None:

@@ -265,7 +265,7 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     events = events_of(
         request,
         lambda stopped: corpus.answer_events(query, stopped),
-        lambda work: admission.run(request, cost, work),
+        lambda call: admission.run(request, cost, call),
         lambda: late(deadline_s),
         deadline_s,
     )

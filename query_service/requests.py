@@ -111,7 +111,7 @@ def _decoded(text: str) -> bytes:
 
 Picture = Annotated[
     bytes,
-    BeforeValidator(lambda given: _decoded(given) if isinstance(given, str) else given),
+    BeforeValidator(lambda text: _decoded(text) if isinstance(text, str) else text),
     WithJsonSchema({"type": "string", "contentEncoding": "base64", "minLength": 4, "pattern": _BASE64}),
 ]
 

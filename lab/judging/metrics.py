@@ -182,7 +182,7 @@ _MISSING: Mapping[str, tuple[str, Callable[[Question, Outcome], object]]] = {
     "answer": ("there is no answer", lambda _, outcome: outcome.answer_text.strip()),
     "text": (
         "no text was provided",
-        lambda _, one: any(hit.text.strip() for hit in one.context if hit.evidence_id in one.words),
+        lambda _, outcome: any(hit.text.strip() for hit in outcome.context if hit.evidence_id in outcome.words),
     ),
     "pictures": ("no picture was provided", lambda _, outcome: outcome.pictures),
     "citations": (

@@ -77,7 +77,7 @@ def meant(digits: str, numbers: Mapping[str, object]) -> str | None:
 def disarm(text: str) -> str:
     """Return text of a document or question without look-alikes of names and thoughts, and without control characters."""
     printable = _CONTROL.sub("", text)
-    printable = _LOOKALIKE.sub(lambda found: "(" if found[1] else f"{found[2]} no. ", printable)
+    printable = _LOOKALIKE.sub(lambda match: "(" if match[1] else f"{match[2]} no. ", printable)
     return _THINKING.sub("‹", printable)
 
 
@@ -86,7 +86,7 @@ def quoted(text: str) -> str:
 
     Many servers read such tokens in a message as the start of another one.
     """
-    text = _CHAT.sub(lambda found: f"‹{found[1] or found[2]}›", disarm(_UNSEEN.sub("", text)))
+    text = _CHAT.sub(lambda match: f"‹{match[1] or match[2]}›", disarm(_UNSEEN.sub("", text)))
     return escape(_FENCE.sub("‹", text)).replace("<\u2060", "‹")
 
 

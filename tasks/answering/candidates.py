@@ -56,12 +56,12 @@ def is_how_to(question: str) -> bool:
 class Candidate(NamedTuple):
     """A sentence, table row or figure that may answer.
 
-    ``place`` is its index in the block; ``text`` has no tags; ``heading`` is its section's; ``is_step``: in a numbered list.
+    ``sentence`` is its index in the block; ``text`` has no tags; ``heading`` is its section's; ``is_step``: in a numbered list.
     """
 
     passage: int
     block: int
-    place: int
+    sentence: int
     text: str
     heading: str = ""
     is_step: bool = False

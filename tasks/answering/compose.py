@@ -53,13 +53,13 @@ class ModelInput:
         messages: The chat.
         passages: The passages; ``[P1]`` names the first.
         figures: Figures that the model may show, by the digits of their names.
-        held: Every ``[number]`` and long number in the passages themselves; none of them is a name.
+        numbers: Every ``[number]`` and long number in the passages themselves; none of them is a name.
     """
 
     messages: tuple[Message, ...]
     passages: tuple[Hit, ...] = ()
     figures: Mapping[str, FigurePart] = field(default_factory=dict)
-    held: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
 
     def without_figures(self) -> "ModelInput":
         """Return the same for an answer without figures in its text."""

@@ -86,34 +86,34 @@ class _Answer:
     corpus: str
     version: str
     tags: Mapping[str, str]
-    asked: Sequence[Hit]
+    asked_figures: Sequence[Hit]
     is_how: bool
     parts: list[Part] = field(default_factory=list)
     citations: list[Citation] = field(default_factory=list)
     passages: int = 0
     words: int = 0
     figures: int = 0
-    _shown: set[str] = field(default_factory=set)
+    _shown_figures: set[str] = field(default_factory=set)
     _cited: dict[str, int] = field(default_factory=dict)
 
     @property
     def asked_ids(self) -> set[str | None]:
         """The ids of the figures asked for."""
-        return {figure.figure_id for figure in self.asked}
+        return {figure.figure_id for figure in self.asked_figures}
 
     def add(self, passage: Passage, marked_candidates: Sequence[Candidate], *, unfolded: bool) -> None:
         """Add a passage, with its marked sentences unfolded or wholly folded; skip it if it shows only figures shown before."""
         figures_by_number = figures_of(passage)
         if (
             passage.rows[0].modality is Modality.FIGURE
-            and {figure.figure_id for figure in figures_by_number.values()} <= self._shown
+            and {figure.figure_id for figure in figures_by_number.values()} <= self._shown_figures
         ):
             return
         numbers = {number for number, figure in figures_by_number.items() if figure.figure_id in self.asked_ids}
         selection = Unfolded.around(
             passage, marked_candidates if unfolded else (), numbers if unfolded else (), is_how=self.is_how
         )
-        marks = {(candidate.block, candidate.place) for candidate in marked_candidates} if unfolded else set()
+        marks = {(candidate.block, candidate.sentence) for candidate in marked_candidates} if unfolded else set()
         parts = [
             part
             for block_number in kept_blocks(passage)
@@ -133,7 +133,7 @@ class _Answer:
         """Add figures that are asked for and not shown yet, each as a passage of its own."""
         passages_before = self.passages
         for row in rows:
-            if self.figures < MOST_FIGURES and row.figure_id not in self._shown:
+            if self.figures < MOST_FIGURES and row.figure_id not in self._shown_figures:
                 self.add(read_passage([row], {row.evidence_id: 0}, self.template), (), unfolded=True)
         self.passages = passages_before
 
@@ -194,7 +194,7 @@ class _Answer:
                         self.words += len(stripped.split())
                     style = block.style if block.style in ("heading", "item", "code") else "prose"
                     yield TextPart(text=stripped, citations=cited, style=style, marked=spans, folded=folded)
-            elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown:
+            elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown_figures:
                 yield self._figure(figure, piece, cited, folded, in_procedure=in_procedure)
             offset = stop
 
@@ -202,7 +202,7 @@ class _Answer:
         self, figure: CitedFigure, tag: str, cited: list[int], folded: bool, *, in_procedure: bool = False
     ) -> FigurePart:
         """Return a figure; it is folded if enough are shown, those of a procedure apart."""
-        self._shown.add(figure.figure_id)
+        self._shown_figures.add(figure.figure_id)
         folded = (folded and figure.figure_id not in self.asked_ids) or (self.figures >= MOST_FIGURES and not in_procedure)
         self.figures += not folded
         return FigurePart(
@@ -220,7 +220,7 @@ class _Answer:
     ) -> Iterator[FigurePart]:
         labels = {label for label in mentions(text) if label.number}
         for figure in figures_by_number.values() if labels else ():
-            if figure.figure_id in self._shown or figure.figure_id not in self.tags:
+            if figure.figure_id in self._shown_figures or figure.figure_id not in self.tags:
                 continue
             if caption_label(figure.caption) in labels and self.figures < MOST_FIGURES:
                 yield self._figure(figure, self.tags[figure.figure_id], cited, folded=False)
@@ -238,7 +238,7 @@ class _Answer:
             for piece, number in self.template.split(text):
                 if number is None or piece in parts_by_tag:
                     pieces.append(piece)
-                elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown:
+                elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown_figures:
                     parts_by_tag[piece] = self._figure(figure, piece, cited, folded=not key_rows)
                     pieces.append(piece)
             return "".join(pieces).strip()

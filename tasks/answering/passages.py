@@ -62,11 +62,11 @@ class PassageBlock:
 class Passage:
     """Consecutive rows of one section, and their blocks.
 
-    ``found`` are the indices of the rows found; ``rank`` is the best one's, from 0.
+    ``found_rows`` are the indices of the rows found; ``rank`` is the best one's, from 0.
     """
 
     rows: tuple[Hit, ...]
-    found: frozenset[int]
+    found_rows: frozenset[int]
     rank: int
     blocks: tuple[PassageBlock, ...] = field(default=())
 
@@ -302,7 +302,7 @@ def _marked_by(marker: re.Match[str]) -> tuple[int, int]:
 def kept_blocks(passage: Passage) -> list[int]:
     """Return the blocks to show: those of the rows found, and the lists that cross their edges."""
     matching_blocks = [
-        block_number for block_number, block in enumerate(passage.blocks) if not passage.found.isdisjoint(block.rows)
+        block_number for block_number, block in enumerate(passage.blocks) if not passage.found_rows.isdisjoint(block.rows)
     ]
     if not matching_blocks:
         return []

@@ -425,7 +425,7 @@ class _Writer:
             return [], self._numbers(re.findall(r"P\s?(\d{1,4})", inner, re.IGNORECASE))
         if _NUMBERS.fullmatch(inner):
             numbers = [int(number) for number in re.findall(r"\d+", inner)]
-            is_quoted = any(n < 1 or f"[{n}]" in self._model_input.held for n in numbers)
+            is_quoted = any(n < 1 or f"[{n}]" in self._model_input.numbers for n in numbers)
             if self._model_input.passages and not is_quoted and not self.is_code:
                 return [], self._numbers(re.findall(r"\d+", inner))
         if figure_names := _FIGURE.findall(inner) if _FIGURE.match(inner) else []:
@@ -452,7 +452,7 @@ class _Writer:
         for name in names:
             digits: str | None = name
             if name not in self._model_input.figures:
-                digits = None if name in self._model_input.held else meant(name, self._model_input.figures)
+                digits = None if name in self._model_input.numbers else meant(name, self._model_input.figures)
                 self.count("unknown_tags" if digits is None else "repaired_tags")
             if digits is None:
                 continue

@@ -100,12 +100,12 @@ class Unfolded:
             return
         run = next((run for run in lists if candidate.block in run), None)
         if candidate.block in self.procedure:
-            self._show(candidate.block, [candidate.place])
+            self._show(candidate.block, [candidate.sentence])
             return
         if run is not None:
             self._show_list(run, candidate)
             return
-        self._show(candidate.block, [candidate.place])
+        self._show(candidate.block, [candidate.sentence])
         if block.style == "prose":
             self._show_paragraph(candidate, lists)
         self._show_code(candidate)
@@ -113,9 +113,9 @@ class Unfolded:
     def _show_paragraph(self, candidate: Candidate, lists: Sequence[range]) -> None:
         blocks = self.passage.blocks
         block = blocks[candidate.block]
-        self._show(candidate.block, _short_paragraph(block, candidate.place))
+        self._show(candidate.block, _short_paragraph(block, candidate.sentence))
         previous = paragraph_before(blocks, candidate.block)
-        if candidate.place == 0 and previous is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
+        if candidate.sentence == 0 and previous is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
             self._show(previous, [len(blocks[previous].sentences) - 1])
         for run in lists:
             if candidate.block in (run.start - 1, run.stop) and len(run) > 1:
@@ -124,7 +124,7 @@ class Unfolded:
         if block.text.rstrip().endswith(":") and after < len(blocks):
             following = next((run for run in lists if run.start == after), None)
             if following is not None:
-                self._show_list(following, candidate._replace(block=after, place=0), most_words=SCREEN)
+                self._show_list(following, candidate._replace(block=after, sentence=0), most_words=SCREEN)
             elif blocks[after].style == "table":
                 self._show(after, ())
 
@@ -161,7 +161,7 @@ class Unfolded:
         last = len(block.sentences) - 1
         introduces = last in shown_sentences and block.text.rstrip().endswith(":")
         following = candidate.block + 1
-        while (not block.sentences or candidate.place == last or introduces) and (
+        while (not block.sentences or candidate.sentence == last or introduces) and (
             following < len(blocks) and blocks[following].style == "code"
         ):
             self._show(following)

@@ -55,7 +55,7 @@ def write_bert(folder: Path, *, scores: bool = False, seed: int = 0, family: str
     named = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **named).save_pretrained(folder)
     configuration = getattr(transformers, f"{family}Config")(
-        max_position_embeddings=514,
+        max_position_embeddings=512 + 2 * (family == "XLMRoberta"),  # XLM-RoBERTa counts positions from 2
         pad_token_id=0,
         vocab_size=len(vocabulary),
         hidden_size=32,

@@ -581,6 +581,7 @@ STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
 PICTURES = "workers.page_pictures:PICTURES_VERSION"
 
 OF_NO_STEP = {
+    "backends.models.vllm_model:SETTINGS_VERSION": "goes into the card of a model that runs on GPUs alone, so nothing pins it",
     "backends.stores.document_files:FILES_VERSION": "how a document's file is laid out; it is in the key of a parse",
     "query_service.app:API_VERSION": "goes up with the API, which openapi.json pins",
     "bench.browse:VERSION": "the name of a made-up version",

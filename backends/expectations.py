@@ -98,12 +98,12 @@ def expect_evidence(
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
     source = context.data_sources.add_pandas("version")
 
-    def validated(name: str, frame: Any, rules: Sequence[_Rule], how: dict[str, Any]) -> Any:
+    def validated(name: str, frame: Any, rules: Sequence[_Rule], result_format: dict[str, Any]) -> Any:
         suite = gx.ExpectationSuite(name=name, expectations=[copy.copy(rule.expectation) for rule in rules])
         if name not in source.get_asset_names():
             source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("rows")
         rows = source.get_asset(name).get_batch_definition("rows")
-        return rows.get_batch(batch_parameters={"dataframe": frame}).validate(suite, result_format=how)
+        return rows.get_batch(batch_parameters={"dataframe": frame}).validate(suite, result_format=result_format)
 
     rules: list[_Rule] = []
     joined = _Joined()
@@ -239,10 +239,13 @@ def _frame(batch: RowBatch) -> tuple[Any, bool]:
 
 def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
     """Return a row an uncaptioned picture, its source if it breaks the rule; of a few pictures all may."""
-    away = ["" if answer else source for source, answers in by_text for answer in answers.values()]
-    least = gates.of(PICTURES_BY_TEXT) if len(away) >= FEWEST_PICTURES else 0.0
+    sources_read_away = ["" if answer else source for source, answers in by_text for answer in answers.values()]
+    least_share = gates.of(PICTURES_BY_TEXT) if len(sources_read_away) >= FEWEST_PICTURES else 0.0
     return _frame_and_rule(
-        "read_away_from_its_text", "a picture without a caption is read with text next to it", away, least
+        "read_away_from_its_text",
+        "a picture without a caption is read with text next to it",
+        sources_read_away,
+        least_share,
     )
 
 
@@ -251,11 +254,13 @@ def _languages(unknown: Sequence[str]) -> tuple[Any, list[_Rule]]:
     return _frame_and_rule("in_a_language_that_the_text_model_does_not_know", description, unknown)
 
 
-def _frame_and_rule(column: str, description: str, values: Sequence[str], least: float = 1.0) -> tuple[Any, list[_Rule]]:
+def _frame_and_rule(
+    column: str, description: str, values: Sequence[str], least_share: float = 1.0
+) -> tuple[Any, list[_Rule]]:
     """Return a column and the rule that its values are ""; the site lists the others."""
     from great_expectations import expectations as expect
 
-    expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""], mostly=least)
+    expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""], mostly=least_share)
     frame = pa.table({column: pa.array(values, pa.string())}).to_pandas()
     return frame, [_rule(description, expectation)]
 
@@ -303,7 +308,7 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
         rules |= {f"{name} is never missing": expect.ExpectColumnValuesToNotBeNull(column=name) for name in required}
         page_pt = {"min_value": -_LARGEST_PAGE_PT, "max_value": _LARGEST_PAGE_PT}
         length_pt = {"min_value": 0, "max_value": _LARGEST_PAGE_PT}
-        unit = {"min_value": 1 - _NORM_TOLERANCE, "max_value": 1 + _NORM_TOLERANCE}
+        unit_norm = {"min_value": 1 - _NORM_TOLERANCE, "max_value": 1 + _NORM_TOLERANCE}
         between = expect.ExpectColumnValuesToBeBetween
         among = expect.ExpectColumnValuesToBeInSet
         rules |= {
@@ -327,7 +332,7 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
             "text holds no tag and no placeholder": among(column="tag_free", value_set=[True]),
         }
         for space in spaces:
-            rules[f"a vector {space} has length 1"] = between(column=_norm(space), **unit)
+            rules[f"a vector {space} has length 1"] = between(column=_norm(space), **unit_norm)
             rules[f"a vector {space} is made of numbers"] = expect.ExpectColumnValuesToNotBeNull(column=_norm(space))
         long, repeated = (gate.name.format(tokens=max_tokens).removeprefix(OF_ROWS) for gate in (LONG_TEXTS, DUPLICATES))
         shares = {long: LONG_TEXTS, repeated: DUPLICATES}

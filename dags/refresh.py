@@ -225,9 +225,9 @@ def release(corpus: str) -> None:
     store = run.workspace.store
     last = read_last_refresh(store)
     # Airflow skips the tasks of a stopped run, those that were to be tried again too.
-    stopped = last is not None and last.run_id == run.run_id and last.state in ("started", "retrying", "waiting")
+    was_stopped = last is not None and last.run_id == run.run_id and last.state in ("started", "retrying", "waiting")
     failed_at = f" at {', '.join(failed)}" if failed else ""
-    if stopped:  # a task that fails by itself says why
+    if was_stopped:  # a task that fails by itself says why
         why = f"somebody stopped the run{failed_at}, or its process died"
         note_refresh(store, run.run_id, "failed", why)
         raise AirflowFailException(why)
@@ -235,18 +235,18 @@ def release(corpus: str) -> None:
         raise AirflowFailException(f"the run failed{failed_at}")
 
 
-def _stage(which: Stage, corpus_schedule: CorpusSchedule, about: str) -> Any:
+def _stage(stage_id: Stage, corpus_schedule: CorpusSchedule, doc_md: str) -> Any:
     file = str(corpus_schedule.file)
-    if which is Stage.ENRICH:
+    if stage_id is Stage.ENRICH:
         # Runs even where parse is skipped for lack of documents.
         return Enrich(
-            task_id=which.value,
+            task_id=stage_id.value,
             corpus=file,
-            doc_md=about,
+            doc_md=doc_md,
             trigger_rule=TriggerRule.NONE_FAILED,
             pool=corpus_schedule.operations.pool or _ENRICH_POOL,
         )
-    return stage.override(task_id=which.value, doc_md=about)(file, which.value)
+    return stage.override(task_id=stage_id.value, doc_md=doc_md)(file, stage_id.value)
 
 
 def _plan_approval(corpus_schedule: CorpusSchedule) -> Iterator[Any]:
@@ -323,18 +323,21 @@ def refresh_dag(corpus_schedule: CorpusSchedule) -> DAG:
         **_EVERY_DAG,
     ) as dag:
         shards = plan(file)
-        middle: list[Any] = [_stage(which, corpus_schedule, about) for which, about in ON_A_VERSION.items()]
+        version_tasks: list[Any] = [_stage(stage_id, corpus_schedule, doc_md) for stage_id, doc_md in ON_A_VERSION.items()]
         if corpus_schedule.tagged:
-            cut = tag_shards(file)
-            after = 1 + list(ON_A_VERSION).index(Stage.ASSEMBLE)
-            middle[after:after] = [cut, tag.override(**at_once).partial(corpus=file).expand(shard=cut)]
+            shard_groups = tag_shards(file)
+            tag_position = 1 + list(ON_A_VERSION).index(Stage.ASSEMBLE)
+            version_tasks[tag_position:tag_position] = [
+                shard_groups,
+                tag.override(**at_once).partial(corpus=file).expand(shard=shard_groups),
+            ]
         chain(
             shards,
             *_plan_approval(corpus_schedule),
             parse.override(**at_once, **pool, trigger_rule=TriggerRule.NONE_FAILED)
             .partial(corpus=file)
             .expand(shards=shards),
-            *middle,
+            *version_tasks,
             *_approval(file, corpus_schedule),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
             Confirm(

@@ -79,15 +79,15 @@ def counts_in_words(counts: dict[str, int]) -> str:
 
 def log_pruned(result: PruneResult) -> str:
     """Log what was removed, or would be, and return it in words."""
-    did = "removed" if result.removed else "would be removed"
+    removal = "removed" if result.removed else "would be removed"
     for name in result.versions:
-        _logger.info("%s: version %s", did, name)
+        _logger.info("%s: version %s", removal, name)
     for kind, counts in (("objects", result.objects), ("records", result.records)):
         for folder, count in counts.items():
-            _logger.info("%s: %d %s of %s", did, count, kind, folder)
-    _logger.info("%s: %s bytes", did, f"{result.bytes:,}")
+            _logger.info("%s: %d %s of %s", removal, count, kind, folder)
+    _logger.info("%s: %s bytes", removal, f"{result.bytes:,}")
     objects, records = sum(result.objects.values()), sum(result.records.values())
-    return f"{did}: {len(result.versions)} versions, {objects:,} objects, {records:,} records, {result.bytes:,} bytes"
+    return f"{removal}: {len(result.versions)} versions, {objects:,} objects, {records:,} records, {result.bytes:,} bytes"
 
 
 def log_mirrored(result: MirrorResult) -> None:

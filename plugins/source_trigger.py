@@ -30,7 +30,7 @@ class SourceTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire for each changed listing."""
-        fired, problem, away = None, "", False
+        fired, problem, is_unreachable = None, "", False
         while True:
             try:
                 listing, refreshed, is_complete = await asyncio.to_thread(self._listings)
@@ -38,11 +38,11 @@ class SourceTrigger(BaseEventTrigger):
                 if error.message != problem:
                     problem = error.message
                     self.log.warning("%s; asked again every %g s", problem, self.every_s)
-                away = True
+                is_unreachable = True
             else:
                 problem = ""
-                back, away = away and not is_complete, False
-                if back or listing not in (refreshed, fired):
+                is_back, is_unreachable = is_unreachable and not is_complete, False
+                if is_back or listing not in (refreshed, fired):
                     fired = listing
                     yield TriggerEvent({"listing": listing})  # type: ignore[no-untyped-call]
             await asyncio.sleep(self.every_s)

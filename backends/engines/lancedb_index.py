@@ -237,7 +237,8 @@ class LanceIndex:
             ContractError: The table has no such space, or its vectors have another length.
         """
         return [
-            (evidence_id, max(-1.0, min(1.0, 1 - away))) for evidence_id, away in self._nearest(vector, k, filters, space)
+            (evidence_id, max(-1.0, min(1.0, 1 - distance)))
+            for evidence_id, distance in self._nearest(vector, k, filters, space)
         ]
 
     def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> Ranked:
@@ -246,7 +247,9 @@ class LanceIndex:
         Raises:
             ContractError: The table has no such space, or its vectors have another length.
         """
-        return [(evidence_id, len(vectors) - away) for evidence_id, away in self._nearest(vectors, k, filters, space)]
+        return [
+            (evidence_id, len(vectors) - distance) for evidence_id, distance in self._nearest(vectors, k, filters, space)
+        ]
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids, in that order; unknown ids are left out."""
@@ -307,12 +310,12 @@ class LanceIndex:
             self._read_from = self._open(lambda: LanceTable(self._uri, self._name, self._options))
         return self._read_from
 
-    def _open(self, how: Callable[[], Opened]) -> Opened:
+    def _open(self, open_engine: Callable[[], Opened]) -> Opened:
         if not self._may_exist():
             raise self._damaged("is missing")
         try:
             with self._reading():
-                return how()
+                return open_engine()
         except DamagedError as error:
             if isinstance(error.__cause__, ValueError | FileNotFoundError):
                 raise self._damaged("has no table") from error

@@ -169,7 +169,9 @@ class WeaviateIndex:
         if doc_ids is None:
             return self._count(None)
         names = sorted(doc_ids)
-        return sum(self._count(_of_documents(names[at : at + _IDS_A_QUERY])) for at in range(0, len(names), _IDS_A_QUERY))
+        return sum(
+            self._count(_of_documents(names[start : start + _IDS_A_QUERY])) for start in range(0, len(names), _IDS_A_QUERY)
+        )
 
     def _count(self, condition: Any) -> int:
         with self._querying():
@@ -215,7 +217,7 @@ class WeaviateIndex:
         Raises:
             ContractError: The collection has no such space, or its vectors have another length.
         """
-        return [(name, max(-1.0, min(1.0, 1 - away))) for name, away in self._nearest(vector, k, filters, space)]
+        return [(name, max(-1.0, min(1.0, 1 - distance))) for name, distance in self._nearest(vector, k, filters, space)]
 
     def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, MaxSim)``.
@@ -223,7 +225,7 @@ class WeaviateIndex:
         Raises:
             ContractError: The collection has no such space, or its vectors have another length.
         """
-        return [(name, -away) for name, away in self._nearest(_unit_vectors(vectors), k, filters, space)]
+        return [(name, -distance) for name, distance in self._nearest(_unit_vectors(vectors), k, filters, space)]
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids, in that order; unknown ids are left out."""
@@ -290,8 +292,8 @@ class WeaviateIndex:
 
         waiting = list(_objects(batch, columns))
         reason = ""
-        for again in range(TRIES):
-            time.sleep(again and 0.2 * 2**again)
+        for tries in range(TRIES):
+            time.sleep(tries and 0.2 * 2**tries)
             try:
                 with self._server.translated_errors():
                     errors = self._collection().data.insert_many(waiting).errors

@@ -481,8 +481,8 @@ class S3Store(_CheckedStore):
         if head is None:
             return False
         digest = hashlib.md5(stored, usedforsecurity=False).hexdigest()
-        same = head["ContentLength"] == len(stored) and head["ETag"].strip('"') == digest
-        return same or super()._is_intact(name, stored)
+        is_same = head["ContentLength"] == len(stored) and head["ETag"].strip('"') == digest
+        return is_same or super()._is_intact(name, stored)
 
 
 class _LostRaceError(Exception):

@@ -44,14 +44,14 @@ class TemporaryTables:
     def add(self, name: str, rows: pa.Table) -> None:
         """Append rows; columns match by position."""
         self._added[name].append(rows)
-        if sum(some.num_rows for some in self._added[name]) >= _ROWS_A_BATCH:
+        if sum(table.num_rows for table in self._added[name]) >= _ROWS_A_BATCH:
             self._insert(name)
 
     def _insert(self, name: str) -> None:
         """Insert the rows added since the last time, together, since each insert costs a millisecond."""
         if self._added[name]:
             # One chunk: DuckDB keeps blocks for each chunk that it inserts (488 MB for 10,000 chunks of a row).
-            rows = pa.concat_tables([some.cast(self._schemas[name]) for some in self._added[name]]).combine_chunks()
+            rows = pa.concat_tables([table.cast(self._schemas[name]) for table in self._added[name]]).combine_chunks()
             self._added[name] = []
             self._execute(f"INSERT INTO {name} SELECT * FROM incoming", rows)
 
@@ -90,4 +90,4 @@ class KeyedTable:
             rows = self._tables.query(
                 f"SELECT * FROM {self._name} WHERE hash({self._key}) % {PARTS} = {part} ORDER BY rowid"
             )
-            yield pa.concat_tables([self._schema.empty_table(), *(some.cast(self._schema) for some in rows)])
+            yield pa.concat_tables([self._schema.empty_table(), *(table.cast(self._schema) for table in rows)])

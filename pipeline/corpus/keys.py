@@ -113,7 +113,7 @@ def _descriptions(
         "step": CAPTION_VERSION,
         "captioner": options.captioner,
         "by_source": [*options.by_source.items()],
-        "models": {name: [used.captions.key, used.prompt.expected] for name, used in captioners.items()},
+        "models": {name: [captioner.captions.key, captioner.prompt.expected] for name, captioner in captioners.items()},
         "near_duplicates": options.near_duplicates,
         "quality": QUALITY_VERSION if captioners else None,
         "corrections": corrections.digest if corrections.entries else None,

@@ -208,7 +208,7 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
         if model_name is not None:
             card = EMBEDDERS[space.embeds].find(model_name).card()
             settings = dict(model_name.settings)
-            used = {"settings": settings} if settings else {}
-            space_key = key(model=card.model_dump(), step=space.version, **used)
+            key_settings = {"settings": settings} if settings else {}
+            space_key = key(model=card.model_dump(), step=space.version, **key_settings)
             spaces[space.name] = VectorSpace(model=card, key=space_key, settings=settings)
     return spaces

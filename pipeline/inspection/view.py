@@ -144,9 +144,13 @@ def marks(page: int, structured: StructuredDocument) -> list[OverlayBox]:
     }
     page_placements = [placement for placement in structured.placements if placement.page == page]
     roles = {placement.order: placement.role for placement in page_placements}
-    standing = {block.placement for block in structured.blocks if block.kind is BlockKind.FIGURE}
+    placements_of_blocks = {block.placement for block in structured.blocks if block.kind is BlockKind.FIGURE}
     margins = [block for block in structured.blocks if block.page == page and block.kind is BlockKind.MARGIN]
-    overlay = [_mark(placement.role, placement.bbox) for placement in page_placements if placement.order not in standing]
+    overlay = [
+        _mark(placement.role, placement.bbox)
+        for placement in page_placements
+        if placement.order not in placements_of_blocks
+    ]
     overlay.extend(_mark(block.kind, block.bbox) for block in margins)
     for number, block in numbered(structured, page):
         kind = roles[block.placement] if block.kind is BlockKind.FIGURE and block.placement is not None else block.kind
@@ -159,7 +163,7 @@ def marks(page: int, structured: StructuredDocument) -> list[OverlayBox]:
 
 def _mark(kind: Role | BlockKind, box: Sequence[float], label: str = "") -> OverlayBox:
     colour = COLOURS[kind]
-    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
     return OverlayBox(_corners(box), label, (red, green, blue), kind in _DASHED)
 
 

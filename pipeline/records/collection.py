@@ -108,17 +108,17 @@ def is_forwarded(index: SearchIndex, difference: Difference, spaces: Sequence[Sp
 
 def _is_found(index: SearchIndex, row: Mapping[str, Any], spaces: Iterable[SpaceVectors]) -> bool:
     """Return whether a row is as it was written, and is found by its own words and vectors."""
-    name, only = row["evidence_id"], Filters(evidence_ids=(row["evidence_id"],))
+    name, own_row_only = row["evidence_id"], Filters(evidence_ids=(row["evidence_id"],))
     if index.fetch([name]) != [row]:
         return False
     for vectors in spaces:
         vector = index.vectors([name], vectors.space.name).get(name)
         if (vector is None) != (vectors.space.content(passage_of(row)) is None):
             return False
-        if vector is not None and not vectors.space.late and not index.dense(vector, 1, only, vectors.space.name):
+        if vector is not None and not vectors.space.late and not index.dense(vector, 1, own_row_only, vectors.space.name):
             return False
     words = searched_text(passage_of(row))
-    return not any(map(str.isalnum, words)) or bool(index.bm25(words[:_FOUND_CHARACTERS], 1, only))
+    return not any(map(str.isalnum, words)) or bool(index.bm25(words[:_FOUND_CHARACTERS], 1, own_row_only))
 
 
 def holds(workspace: Workspace, manifest: Manifest) -> bool:

@@ -45,9 +45,10 @@ class Descriptions:
     def __init__(self, workspace: Workspace, all_targets: Callable[[], Iterable[tuple[str, int | None]]]) -> None:
         self._workspace = workspace
         self._caches = {
-            name: open_descriptions(workspace.store, used.captions.key) for name, used in workspace.captioners.items()
+            name: open_descriptions(workspace.store, captioner.captions.key)
+            for name, captioner in workspace.captioners.items()
         }
-        self._duplicates = {name: NearDuplicates(workspace, used) for name, used in workspace.captioners.items()}
+        self._duplicates = {name: NearDuplicates(workspace, captioner) for name, captioner in workspace.captioners.items()}
         self._languages = Py3LangId()
         self._corrections = match(workspace, all_targets()).by_id if workspace.corrections.entries else {}
 
@@ -67,8 +68,8 @@ class Descriptions:
         return results
 
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, DescriptionResult]:
-        used = self._workspace.captioners[label]
-        targets = caption_targets(used.subject, files, language=used.options.language or "")
+        captioner = self._workspace.captioners[label]
+        targets = caption_targets(captioner.subject, files, language=captioner.options.language or "")
         stand_ins = self._duplicates[label].of(targets.keys())
         stored_by_id = {
             description.id: description
@@ -78,7 +79,7 @@ class Descriptions:
         for name, target in targets.items():
             description = stored_by_id.get(stand_ins[name])
             result = description_result(
-                used.name, used.options.kind, used.prompt, target.around(), description, self._languages
+                captioner.name, captioner.options.kind, captioner.prompt, target.around(), description, self._languages
             )
             is_shared = description is not None and description.id != name
             results[name] = replace(result, flags=(*result.flags, Flag.SHARED)) if is_shared else result

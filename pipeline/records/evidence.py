@@ -63,10 +63,10 @@ def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
         DamagedError: A part is damaged or missing.
     """
     names = row_files(store, version, "evidence")
-    chosen = names[:: -(-len(names) // FILES_SAMPLED) or 1]
-    for name in chosen:
+    sampled_names = names[:: -(-len(names) // FILES_SAMPLED) or 1]
+    for name in sampled_names:
         part = read_table(store, name, EVIDENCE)
-        step = -(-part.num_rows * len(chosen) // ROWS_SAMPLED) or 1
+        step = -(-part.num_rows * len(sampled_names) // ROWS_SAMPLED) or 1
         yield part.take(pa.array(range(0, part.num_rows, step), pa.int64()))
 
 
@@ -87,10 +87,10 @@ def version_rows(store: ObjectStore, version: str) -> Iterator[VersionRows]:
         if pending_rows.num_rows:
             # The last document may continue in the next part.
             last = str(pending_rows.column("doc_id")[-1].as_py())
-            cut = rows_before(pending_rows, last)
-            if cut:
-                yield VersionRows(pending_rows.slice(0, cut), placements.before(last))
-                pending_rows = pending_rows.slice(cut)
+            complete_rows = rows_before(pending_rows, last)
+            if complete_rows:
+                yield VersionRows(pending_rows.slice(0, complete_rows), placements.before(last))
+                pending_rows = pending_rows.slice(complete_rows)
     yield VersionRows(pending_rows, placements.before(None))
 
 
@@ -105,9 +105,9 @@ class _ByDocument:
         """Take the placements of the remaining documents before one, or of all where None."""
         tables = [self._pending.slice(0, 0)]
         while True:
-            cut = self._pending.num_rows if doc_id is None else rows_before(self._pending, doc_id)
-            tables.append(self._pending.slice(0, cut))
-            self._pending = self._pending.slice(cut)
+            row_count = self._pending.num_rows if doc_id is None else rows_before(self._pending, doc_id)
+            tables.append(self._pending.slice(0, row_count))
+            self._pending = self._pending.slice(row_count)
             if self._pending.num_rows:
                 break
             part = next(self._parts, None)

@@ -39,22 +39,24 @@ def expected_calls(
     """
     budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
     calls_by_captioner = {}
-    for label, used in workspace.captioners.items():
-        subject = used.subject
+    for label, captioner in workspace.captioners.items():
+        subject = captioner.subject
         sizes = {
             document.doc_id: document.size
             for document in documents
             if workspace.captioner_of(subject, document.source) == label
         }
         structured_key = workspace.keys.structured
-        read = sorted(doc_id for doc_id in sizes if workspace.store.exists(structured_file(doc_id, structured_key)))
-        cache = open_descriptions(workspace.store, used.captions.key)
-        counted, undrawn = _missing(workspace, used, read, cache)
-        unread = sizes.keys() - set(read)
+        structured_ids = sorted(
+            doc_id for doc_id in sizes if workspace.store.exists(structured_file(doc_id, structured_key))
+        )
+        cache = open_descriptions(workspace.store, captioner.captions.key)
+        counted, undrawn = _missing(workspace, captioner, structured_ids, cache)
+        unread = sizes.keys() - set(structured_ids)
         by_pages = sum(pages[doc_id] for doc_id in unread & pages.keys()) * _per_page(subject, live)
         by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * _per_byte(subject, live)
         estimated = undrawn + round(by_pages + by_bytes)
-        cost_of_one, items = _cost_of_call(used, cache), counted + estimated
+        cost_of_one, items = _cost_of_call(captioner, cache), counted + estimated
         calls_by_captioner[label] = ExpectedCalls(
             subject=subject,
             items=items,
@@ -140,25 +142,27 @@ def _per_byte(subject: Subject, live: Manifest | None) -> float:
             return (rows.get("text", 0) + rows.get("table", 0)) / size
 
 
-def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: RecordCache) -> tuple[int, int]:
+def _missing(
+    workspace: Workspace, captioner: CaptionerInUse, doc_ids: Iterable[str], cache: RecordCache
+) -> tuple[int, int]:
     """Return how many descriptions are missing of structured documents, and how many of their pages aren't drawn yet."""
     missing: set[bytes] = set()
-    duplicates, undrawn = NearDuplicates(workspace, used), 0
-    drawn = drawn_cache(workspace)
+    duplicates, undrawn = NearDuplicates(workspace, captioner), 0
+    drawn_pages = drawn_cache(workspace)
     for group in batched(doc_ids, DOCUMENTS_AT_ONCE):
         target_ids: set[str] = set()
         for doc_id in group:
-            files = StructuredFiles(workspace, doc_id, drawn)
-            target_ids |= describable_by(used.options.kind, caption_targets(used.subject, files)).keys()
-            if used.subject == "page":
+            files = StructuredFiles(workspace, doc_id, drawn_pages)
+            target_ids |= describable_by(captioner.options.kind, caption_targets(captioner.subject, files)).keys()
+            if captioner.subject == "page":
                 undrawn += len(files.pages) - len(files.drawn)
         missing.update(bytes.fromhex(name)[:16] for name in cache.missing(duplicates.of(target_ids).values()))
     return len(missing), undrawn
 
 
-def _cost_of_call(used: CaptionerInUse, cache: RecordCache) -> Spent:
+def _cost_of_call(captioner: CaptionerInUse, cache: RecordCache) -> Spent:
     """Return the mean cost of a stored call; the maximum cost where there is none."""
     stored = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
     if not stored:
-        return maximum_cost(used.options, used.prompt.body, used.subject)
+        return maximum_cost(captioner.options, captioner.prompt.body, captioner.subject)
     return spent_on(stored).times(1 / len(stored))

@@ -26,11 +26,11 @@ class NearDuplicates:
     A decision is never changed, so that a paid description keeps its figures.
     """
 
-    def __init__(self, workspace: Workspace, used: CaptionerInUse) -> None:
+    def __init__(self, workspace: Workspace, captioner: CaptionerInUse) -> None:
         self._store = workspace.store
         # Pages of one layout look alike whatever they say.
-        self._bits = workspace.corpus.captions.near_duplicates if used.subject == "figure" else None
-        self._cache = near_duplicate_cache(workspace, used)
+        self._bits = workspace.corpus.captions.near_duplicates if captioner.subject == "figure" else None
+        self._cache = near_duplicate_cache(workspace, captioner)
 
     def compare(self, figures: Iterable[str]) -> None:
         """Hash new figures, and assign each to a near stand-in where there is one."""
@@ -40,8 +40,8 @@ class NearDuplicates:
         # The prefixes sort existing stand-ins first.
         hashes: dict[str, int] = {}
         for shard in self._cache.shards():
-            standing = shard.filter(pc.equal(shard.column("id"), shard.column("stand_in")))
-            columns = (standing.column(name).to_pylist() for name in ("id", "hash"))
+            stand_in_rows = shard.filter(pc.equal(shard.column("id"), shard.column("stand_in")))
+            columns = (stand_in_rows.column(name).to_pylist() for name in ("id", "hash"))
             hashes.update((f"0{name}", int(value, 16)) for name, value in zip(*columns, strict=True))
         with ThreadPoolExecutor(_FETCHES_AT_ONCE) as threads:
             for start in range(0, len(new_figures), _FIGURES_AT_ONCE):
@@ -65,8 +65,8 @@ class NearDuplicates:
         return perceptual_hash(self._store.get(figure_file(figure_id)))
 
 
-def near_duplicate_cache(workspace: Workspace, used: CaptionerInUse) -> RecordCache:
+def near_duplicate_cache(workspace: Workspace, captioner: CaptionerInUse) -> RecordCache:
     """Open the cache of stand-ins of a captioner's figures."""
     bits = workspace.corpus.captions.near_duplicates
-    cache_key = key(captions=used.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
+    cache_key = key(captions=captioner.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
     return RecordCache(workspace.store, f"likenesses/{cache_key}", schema_of(PictureHash))

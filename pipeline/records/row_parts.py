@@ -146,8 +146,8 @@ def rows_of_documents(store: ObjectStore, version: str, doc_ids: Set[str]) -> It
     """
     parts, names = read_parts(store, version) or VersionParts(), sorted(doc_ids)
     for part in parts.with_documents(doc_ids):
-        some = names[bisect.bisect_left(names, part.first) : bisect.bisect_right(names, part.last)]
-        yield from by_document(read_part_rows(store, part).of(some))
+        names_in_part = names[bisect.bisect_left(names, part.first) : bisect.bisect_right(names, part.last)]
+        yield from by_document(read_part_rows(store, part).of(names_in_part))
 
 
 def by_document(rows: VersionRows) -> Iterator[tuple[str, VersionRows]]:
@@ -233,10 +233,10 @@ class Facts:
     def sharing_figures(self, doc_ids: Set[str]) -> Iterator[pa.Table]:
         """Yield the figures of other documents that some documents have too, or whose number one of theirs has."""
         self._add_names("changed", doc_ids)
-        mine = "SELECT {} FROM figures JOIN changed ON doc_id = name"
+        figures_of_changed = "SELECT {} FROM figures JOIN changed ON doc_id = name"
         yield from self._tables.query(
             "SELECT doc_id, page, figure_id, number FROM figures ANTI JOIN changed ON doc_id = name "
-            f"WHERE figure_id IN ({mine.format('figure_id')}) OR number IN ({mine.format('number')}) "
+            f"WHERE figure_id IN ({figures_of_changed.format('figure_id')}) OR number IN ({figures_of_changed.format('number')}) "
             f"GROUP BY doc_id, page, figure_id, number {_LEFT} ORDER BY doc_id, page, figure_id"
         )
 
@@ -300,24 +300,24 @@ class _PartsWriter:
         self._waiting.append(rows)
         self.waiting += rows.evidence.num_rows
         while self.waiting > ROWS_A_PART:
-            joined = self._joined()
-            documents = joined.evidence.column("doc_id")
+            joined_rows = self._joined()
+            documents = joined_rows.evidence.column("doc_id")
             # The document that doesn't fit begins the next part, unless it is alone.
-            cut = str(documents[ROWS_A_PART].as_py())
-            if cut == str(documents[0].as_py()):
-                later = (str(name) for name in documents.unique().to_pylist())
-                cut = next((name for name in later if name > cut), "")
-            if not cut:  # a long document is a part of its own
+            first_of_next = str(documents[ROWS_A_PART].as_py())
+            if first_of_next == str(documents[0].as_py()):
+                later_ids = (str(name) for name in documents.unique().to_pylist())
+                first_of_next = next((name for name in later_ids if name > first_of_next), "")
+            if not first_of_next:  # a long document is a part of its own
                 break
-            full, remainder = joined.split(cut)
+            full, remainder = joined_rows.split(first_of_next)
             self._write(full)
             self._waiting, self.waiting = [remainder], remainder.evidence.num_rows
 
     def flush(self) -> None:
         """Write the rest as a part."""
-        joined = self._joined()
-        if joined.last is not None:
-            self._write(joined)
+        joined_rows = self._joined()
+        if joined_rows.last is not None:
+            self._write(joined_rows)
         self._waiting, self.waiting = [], 0
 
     def _joined(self) -> VersionRows:

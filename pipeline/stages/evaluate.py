@@ -54,9 +54,9 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     else:
         questions = load_questions(workspace.corpus.questions)
         judged, *parts = _reports(workspace, version, questions, [preset, *alone(preset)], report)
-        calibration, sure = _calibration(workspace, version, questions, preset)
+        calibration, confidence_by_question = _calibration(workspace, version, questions, preset)
         threshold, _ = thresholds(workspace.corpus.answer, calibration)
-        judged = with_answers(judged, questions, lambda words: sure[words] >= threshold)
+        judged = with_answers(judged, questions, lambda words: confidence_by_question[words] >= threshold)
         live = None
         if plan.parent and _is_searchable(workspace, plan.parent, preset):
             (live,) = _reports(workspace, plan.parent, questions, [preset], report)

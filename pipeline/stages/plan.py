@@ -213,8 +213,8 @@ def _version_time(versions: Sequence[str]) -> datetime:
 
 def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
     """Return an existing version of the same inputs whose rows the engine still holds, and its outcome."""
-    same = [manifest for manifest in manifests(workspace.store) if manifest.fingerprint == fingerprint]
-    for manifest in sorted(same, key=lambda manifest: live is None or manifest.version != live.version):
+    same_inputs = [manifest for manifest in manifests(workspace.store) if manifest.fingerprint == fingerprint]
+    for manifest in sorted(same_inputs, key=lambda manifest: live is None or manifest.version != live.version):
         is_live = live is not None and manifest.version == live.version
         if was_disturbed(readable_ledger(workspace.store, manifest.version)):
             continue
@@ -270,8 +270,8 @@ def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:
     now = {"ranking": corpus.ranking.model_dump(mode="json"), "judged_by": steps_of(default_preset(corpus.retrieval))}
     if any(manifest.parameters.get(name) != value for name, value in now.items()):
         return True
-    then = EmbeddingOptions.model_validate(manifest.parameters.get("embeddings", {}))
-    return query_settings(then) != query_settings(corpus.embeddings)
+    embeddings_then = EmbeddingOptions.model_validate(manifest.parameters.get("embeddings", {}))
+    return query_settings(embeddings_then) != query_settings(corpus.embeddings)
 
 
 def _unfinished_documents(

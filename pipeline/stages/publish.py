@@ -138,7 +138,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         keys={name: stage_key for name, stage_key in vars(workspace.keys).items() if stage_key is not None},
         models={role: model for role, model in models.items() if model is not None},
         spaces=dict(workspace.spaces),
-        captioners={name: used.captions for name, used in workspace.captioners.items()},
+        captioners={name: captioner.captions for name, captioner in workspace.captioners.items()},
         spent=notes[Stage.ENRICH].spent if Stage.ENRICH in notes else {},
         parameters=corpus.model_dump(
             mode="json", exclude={"source", "store", "questions", "schedule", "operations", "retrieval", "answer"}

@@ -56,15 +56,15 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
         errors += _unreadable_objects(store, (name for kind in CACHES for name in store.names(kind)))
         errors += _missing_vectors(workspace, pointer.version if pointer else None)
     stored = {name for kind in KINDS for name, _ in store.listing(kind)}
-    read: set[str] = set()
+    checked_objects: set[str] = set()
     for read_count, version in enumerate(finished):
         report("read versions", read_count, len(finished))
         errors += _unreadable_objects(store, [manifest_name(version)])
         errors += missing_or_cut(store, version)
         errors += changed(store, version) if deep else ()
-        shared = set(_shared_objects(workspace, version)) - read
-        errors += _unreadable_objects(store, sorted(shared if deep else shared - stored))
-        read |= shared
+        unchecked_objects = set(_shared_objects(workspace, version)) - checked_objects
+        errors += _unreadable_objects(store, sorted(unchecked_objects if deep else unchecked_objects - stored))
+        checked_objects |= unchecked_objects
     report("read versions", len(finished), len(finished))
     return {error.name: error for error in errors}
 

@@ -217,9 +217,11 @@ def _forgotten(workspace: Workspace) -> Finding | None:
         return None
     # Release 0.1.0 doesn't know the list, and takes documents in again.
     ledgers = (readable_ledger(workspace.store, manifest.version) for manifest in manifests(workspace.store))
-    if again := sorted(forgotten.doc_ids.intersection(row.doc_id for ledger in ledgers for row in ledger)):
-        message = f"{len(again)} forgotten documents are in kept versions again, {again[0]} among them"
-        return Finding(subject=" forgotten", ok=False, message=message, remedy=f"inset forget {name} {again[0]} --yes")
+    if still_indexed := sorted(forgotten.doc_ids.intersection(row.doc_id for ledger in ledgers for row in ledger)):
+        message = f"{len(still_indexed)} forgotten documents are in kept versions again, {still_indexed[0]} among them"
+        return Finding(
+            subject=" forgotten", ok=False, message=message, remedy=f"inset forget {name} {still_indexed[0]} --yes"
+        )
     message = f"{len(forgotten.documents)} documents are forgotten, and aren't taken in again"
     return Finding(subject=" forgotten", ok=True, message=message)
 

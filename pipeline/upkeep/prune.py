@@ -57,10 +57,10 @@ def _prune(
     needs = needs_of(workspace, kept_versions, tables, report)
     spare = {name: stored_objects[name] for name in sorted(stored_objects.keys() - needs.objects())}
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
-    stand_ins = [near_duplicate_cache(workspace, used) for used in workspace.captioners.values()]
+    stand_ins = [near_duplicate_cache(workspace, captioner) for captioner in workspace.captioners.values()]
     paid: set[str] = set()
     if keep_paid:
-        paid |= {open_descriptions(store, used.captions.key).folder for used in workspace.captioners.values()}
+        paid |= {open_descriptions(store, captioner.captions.key).folder for captioner in workspace.captioners.values()}
         paid |= {f"replies/{name}" for name in store.folders("replies")}
     of_pictures = {cache.folder: cache for cache in stand_ins}
     # In needed caches, single records may be unneeded.

@@ -230,11 +230,11 @@ _NOWHERE = Region(0, BBox(0, 0, 0, 0))
 
 
 def _evidence(document: DocumentChunks, tags: Mapping[int, str]) -> Iterator[dict[str, object]]:
-    standing = _PlacedTags(document.placements, tags)
+    placed_tags = _PlacedTags(document.placements, tags)
     node_of = _nodes(document.tree)
     occurrences: Counter[tuple[str, int, str]] = Counter()
     for piece in document.chunks:
-        tagged_text, tagged_rows = _with_tags(piece, standing.within(piece))
+        tagged_text, tagged_rows = _with_tags(piece, placed_tags.within(piece))
         first = piece.regions[0] if piece.regions else _NOWHERE
         name = piece.modality, piece.order if piece.placement is None else piece.placement, piece.text
         occurrences[name] += 1

@@ -317,9 +317,11 @@ def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Ta
     figures, numbered_twice = _contradictions(by_figure, "figure_id", "number", "figure {:.12} has {} numbers")
     violations = []
     for message, rows in [*sorted(named_twice.items()), *sorted(numbered_twice.items())]:
-        alone = {doc_id for doc_id, pairs in _pairs_by_document(rows).items() if len(pairs) > 1}
-        if alone:
-            violations += [Violation(row["doc_id"], row["page"], message) for row in rows if row["doc_id"] in alone]
+        self_contradicting = {doc_id for doc_id, pairs in _pairs_by_document(rows).items() if len(pairs) > 1}
+        if self_contradicting:
+            violations += [
+                Violation(row["doc_id"], row["page"], message) for row in rows if row["doc_id"] in self_contradicting
+            ]
         else:
             page_by_document = {row["doc_id"]: row["page"] for row in reversed(rows)}
             examples = ", ".join(

@@ -55,31 +55,31 @@ def describe_targets(
     captioned = Captioned()
     if not workspace.captioners:
         return captioned
-    for name, used in workspace.captioners.items():
-        doc_ids = [doc_id for doc_id in documents if workspace.captioner_of(used.subject, sources[doc_id]) == name]
-        caption_work = _Work(workspace, used, doc_ids, budget)
+    for name, captioner in workspace.captioners.items():
+        doc_ids = [doc_id for doc_id in documents if workspace.captioner_of(captioner.subject, sources[doc_id]) == name]
+        caption_work = _Work(workspace, captioner, doc_ids, budget)
         caption_work.compare()
         calls = Calls()
-        captioned.spent[name] = _describe(workspace, used, caption_work, calls, report)
+        captioned.spent[name] = _describe(workspace, captioner, caption_work, calls, report)
         captioned.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
         captioned.counts.update(
             described=caption_work.answered, undescribed=caption_work.over_budget + len(caption_work.unanswered)
         )
         if caption_work.over_budget or caption_work.unanswered:
-            captioned.failures += _undescribed(workspace, used, caption_work, sources, run_id)
+            captioned.failures += _undescribed(workspace, captioner, caption_work, sources, run_id)
     return captioned
 
 
 class _Work:
     """The missing descriptions of one captioner, an iterator of requests; holds nothing but names."""
 
-    def __init__(self, workspace: Workspace, used: CaptionerInUse, documents: Sequence[str], budget: Budget) -> None:
+    def __init__(self, workspace: Workspace, captioner: CaptionerInUse, documents: Sequence[str], budget: Budget) -> None:
         self.documents = documents
         self.over_budget = self.answered = 0
         self.unanswered: dict[str, str] = {}
-        self._workspace, self._used, self._budget = workspace, used, budget
-        self._cache, self._lock = open_descriptions(workspace.store, used.captions.key), threading.Lock()
-        self._duplicates = NearDuplicates(workspace, used)
+        self._workspace, self._captioner, self._budget = workspace, captioner, budget
+        self._cache, self._lock = open_descriptions(workspace.store, captioner.captions.key), threading.Lock()
+        self._duplicates = NearDuplicates(workspace, captioner)
         self._drawn = drawn_cache(workspace)
         self._reserved: dict[str, Spent] = {}
         self._requested = self._documents_read = 0
@@ -98,8 +98,8 @@ class _Work:
                     continue
                 requested_ids.add(name)
                 target = targets[missed]
-                request = CaptionRequest(missed, self._used.prompt.render(target.around()), target.picture)
-                price = maximum_cost(self._used.options, request.prompt, self._used.subject)
+                request = CaptionRequest(missed, self._captioner.prompt.render(target.around()), target.picture)
+                price = maximum_cost(self._captioner.options, request.prompt, self._captioner.subject)
                 if self._budget.reserve(price):
                     self._requested += 1
                     self._reserved[missed] = price
@@ -109,7 +109,7 @@ class _Work:
 
     def compare(self) -> None:
         """Find near-duplicate figures, where the corpus file asks for it."""
-        if self._used.subject == "figure" and self._workspace.corpus.captions.near_duplicates is not None:
+        if self._captioner.subject == "figure" and self._workspace.corpus.captions.near_duplicates is not None:
             self._duplicates.compare(name for doc_id in self.documents for name in self.of(doc_id))
 
     def missing(self) -> Iterator[tuple[dict[str, CaptionTarget], list[str]]]:
@@ -136,13 +136,15 @@ class _Work:
 
     def of(self, doc_id: str) -> dict[str, CaptionTarget]:
         """Return what of a document the captioner can describe."""
-        files, options = StructuredFiles(self._workspace, doc_id, self._drawn), self._used.options
-        return describable_by(options.kind, caption_targets(self._used.subject, files, language=options.language or ""))
+        files, options = StructuredFiles(self._workspace, doc_id, self._drawn), self._captioner.options
+        return describable_by(
+            options.kind, caption_targets(self._captioner.subject, files, language=options.language or "")
+        )
 
     def record(self, outcome: Outcome[Reply]) -> Description | None:
         """Count an outcome, and return the description to store; None where the model couldn't be reached."""
         reserved = self._reserved.pop(outcome.row_id, Spent())
-        description = _description(outcome, self._used)
+        description = _description(outcome, self._captioner)
         self._budget.settle(reserved, spent_on([description] if description else []))
         if description is None and outcome.failure is not None:
             self.unanswered[outcome.row_id] = outcome.failure.message
@@ -150,19 +152,19 @@ class _Work:
         return description
 
 
-def _description(outcome: Outcome[Reply], used: CaptionerInUse) -> Description | None:
+def _description(outcome: Outcome[Reply], captioner: CaptionerInUse) -> Description | None:
     reply, failure = outcome.value, outcome.failure
     if reply is not None:
-        money = cost(used.options.price, reply.calls, reply.input_tokens, reply.output_tokens)
+        money = cost(captioner.options.price, reply.calls, reply.input_tokens, reply.output_tokens)
         numbers = reply.calls, reply.input_tokens, reply.output_tokens
         return Description(outcome.row_id, reply.text, reply.model, *numbers, complete=reply.complete, money=money)
     if failure is not None and failure.code is FailureCode.MODEL_UNREACHABLE:
         return None
     message = failure.message if failure is not None else "the model returned nothing"
-    return Description(outcome.row_id, "", used.options.model, 1, 0, 0, failure=message)
+    return Description(outcome.row_id, "", captioner.options.model, 1, 0, 0, failure=message)
 
 
-def _describe(workspace: Workspace, used: CaptionerInUse, caption_work: _Work, calls: Calls, report: Report) -> Spent:
+def _describe(workspace: Workspace, captioner: CaptionerInUse, caption_work: _Work, calls: Calls, report: Report) -> Spent:
     """Request and store descriptions, and return the cost. The model is loaded only if there is a request."""
     requests = iter(caption_work)
     first = next(requests, None)
@@ -176,7 +178,7 @@ def _describe(workspace: Workspace, used: CaptionerInUse, caption_work: _Work, c
 
     with Writer(write, every_s=_WRITTEN_EVERY_S) as writer:
         for outcomes in caption(
-            chain([first], requests), used.name, used.options, workspace.store.root, workspace.corpus.ray, calls
+            chain([first], requests), captioner.name, captioner.options, workspace.store.root, workspace.corpus.ray, calls
         ):
             descriptions = [
                 description for outcome in outcomes if (description := caption_work.record(outcome)) is not None
@@ -185,7 +187,7 @@ def _describe(workspace: Workspace, used: CaptionerInUse, caption_work: _Work, c
             total += spent_on(descriptions)
             report(Step.CAPTION, caption_work.answered, max(caption_work.total, caption_work.answered), _in_words(total))
     if calls.usage.calls > total.calls:  # failed calls cost money too
-        cost_of_failed = cost_of(used.options.price, calls.usage) - total
+        cost_of_failed = cost_of(captioner.options.price, calls.usage) - total
         add_spent(workspace.store, cost_of_failed)
         total += cost_of_failed
     return total
@@ -197,10 +199,10 @@ def _in_words(spent: Spent) -> str:
 
 
 def _undescribed(
-    workspace: Workspace, used: CaptionerInUse, caption_work: _Work, sources: Mapping[str, str], run_id: str
+    workspace: Workspace, captioner: CaptionerInUse, caption_work: _Work, sources: Mapping[str, str], run_id: str
 ) -> Iterator[Failure]:
     """Yield a failure for each document that lacks descriptions, on the first such page."""
-    cache, duplicates = open_descriptions(workspace.store, used.captions.key), NearDuplicates(workspace, used)
+    cache, duplicates = open_descriptions(workspace.store, captioner.captions.key), NearDuplicates(workspace, captioner)
     for doc_id in caption_work.documents:
         targets = caption_work.of(doc_id)
         stand_ins = duplicates.of(targets.keys())
@@ -211,7 +213,7 @@ def _undescribed(
         unanswered = sorted(missing & caption_work.unanswered.keys())
         reasons = ["the budget was spent"] if len(unanswered) < len(missing) else []
         reasons += [caption_work.unanswered[name] for name in unanswered[:1]]
-        subject = used.subject
+        subject = captioner.subject
         count = f"{len(missing)} {subject}s have" if len(missing) > 1 else f"a {subject} has"
         yield Failure(
             source=sources[doc_id],

@@ -119,7 +119,7 @@ class _OnDemand:
 
 
 def _structure(
-    workspace: Workspace, doc_ids: list[str], again: Collection[str], ray: _OnDemand, report: Report
+    workspace: Workspace, doc_ids: list[str], retried: Collection[str], ray: _OnDemand, report: Report
 ) -> tuple[dict[str, int], dict[str, RowFailure]]:
     """Structure new and retried documents; return counts, and failures by document."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
@@ -128,7 +128,7 @@ def _structure(
     todo = [
         doc_id
         for doc_id, file in files.items()
-        if doc_id in again or file not in stored_files or not is_finished(store, file)
+        if doc_id in retried or file not in stored_files or not is_finished(store, file)
     ]
     recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
     segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
@@ -140,10 +140,12 @@ def _structure(
         to_recognise, to_segment, to_search, to_compare = _pictures_of(workspace, batch)
         unfinished: dict[str, tuple[FailureCode, str]] = {}
         _recognise(workspace, recognised, chain.from_iterable(to_recognise.values()), counts, unfinished, ray, report)
-        faults, behind = _faulty_layers(workspace, to_compare, recognised)
+        faults, pictures_behind = _faulty_layers(workspace, to_compare, recognised)
         if faults:
-            _recognise(workspace, recognised, chain.from_iterable(behind.values()), counts, unfinished, ray, report)
-            to_recognise |= {doc_id: to_recognise[doc_id] + pictures for doc_id, pictures in behind.items()}
+            _recognise(
+                workspace, recognised, chain.from_iterable(pictures_behind.values()), counts, unfinished, ray, report
+            )
+            to_recognise |= {doc_id: to_recognise[doc_id] + pictures for doc_id, pictures in pictures_behind.items()}
             counts.update(layers_replaced=len(faults))
         for cache, pictures, find in ((segmented, to_segment, segment), (searched, to_search, find_tables)):
             _segment(workspace, cache, chain.from_iterable(pictures.values()), find, counts, unfinished, ray, report)
@@ -213,17 +215,19 @@ def _faulty_layers(
     pictures_behind: _Pictures = {}
     lexicon = Simplemma()
     for doc_id, pictures in to_compare.items():
-        read = {
+        lines_by_picture = {
             recognised_picture.id: recognised_picture.lines
             for recognised_picture in rows_of(Recognised, recognised.read(pictures))
         }
-        if read:
+        if lines_by_picture:
             parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
             pages = layered_pages(parsed.placements)
-            fault = reason_to_replace_layer(pages, parsed.lines, read, lexicon)
+            fault = reason_to_replace_layer(pages, parsed.lines, lines_by_picture, lexicon)
             if fault is not None:
                 faults[doc_id] = fault
-                pictures_behind[doc_id] = sorted({placement.figure_id or "" for placement in pages.values()} - read.keys())
+                pictures_behind[doc_id] = sorted(
+                    {placement.figure_id or "" for placement in pages.values()} - lines_by_picture.keys()
+                )
     return faults, pictures_behind
 
 
@@ -242,22 +246,22 @@ def _recognise(
     max_items = corpus.budget.ocr_items
     affordable = missing if max_items is None else missing[: max_items - before]
     over_budget = missing[len(affordable) :]
-    died: dict[str, str] = {}
+    crash_messages: dict[str, str] = {}
     if affordable:
         ray(len(affordable) > FEW_PICTURES)
-        read = recognise(affordable, corpus.captions, workspace.store.root, corpus.ray, died)
-        tables = (table_of(Recognised, batch) for batch in read)
+        recognised_batches = recognise(affordable, corpus.captions, workspace.store.root, corpus.ray, crash_messages)
+        tables = (table_of(Recognised, batch) for batch in recognised_batches)
         keep(cache, tables, Step.RECOGNISE, len(affordable), report, before)
     unfinished |= dict.fromkeys(over_budget, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
-    unfinished |= _crash_reasons(died, "words of a figure were not read")
-    counts.update(recognised=len(affordable) - len(died), over_budget=len(over_budget))
+    unfinished |= _crash_reasons(crash_messages, "words of a figure were not read")
+    counts.update(recognised=len(affordable) - len(crash_messages), over_budget=len(over_budget))
 
 
 _OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
 
 
-def _crash_reasons(died: Mapping[str, str], consequence: str) -> dict[str, tuple[FailureCode, str]]:
-    return {name: (FailureCode.MODEL_CRASHED, f"{consequence}: {message}") for name, message in died.items()}
+def _crash_reasons(crash_messages: Mapping[str, str], consequence: str) -> dict[str, tuple[FailureCode, str]]:
+    return {name: (FailureCode.MODEL_CRASHED, f"{consequence}: {message}") for name, message in crash_messages.items()}
 
 
 def _segment(
@@ -273,13 +277,13 @@ def _segment(
     """Segment new pictures of pages, or find tables in others; as ``_recognise``, without a budget."""
     corpus, before = workspace.corpus, counts["segmented"]
     missing = cache.missing(figure_ids)
-    died: dict[str, str] = {}
+    crash_messages: dict[str, str] = {}
     if missing:
         ray(len(missing) > FEW_PAGES)
-        cuts = find(missing, corpus.captions, workspace.store.root, corpus.ray, died)
+        cuts = find(missing, corpus.captions, workspace.store.root, corpus.ray, crash_messages)
         keep(cache, (table_of(Segmented, batch) for batch in cuts), Step.SEGMENT, len(missing), report, before)
-    unfinished |= _crash_reasons(died, "a picture was not segmented")
-    counts.update(segmented=len(missing) - len(died))
+    unfinished |= _crash_reasons(crash_messages, "a picture was not segmented")
+    counts.update(segmented=len(missing) - len(crash_messages))
 
 
 def _embed(
@@ -339,12 +343,13 @@ def _embed_in(
     if missing:
         ray(not is_few(space, len(missing), corpus.embeddings, corpus.ray))
         batches = _vectors(workspace, space, missing, contents, budget, paid)
-        died: list[RowFailure] = []
-        tables = (_records(outcomes, vectors, died) for outcomes in batches)
+        row_failures: list[RowFailure] = []
+        tables = (_records(outcomes, vectors, row_failures) for outcomes in batches)
         keep(cache, tables, Step.EMBED, len(missing), report, before)
-        if died:
+        if row_failures:
             raise TransientError(
-                f"{len(died)} rows have no vector {space.name} ({died[0].message}); refresh again: the others are kept"
+                f"{len(row_failures)} rows have no vector {space.name} ({row_failures[0].message}); "
+                "refresh again: the others are kept"
             )
     return len(missing), sum(paid, Spent())
 
@@ -388,7 +393,7 @@ def _vectors(
         embedded_count += len(batch_names)
 
 
-def _records(outcomes: Sequence[Outcome[Vector]], vectors: SpaceVectors, died: list[RowFailure]) -> pa.Table:
-    """Return vectors as records; failures are added to ``died``."""
-    died += [outcome.failure for outcome in outcomes if outcome.failure is not None]
+def _records(outcomes: Sequence[Outcome[Vector]], vectors: SpaceVectors, row_failures: list[RowFailure]) -> pa.Table:
+    """Return vectors as records; failures are added to ``row_failures``."""
+    row_failures += [outcome.failure for outcome in outcomes if outcome.failure is not None]
     return vectors.records({outcome.row_id: outcome.value for outcome in outcomes if outcome.value is not None})

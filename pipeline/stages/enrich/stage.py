@@ -124,11 +124,9 @@ def _structure(
     """Structure new and retried documents; return counts, and failures by document."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
     files = {doc_id: structured_file(doc_id, keys.structured) for doc_id in doc_ids}
-    stored_files = existing(store, "structured", files.values())
+    stored = existing(store, "structured", files.values())
     todo = [
-        doc_id
-        for doc_id, file in files.items()
-        if doc_id in retried or file not in stored_files or not is_finished(store, file)
+        doc_id for doc_id, file in files.items() if doc_id in retried or file not in stored or not is_finished(store, file)
     ]
     recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
     segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
@@ -140,12 +138,10 @@ def _structure(
         to_recognise, to_segment, to_search, to_compare = _pictures_of(workspace, batch)
         unfinished: dict[str, tuple[FailureCode, str]] = {}
         _recognise(workspace, recognised, chain.from_iterable(to_recognise.values()), counts, unfinished, ray, report)
-        faults, pictures_behind = _faulty_layers(workspace, to_compare, recognised)
+        faults, scans = _faulty_layers(workspace, to_compare, recognised)
         if faults:
-            _recognise(
-                workspace, recognised, chain.from_iterable(pictures_behind.values()), counts, unfinished, ray, report
-            )
-            to_recognise |= {doc_id: to_recognise[doc_id] + pictures for doc_id, pictures in pictures_behind.items()}
+            _recognise(workspace, recognised, chain.from_iterable(scans.values()), counts, unfinished, ray, report)
+            to_recognise |= {doc_id: to_recognise[doc_id] + pictures for doc_id, pictures in scans.items()}
             counts.update(layers_replaced=len(faults))
         for cache, pictures, find in ((segmented, to_segment, segment), (searched, to_search, find_tables)):
             _segment(workspace, cache, chain.from_iterable(pictures.values()), find, counts, unfinished, ray, report)
@@ -212,7 +208,7 @@ def _faulty_layers(
 ) -> tuple[dict[str, str], _Pictures]:
     """Return why OCR replaces the text layers of documents, and the pictures that are to be read for that."""
     faults: dict[str, str] = {}
-    pictures_behind: _Pictures = {}
+    scans: _Pictures = {}
     lexicon = Simplemma()
     for doc_id, pictures in to_compare.items():
         lines_by_picture = {
@@ -225,10 +221,10 @@ def _faulty_layers(
             fault = reason_to_replace_layer(pages, parsed.lines, lines_by_picture, lexicon)
             if fault is not None:
                 faults[doc_id] = fault
-                pictures_behind[doc_id] = sorted(
+                scans[doc_id] = sorted(
                     {placement.figure_id or "" for placement in pages.values()} - lines_by_picture.keys()
                 )
-    return faults, pictures_behind
+    return faults, scans
 
 
 def _recognise(

@@ -116,7 +116,10 @@ TEXT_EMBEDDERS: ModelKind[TextModel] = ModelKind(
     noun="text embedder",
     section="embeddings",
     key="text",
-    modules={MINILM: "backends.models.minilm", MULTILINGUAL: "backends.models.multilingual"},
+    modules={
+        MINILM: "backends.models.minilm",
+        MULTILINGUAL: "backends.models.multilingual",
+    },
     others="backends.models.sentence_transformer",
     served="backends.models.endpoint_embedder",
 )

@@ -39,7 +39,9 @@ class OperationOptions(Section):
         "so that a role of Airflow may publish, roll back, plan, prune, replay and free this corpus alone.",
     )
     owner: Text = Field("inset", min_length=1, description="Owner of the refresh's tasks in Airflow.")
-    tags: list[Text] = Field([], max_length=20, description="Tags of the refresh's DAG, beside inset and refresh.")
+    tags: list[Text] = Field(
+        [], max_length=20, description="Further tags of the refresh's DAG, which has the tags refresh and inset."
+    )
     pool: Text | None = Field(
         None,
         min_length=1,

@@ -78,7 +78,9 @@ def test_the_navigation_leads_to_the_overview_in_the_theme_of_airflow(airflow: A
 def test_two_versions_are_compared_in_the_tab(airflow: Airflow, browser: Browser) -> None:
     browser.open(f"{airflow.address}/dags/refresh_pumps/plugin/inset_corpus")
     browser.until(f"{FRAME}.querySelector('form.versions [type=submit]')")
-    assert browser.run(f"getComputedStyle({FRAME}.querySelector('[data-paused]')).display") == "none", "it is not paused"
+    assert browser.until(f"getComputedStyle({FRAME}.querySelector('[data-paused]')).display !== 'none'"), (
+        "a new DAG is paused"
+    )
     browser.run(f"{FRAME}.querySelector('form.versions [type=submit]').click()")
     heading = browser.until(f"{FRAME}.querySelector('#changes-title').textContent")
     assert heading == f"Changes from {version_name(2)} to {version_name(3)}"

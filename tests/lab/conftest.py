@@ -1,5 +1,5 @@
-"""The small corpus of the pipeline's tests."""
+"""The browser of the judging page's tests."""
 
-from tests.pipeline.conftest import corpus_file, model, published, refreshed_once
+from tests.query_service.conftest import axe, browser, one_browser
 
-__all__ = ["corpus_file", "model", "published", "refreshed_once"]
+__all__ = ["axe", "browser", "one_browser"]

@@ -35,6 +35,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import manifests, read_manifest, read_pointer
+from pipeline.records.row_parts import read_parts
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.run import refresh
 from pipeline.upkeep.prune import prune
@@ -322,7 +323,9 @@ def _objects_of(workspace: Workspace, version: str) -> set[str]:
     documents = {row.doc_id for row in read_ledger(store, version) if row.status is Status.INDEXED}
     tagged = json.loads(store.get(f"versions/{version}/tagged.json"))
     manifest = read_manifest(store, version)
+    parts = read_parts(store, version)
     return {
+        *(parts.sizes() if parts else ()),
         *(figure_file(figure) for figure in placements if figure is not None),
         *(document_file(doc_id) for doc_id in documents),
         *(parsed_file(doc_id, workspace.keys.parse) for doc_id in documents),

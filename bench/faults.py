@@ -727,7 +727,7 @@ def _free_lease(workspace: Workspace) -> None:
 
 def _asked_amid(workspace: Workspace, file: Path, what: str, outcome: Outcome) -> None:
     """Search during a fault: the answer is whole and of one version, or one line says why there is none."""
-    reply = run_command(["search", str(file), _QUESTION, "--mode", "dense", "-k", "1000", "--json"])
+    reply = run_command(["search", str(file), _QUESTION, "--preset", "dense", "-k", "1000", "--json"])
     if _is_a_crash(reply):
         outcome.tracebacks.append(f"{what}: {reply.request}: {reply.output[-600:]}")
     if reply.code != 0:

@@ -28,7 +28,7 @@ class Ask(ApprovalOperator):
     """Asks whether a run goes on; people are told, and the store says until when it waits.
 
     Args:
-        found: The corpus.
+        corpus_schedule: The corpus.
         hours: How long it waits.
     """
 

@@ -101,7 +101,7 @@ class FairSemaphore:
     """A semaphore whose places go round the callers that wait. For one event loop.
 
     Args:
-        at_once: Places.
+        capacity: Places.
         share: Most places of one caller.
     """
 

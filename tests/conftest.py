@@ -1,5 +1,7 @@
 import os
 import shutil
+import subprocess
+import tarfile
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,10 +12,12 @@ from hypothesis import HealthCheck, settings
 
 from backends.engines.weaviate_server import WeaviateServer
 from tests import endpoint_server, ray_cluster, s3_server, tiny_models, tiny_vlm
+from tests.browser import Browser
 from tests.endpoint_server import EndpointServer
 from tests.weaviate_server import running
 
 GOLDEN = Path(__file__).parent / "golden"
+AXE = "axe-core@4.14.1"
 
 CheckGolden = Callable[[str, str], None]
 
@@ -95,6 +99,31 @@ def causal_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     torch.set_num_threads(1)
     return tiny_models.write_causal(tmp_path_factory.mktemp("causal"))
+
+
+@pytest.fixture(scope="session")
+def one_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as made:
+        yield made
+
+
+@pytest.fixture
+def browser(one_browser: Browser) -> Iterator[Browser]:
+    """A browser of which no script may fail and no policy be violated; what the service refuses is no complaint."""
+    one_browser.complaints.clear()
+    yield one_browser
+    assert [each for each in one_browser.complaints if not each.startswith("Failed to load resource")] == []
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core."""
+    folder = tmp_path_factory.mktemp("axe")
+    subprocess.run(["npm", "pack", "--silent", AXE], cwd=folder, check=True, capture_output=True)
+    (archive,) = folder.glob("*.tgz")
+    with tarfile.open(archive) as packed:
+        packed.extract("package/axe.min.js", folder, filter="data")
+    return (folder / "package" / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ class Clip:
     """A ``PictureEmbedder``.
 
     Args:
-        named: A folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``.
+        model_name: A folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``.
         batch: Maximum batch size.
 
     Raises:

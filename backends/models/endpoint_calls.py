@@ -86,7 +86,7 @@ class EndpointCalls:
 
     Args:
         config_key: The corpus file's key, for messages.
-        named: Name and revision of the model.
+        model_and_revision: Name and revision of the model.
         options: The server.
         clock: The clock of waits; None for the real one.
         usage: Counts what is used.

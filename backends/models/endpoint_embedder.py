@@ -53,7 +53,7 @@ class EndpointEmbedder:
     """A ``TextEmbedder`` behind a server. Threads share neither connections nor limits of rate.
 
     Args:
-        named: The model, with its server.
+        model_name: The model, with its server.
         batch: Maximum number of texts in a call.
         clock: The clock of waits.
 

@@ -62,7 +62,7 @@ class LateInteraction:
     """A ``LateEmbedder``.
 
     Args:
-        named: A folder, or a name on the hub.
+        model_name: A folder, or a name on the hub.
         batch: Maximum batch size.
 
     Raises:

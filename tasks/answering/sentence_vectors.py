@@ -17,7 +17,7 @@ class SentenceVectors:
 
     Args:
         embed: Returns one unit vector a text, shape ``(texts, dimension)``.
-        most: Maximum number of sentences kept.
+        max_sentences: Maximum number of sentences kept.
     """
 
     def __init__(self, embed: Callable[[Sequence[str]], Vector], max_sentences: int = SENTENCES_KEPT) -> None:

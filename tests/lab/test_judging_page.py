@@ -19,9 +19,9 @@ from tests import endpoint_server
 from tests.browser import CHROMIUM, Browser
 from tests.pipeline.conftest import published, refreshed_once, write_corpus
 from tests.query_service.live import serving
-from tests.query_service.test_accessibility import FOUND, axe
+from tests.query_service.test_accessibility import FOUND
 
-__all__ = ["axe", "published", "refreshed_once"]
+__all__ = ["published", "refreshed_once"]
 
 QUESTION = {
     "id": "1",

@@ -1,8 +1,6 @@
 """What axe-core finds on the web page, in each of its states."""
 
 import shutil
-import subprocess
-import tarfile
 
 import pytest
 
@@ -19,7 +17,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm on PATH, which fetches axe-core"),
 ]
 
-AXE = "axe-core@4.14.1"
 OPTIONAL = ("target-size", "label-content-name-mismatch", "p-as-heading", "table-fake-caption", "td-has-header")
 """Rules that axe applies where they are named only."""
 
@@ -27,18 +24,6 @@ FOUND = f"""
 axe.run({{ rules: {{ {", ".join(f"'{rule}': {{ enabled: true }}" for rule in OPTIONAL)} }} }}).then(({{ violations }}) =>
   violations.flatMap(({{ id, nodes }}) => nodes.map(({{ target, failureSummary }}) => [id, target.join(" "), failureSummary])))
 """
-
-
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The script of axe-core."""
-    folder = tmp_path_factory.mktemp("axe")
-    subprocess.run(["npm", "pack", "--silent", AXE], cwd=folder, check=True, capture_output=True)
-    (archive,) = folder.glob("*.tgz")
-    with tarfile.open(archive) as packed:
-        packed.extract("package/axe.min.js", folder, filter="data")
-    return (folder / "package" / "axe.min.js").read_text(encoding="utf-8")
-
 
 PRESETS = [
     SearchPreset(name="pages", label="Pages", sentence="by words"),

@@ -144,7 +144,7 @@ def test_a_stored_picture_that_can_t_be_decoded_is_damage(folder: Path, tmp_path
 def test_a_pool_makes_the_vectors_of_one_process_and_does_without_a_gpu(
     folder: Path, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = EmbeddingOptions(image=ImageModelOptions(model=str(folder), revision="1", batch=1, workers=2, gpus=0.5))
+    options = EmbeddingOptions(image=ImageModelOptions(model=str(folder), revision="1", batch=1, workers=2, gpus="auto"))
     names, contents, ray = [name for name, _ in ROWS], dict(ROWS), RayOptions(num_cpus=2)
 
     def embedded() -> dict[str, Vector | None]:

@@ -2,7 +2,9 @@
 
 import html
 import json
+import math
 import re
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -17,8 +19,10 @@ from lab.experiment_files import find_experiment
 from lab.results import Results, SystemResult
 from lab.run import run_experiment
 from pipeline.corpus.workspace import Workspace, open_workspace
+from schemas.corpus.models import ModelConfig
 from schemas.errors import UserError
 from schemas.progress import Report, silent
+from tasks.enriching.spending import TOKEN_CHARACTERS
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, Reaction, status
 from tests.lab.judging.scripted_judge import grade, is_known, known, right
@@ -286,6 +290,23 @@ def test_judges_spend_from_the_budget_of_the_experiment(folder: Path, model: End
     assert (system(results).judged[0].mean.n, len(model.calls)) == (4, generation + tests + 4)
     assert (results.judges[0].spent.calls, results.judges[0].spent.money) == (tests + 4, tests + 4)
     assert f"Cost, tests included: careful {tests + 4} calls" in page(folder)
+
+
+def test_a_budget_of_tokens_counts_those_that_a_model_reads(folder: Path, model: EndpointServer) -> None:
+    alone: dict[str, Any] = {"answers": [{"presets": ["ilt"]}], "judged": [], "workers": 1}
+    run(folder, **alone)
+    spent = [json.loads(row["outcome"])["spent"] for row in rows(folder, "outcomes")]
+    most = open_workspace(str(folder / "corpora" / "manuals.yaml")).corpus.retrieval.models["llm"]
+    assert isinstance(most, ModelConfig)
+    largest_call = math.ceil(max(len(call.prompt) for call in model.calls) / TOKEN_CHARACTERS) + most.max_tokens
+    slack = max(one["output_tokens"] for one in spent)
+    assert all(slack < one["input_tokens"] for one in spent), "what is read is the larger part"
+    for name in [*folder.rglob("replies"), *folder.rglob("outcomes")]:
+        shutil.rmtree(name)
+    model.calls.clear()
+    results = run(folder, **alone, budget={"tokens": largest_call + slack})
+    assert sum(system(results).failed.values()) == len(QUESTIONS) - 1, "the tokens that the first call read leave none"
+    assert len(model.calls) == 1
 
 
 def test_a_judge_without_budget_for_its_test_is_not_admitted(folder: Path) -> None:

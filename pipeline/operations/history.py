@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
+from backends.stores.objects import read_model
 from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.workspace import open_workspace
 from pipeline.operations.health import GateMargin, margin_of
@@ -12,13 +13,13 @@ from pipeline.records.descriptions import read_spent
 from pipeline.records.differences import compare_versions
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import named_manifest, read_manifest, read_override, readable_pointer, refusals_in
+from schemas.differences import VersionDiff
 from schemas.errors import DamagedError, UserError
 from schemas.frozen import Frozen
 from schemas.ids import version_file, version_time
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION
 from schemas.versions import AuditEvent, Override, Pointer, Spent
-from tasks.versions.diff import release_note
 
 
 class VersionEntry(Frozen):
@@ -135,10 +136,10 @@ def spending(file: str, store: ObjectStore) -> Spending:
     return Spending(spent=read_spent(store), limit=limit)
 
 
-def changes(file: str, store: ObjectStore, base: str, version: str) -> str:
-    """Return what changed from one finished version to another, as Markdown.
+def changes(file: str, store: ObjectStore, base: str, version: str) -> VersionDiff:
+    """Return what changed from one finished version to another.
 
-    Where ``base`` is the version's parent, the release note that its refresh stored is returned, which takes one read.
+    Where ``base`` is the version's parent, what its refresh stored is returned, which takes one read.
 
     Raises:
         UserError: There is no such version.
@@ -146,14 +147,12 @@ def changes(file: str, store: ObjectStore, base: str, version: str) -> str:
     """
     manifest = named_manifest(store, store.root.rpartition("/")[2], version)
     if manifest.parent == base:
-        try:
-            return store.get(version_file(version, "release_note.md")).decode()
-        except FileNotFoundError:
-            pass  # it was removed, but what it was made of may be there
-    return _cached_release_note(file, base, version)
+        with contextlib.suppress(FileNotFoundError, DamagedError):  # what it was made of may be there
+            return read_model(store, version_file(version, "diff.json"), VersionDiff)
+    return _cached_diff(file, base, version)
 
 
 @lru_cache(maxsize=32)
-def _cached_release_note(file: str, base: str, version: str) -> str:
+def _cached_diff(file: str, base: str, version: str) -> VersionDiff:
     """Versions never change, so that two of them are compared once."""
-    return release_note(compare_versions(open_workspace(file), base, version))
+    return compare_versions(open_workspace(file), base, version)

@@ -50,9 +50,11 @@ TONES = {str(state): state.tone for state in State} | {
     "success": "green",
     "content": "green",
     "higher": "green",
+    "came": "green",
     "running": "blue",
     "queued": "blue",
     "only": "blue",
+    "moved": "blue",
     "flag": "orange",
     "lower": "orange",
     "paused": "orange",
@@ -63,4 +65,4 @@ TONES = {str(state): state.tone for state in State} | {
     "background": "gray",
     "page_scan": "gray",
 }
-"""Colour of each word in a badge: states of corpora, versions and runs, roles and flags of figures; others are red."""
+"""Colour of each word in a badge: states of corpora, versions and runs, roles and flags of figures, changes; others are red."""

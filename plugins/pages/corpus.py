@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
+from pipeline.operations.document_changes import document_changes
 from pipeline.operations.health import corpora_health, store_of
 from pipeline.operations.history import changes, history, spending, version_names
 from pipeline.records.audit import read_events
@@ -13,6 +14,7 @@ from plugins.pages.access import PREFIX, ReadsDag, User, startable
 from plugins.pages.paging import Paged
 from plugins.pages.rendering import render
 from schemas.errors import NotFoundError
+from tasks.versions.diff import release_note
 
 PER_PAGE = 20
 EVENTS = 20
@@ -112,5 +114,38 @@ def diff(
 ) -> HTMLResponse:
     """Return what changed between two versions, which the page loads into itself."""
     corpus_schedule = whole_corpus_of(dag_id)
-    note = changes(str(corpus_schedule.file), store_of(corpus_schedule), base, version)
-    return render(request, "changes.html", note=note)
+    version_diff = changes(str(corpus_schedule.file), store_of(corpus_schedule), base, version)
+    return render(
+        request,
+        "changes.html",
+        documents=version_diff.documents.changed,
+        note=release_note(version_diff),
+        dag_id=dag_id,
+        base=base,
+        version=version,
+    )
+
+
+@router.get("/changes/document", response_class=HTMLResponse)
+def document_diff(
+    request: Request,
+    dag_id: str,
+    base: Annotated[str, Query(pattern=VERSION_PATTERN)],
+    version: Annotated[str, Query(pattern=VERSION_PATTERN)],
+    source: Annotated[str, Query(max_length=1024)],
+    page: Annotated[int, Query(ge=1)] = 1,
+) -> HTMLResponse:
+    """Show what changed inside a document between two versions, with its pages side by side."""
+    corpus_schedule = stored_corpus_of(dag_id)
+    changed = document_changes(store_of(corpus_schedule), base, version, source)
+    return render(
+        request,
+        "document_changes.html",
+        corpus=corpus_schedule.name,
+        dag_id=dag_id,
+        base=base,
+        version=version,
+        source=source,
+        changed=changed,
+        paged=Paged(changed.pages, page, PER_PAGE),
+    )

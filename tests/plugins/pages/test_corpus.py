@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 
 from pipeline.records.publication import publish_version
 from plugins.pages import corpus
+from schemas.differences import ChangedDocuments, ChangedQuestions, NumberChange, VersionDiff
 from schemas.versions import RunOptions
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 from tests.plugins.pages.conftest import Rights
@@ -95,8 +96,20 @@ def test_the_versions_are_paged(client: TestClient, folder: Path) -> None:
 
 def test_two_versions_are_compared_in_place(client: TestClient, folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=2)
-    note = "# pumps\n\n## Documents added: 1\n\n- <b>pump</b>\\_2.pdf\n\n| Work | now |\n|---|---:|\n| parsed | 3 |\n"
-    store.replace(f"versions/{version_name(1)}/release_note.md", note.encode())
+    changes = VersionDiff(
+        corpus="pumps",
+        base=version_name(0),
+        version=version_name(1),
+        documents=ChangedDocuments(added=["<b>pump</b>_2.pdf"], changed=[], removed=[], lost=[], recovered=[]),
+        figures_gained=[],
+        figures_lost=[],
+        questions=ChangedQuestions(asked=0, won=[], lost=[]),
+        metrics={},
+        counts={},
+        work={"parsed": NumberChange(before=None, now=3)},
+        settings={},
+    )
+    store.replace(f"versions/{version_name(1)}/diff.json", changes.model_dump_json().encode())
     asked = f"base={version_name(0)}&version={version_name(1)}"
     page = client.get(f"{TAB}?{asked}").text
     assert f'data-load="refresh_pumps/changes?{asked.replace("&", "&amp;")}"' in page

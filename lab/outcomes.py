@@ -1,10 +1,11 @@
 """The outcome of one question, and what judges it."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 
 from pydantic import Field
 
-from schemas.answers import AnswerResult, FigurePart, TablePart, TextPart
+from schemas.answers import AnswerResult, FigurePart, Part, TablePart
 from schemas.evidence import Hit
 from schemas.frozen import Frozen
 from schemas.versions import Spent
@@ -45,9 +46,7 @@ class Outcome(Frozen):
     @property
     def figures(self) -> list[str]:
         """Ids of the figures that the answer shows, in its order, each once; those in cells of tables included."""
-        parts = self.answer.parts if self.answer else []
-        shown_figures = (figure for part in parts for figure in _figures(part))
-        return list(dict.fromkeys(figure.figure_id for figure in shown_figures))
+        return figures_in(self.answer.parts if self.answer else ())
 
     @property
     def cited(self) -> list[str]:
@@ -76,17 +75,15 @@ Pictures = Callable[[str], bytes]
 """The encoded picture of a figure id."""
 
 
-def _figures(part: TextPart | TablePart | FigurePart) -> list[FigurePart]:
-    match part:
-        case FigurePart():
-            return [part]
-        case TablePart():
-            return part.figures
-        case _:
-            return []
+def figures_in(parts: Iterable[Part]) -> list[str]:
+    """Return the ids of the figures in parts of an answer, in order, each once; those in cells of tables included."""
+    figures = itertools.chain.from_iterable(
+        [part] if isinstance(part, FigurePart) else part.figures if isinstance(part, TablePart) else () for part in parts
+    )
+    return list(dict.fromkeys(figure.figure_id for figure in figures))
 
 
-def _text(part: TextPart | TablePart | FigurePart) -> str:
+def _text(part: Part) -> str:
     match part:
         case FigurePart():
             return part.caption

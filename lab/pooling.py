@@ -1,4 +1,4 @@
-"""Pool what systems retrieve, let people judge it, and make the judgements gold evidence (qrels).
+"""Pool what systems retrieve or answer, let people judge it, and make judgements of rows gold evidence (qrels).
 
 Source:
     Pooling as at TREC, and in OMG-QA; the bias of a pool by leaving one system out: Zobel, SIGIR 1998.
@@ -6,9 +6,12 @@ Source:
 
 import glob
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from evaluation.golden import relevance
@@ -16,8 +19,11 @@ from evaluation.questions import Question
 from lab.judging.agreement import Agreement, agreement
 from lab.judging.verdicts import verdict
 from lab.outcomes import Outcome
+from lab.statistics import Estimate, estimates
+from schemas.answers import Part
 from schemas.evidence import CitedRegion, Hit, Modality
 from schemas.frozen import Frozen
+from schemas.ids import key
 from schemas.ports import StreamingModel
 
 MEASURE = "nDCG@10"
@@ -36,18 +42,27 @@ class _RowRecord(Frozen):
         return self.question_id, self.evidence_id
 
 
-class Candidate(_RowRecord):
-    """A row that systems retrieved for a question; ``ranks`` are from 1, by system."""
+Asked = Literal["row", "answer", "figures"]
+"""What a person judges: whether a row helps to answer, an answer is right, or it shows the right figures."""
 
+
+class Candidate(_RowRecord):
+    """A row that systems retrieved for a question, or an answer; ``ranks`` are from 1, by system.
+
+    Of an answer, ``evidence_id`` digests its parts, ``text`` has its words, and ``asks`` says what of it is judged.
+    """
+
+    asks: Asked = "row"
     question: str
     answer: str | None = None
     version: str
-    doc_id: str
-    source: str
-    modality: Modality
+    doc_id: str = ""
+    source: str = ""
+    modality: Modality | None = None
     section: str = ""
     text: str
-    regions: list[CitedRegion]
+    parts: list[Part] = Field([], description="Of an answer, as readers see it.")
+    regions: list[CitedRegion] = Field([])
     ranks: dict[str, int]
 
     @property
@@ -69,6 +84,16 @@ class Judgement(_RowRecord):
         return f"{self.by} (model)" if self.is_model else self.by
 
 
+class AnswerShare(Frozen):
+    """Share of a system's answers that people call right in one respect, over those that were judged."""
+
+    system: str
+    asks: Asked
+    kind: str = Field(description="Type of document, or all.")
+    estimate: Estimate
+    unjudged: int
+
+
 class Correction(Frozen):
     """What one person makes of a question and its expected answer."""
 
@@ -88,15 +113,26 @@ class Bias(Frozen):
     own: int = Field(description="Relevant rows that no other system retrieved.")
 
 
-class Judged(Frozen):
-    """Questions with judged evidence, and how far the judgements can be trusted."""
+class Reliability(Frozen):
+    """How far judgements can be trusted."""
 
-    questions: list[Question]
     unjudged: int
     disputed: list[str] = Field([], description="Rows that people grade differently; they count as not judged.")
     by_models: int = Field(0, description="Rows that models alone judged.")
-    corrected: int = Field(0, description="Questions that people corrected, those that they disagree on left out.")
     people: dict[str, Agreement] = Field({}, description="Agreement of two judges, by their names.")
+
+
+class Settled(Reliability):
+    """The grade of each row on which its judges agree."""
+
+    grades: dict[tuple[str, str], int]
+
+
+class Judged(Reliability):
+    """Questions with judged evidence."""
+
+    questions: list[Question]
+    corrected: int = Field(0, description="Questions that people corrected, those that they disagree on left out.")
     bias: list[Bias] = Field([])
 
 
@@ -134,6 +170,62 @@ def _candidate(question: Question, hit: Hit, version: str, ranks: dict[str, int]
     )
 
 
+def pool_answers(questions: Sequence[Question], outcomes: Mapping[str, Sequence[Outcome]], version: str) -> list[Candidate]:
+    """Return the answers of every system, each different one once, and once more for its figures if it shows any."""
+    questions_by_id = {question.id: question for question in questions}
+    candidates: dict[tuple[str, str], Candidate] = {}
+    for system, system_outcomes in sorted(outcomes.items()):
+        for outcome in system_outcomes:
+            question = questions_by_id.get(outcome.question_id)
+            if question is None or outcome.answer is None or not outcome.answer.parts:
+                continue
+            shown_parts = [part.model_copy(update={"citations": []}) for part in outcome.answer.parts]
+            name = key(parts=[part.model_dump(mode="json") for part in shown_parts])
+            aspects: list[Asked] = ["answer", "figures"] if outcome.figures else ["answer"]
+            for asks in aspects:
+                candidate = Candidate(
+                    question_id=question.id,
+                    evidence_id=f"{name} {asks}",
+                    asks=asks,
+                    question=question.question,
+                    answer=question.answer,
+                    version=version,
+                    text=outcome.answer_text,
+                    parts=shown_parts,
+                    ranks={},
+                )
+                candidates.setdefault(candidate.row, candidate).ranks[system] = 1
+    return [candidates[row] for row in sorted(candidates)]
+
+
+def answer_shares(
+    questions: Sequence[Question], candidates: Sequence[Candidate], judgements: Iterable[Judgement]
+) -> tuple[list[AnswerShare], Settled]:
+    """Return how often each system is right in each respect, in all and by type of document, and the judgements settled.
+
+    Source:
+        Table II of "Image Localization Tags" (2024): shares of right images by type of document, as experts judge them.
+    """
+    settled = settle(candidates, judgements)
+    types = {question.id: ["all", *question.doc_types] for question in questions}
+    grades: dict[tuple[str, Asked, str], list[float]] = {}
+    for candidate in candidates:
+        for system, kind in itertools.product(candidate.ranks, types.get(candidate.question_id, ["all"])):
+            grade = settled.grades.get(candidate.row, math.nan)
+            grades.setdefault((system, candidate.asks, kind), []).append(grade)
+    shares = [
+        AnswerShare(
+            system=system,
+            asks=asks,
+            kind=kind,
+            estimate=estimates(np.array(system_grades)[:, None])[0],
+            unjudged=sum(map(math.isnan, system_grades)),
+        )
+        for (system, asks, kind), system_grades in sorted(grades.items())
+    ]
+    return shares, settled
+
+
 def judged_questions(
     questions: Sequence[Question],
     candidates: Sequence[Candidate],
@@ -142,27 +234,13 @@ def judged_questions(
 ) -> Judged:
     """Return the questions with the grades of their rows as evidence, and corrected.
 
-    A judge's last judgement of a row, and last correction of a question, counts. Rows that judges grade differently count as
-    not judged; questions that people correct differently stay as they are. Models count where no person judged.
+    Judgements count as in ``settle``; of a judge's corrections of a question the last. Questions that people correct differently
+    stay as they are.
     """
-    by_judge: dict[str, dict[tuple[str, str], int]] = {}
-    people = set[tuple[str, str]]()
-    for judgement in (judgements := list(judgements)):
-        by_judge.setdefault(judgement.judge, {})[judgement.row] = judgement.grade
-        people |= set() if judgement.is_model else {judgement.row}
-    models = {judgement.judge for judgement in judgements if judgement.is_model}
-    grades_by_row = {
-        candidate.row: {
-            grades[candidate.row]
-            for judge, grades in by_judge.items()
-            if candidate.row in grades and not (judge in models and candidate.row in people)
-        }
-        for candidate in candidates
-    }
+    settled = settle(candidates, judgements)
     qrels: dict[str, dict[str, int]] = {}
-    for (question_id, evidence_id), grades in grades_by_row.items():
-        if len(grades) == 1:
-            qrels.setdefault(question_id, {})[evidence_id] = next(iter(grades))
+    for (question_id, evidence_id), grade in settled.grades.items():
+        qrels.setdefault(question_id, {})[evidence_id] = grade
     texts = _agreed_corrections(corrections)
     sources = {candidate.row: candidate.source.rpartition("/")[2] for candidate in candidates}
     return Judged(
@@ -179,11 +257,42 @@ def judged_questions(
             for question in questions
         ],
         corrected=sum(question.id in texts for question in questions),
+        unjudged=settled.unjudged,
+        disputed=settled.disputed,
+        by_models=settled.by_models,
+        people=settled.people,
+        bias=_biases(candidates, qrels),
+    )
+
+
+def settle(candidates: Sequence[Candidate], judgements: Iterable[Judgement]) -> Settled:
+    """Return the grades on which judges agree.
+
+    A judge's last judgement of a row counts. Rows that judges grade differently count as not judged. Models count where no person
+    judged.
+    """
+    by_judge: dict[str, dict[tuple[str, str], int]] = {}
+    models, people = set[str](), set[tuple[str, str]]()
+    for judgement in judgements:
+        by_judge.setdefault(judgement.judge, {})[judgement.row] = judgement.grade
+        if judgement.is_model:
+            models.add(judgement.judge)
+        else:
+            people.add(judgement.row)
+    grades_by_row = {
+        candidate.row: {
+            grades[candidate.row]
+            for judge, grades in by_judge.items()
+            if candidate.row in grades and not (judge in models and candidate.row in people)
+        }
+        for candidate in candidates
+    }
+    return Settled(
+        grades={row: next(iter(grades)) for row, grades in grades_by_row.items() if len(grades) == 1},
         unjudged=sum(not grades for grades in grades_by_row.values()),
         disputed=[f"{question} {evidence}" for (question, evidence), grades in grades_by_row.items() if len(grades) > 1],
         by_models=sum(bool(grades) and row not in people for row, grades in grades_by_row.items()),
         people=_agreements(by_judge),
-        bias=_biases(candidates, qrels),
     )
 
 

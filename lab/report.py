@@ -10,7 +10,7 @@ import jinja2
 from lab.experiment import PaperTable
 from lab.metrics import METRICS, Metric
 from lab.results import COMPARED, Results
-from lab.statistics import Estimate
+from lab.statistics import DASH, Estimate
 
 PLOT_PX, LABEL_PX, ROW_PX = 460, 300, 24
 """Width of a plot's scale and of its labels, and height of a row."""
@@ -21,40 +21,22 @@ _environment = jinja2.Environment(loader=jinja2.PackageLoader("lab"), autoescape
 _environment.filters |= {"number": lambda value: f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"}
 
 
-DASH = "–"
-"""An undefined figure."""
+def paper_cells(results: Results, table: PaperTable) -> list[list[tuple[str, str]]]:
+    """Return the cells of a paper's table, the paper's figure and ours, a list a row.
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A figure of a paper beside ours; ``DASH`` where it is undefined. ``interval`` has the 95 % interval and n."""
-
-    paper: str
-    ours: str
-    interval: str = ""
-
-    def __str__(self) -> str:
-        """Return both figures in words."""
-        return f"{self.paper}; ours {self.ours}{self.interval and f' ({self.interval})'}"
-
-
-def paper_cells(results: Results, table: PaperTable) -> list[list[Cell]]:
-    """Return the cells of a paper's table, a list a row; a column is a metric by its name, such as ``evidence recall``."""
+    A column is a metric by its name, such as ``evidence recall``.
+    """
     means = {system_result.system.id: system_result.means for system_result in results.systems}
     return [
         [
-            _cell(value, means.get(row.system, {}).get(column.replace(" ", "_")))
+            (
+                DASH if value is None else f"{value:.2f}",
+                str(means.get(row.system, {}).get(column.replace(" ", "_"), Estimate(n=0))),
+            )
             for column, value in zip(table.columns, row.values, strict=True)
         ]
         for row in table.rows
     ]
-
-
-def _cell(value: float | None, estimate: Estimate | None) -> Cell:
-    paper = DASH if value is None else f"{value:.2f}"
-    if estimate is None or estimate.mean is None:
-        return Cell(paper, DASH)
-    return Cell(paper, f"{estimate.mean:.2f}", f"{estimate.low:.2f} to {estimate.high:.2f}, n {estimate.n}")
 
 
 def paper_tables(results: Results) -> str:
@@ -64,7 +46,7 @@ def paper_tables(results: Results) -> str:
         lines += [f"## {table.title}", "", f"| {' | '.join(['system', 'setup', *table.columns])} |"]
         lines.append("|---" * (2 + len(table.columns)) + "|")
         for row, cells in zip(table.rows, paper_cells(results, table), strict=True):
-            lines.append(f"| {' | '.join([row.system, row.setup, *map(str, cells)])} |")
+            lines.append(f"| {' | '.join([row.system, row.setup, *(f'{paper}; ours {ours}' for paper, ours in cells)])} |")
         lines.append("")
     return "\n".join(lines)
 

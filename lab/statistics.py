@@ -7,6 +7,9 @@ import numpy as np
 from evaluation.statistics import RESAMPLES, Scores, interval
 from schemas.frozen import Frozen
 
+DASH = "–"
+"""An undefined figure."""
+
 
 class Estimate(Frozen):
     """A mean over ``n`` questions with its 95 % interval; all None without questions."""
@@ -15,6 +18,10 @@ class Estimate(Frozen):
     mean: float | None = None
     low: float | None = None
     high: float | None = None
+
+    def __str__(self) -> str:
+        """Return mean, interval and n; a dash where it is undefined."""
+        return DASH if self.mean is None else f"{self.mean:.2f} ({self.low:.2f} to {self.high:.2f}, n {self.n})"
 
 
 class Difference(Frozen):

@@ -12,6 +12,7 @@ from schemas.errors import UserError
 
 if TYPE_CHECKING:
     from lab.outcomes import Outcome
+    from lab.pooling import Reliability
 
 _SHOWN = 20
 """Mistakes shown of one file."""
@@ -137,12 +138,16 @@ def pool(
         int | None,
         typer.Option(min=1, max=200, help="Rows of each system and question; by default all, to the longest ranking."),
     ] = None,
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Collect whole answers with their figures in place of rows.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("pool.jsonl"),
 ) -> None:
-    """Collect what the systems of experiments retrieved, each row once, so that people can judge it."""
+    """Collect what the systems of experiments retrieved or answered, each once, so that people can judge it."""
     from evaluation.json_lines import write_records
     from evaluation.questions import load_questions
     from lab.pooling import pool as pooled
+    from lab.pooling import pool_answers
     from lab.results import read_run
 
     outcomes: dict[str, list[Outcome]] = {}
@@ -155,13 +160,14 @@ def pool(
         raise UserError(
             f"these experiments ran on {len(versions)} versions; pool those of one: {', '.join(sorted(versions))}"
         )
-    candidates = pooled(load_questions(str(question_file)), outcomes, versions.pop(), depth)
+    asked, version = load_questions(str(question_file)), versions.pop()
+    candidates = pool_answers(asked, outcomes, version) if answers else pooled(asked, outcomes, version, depth)
     if not candidates:
-        raise UserError(
-            f"{question_file}: no system retrieved anything for its questions; name the set that the experiment asked"
-        )
+        made = "answered" if answers else "retrieved anything for"
+        raise UserError(f"{question_file}: no system {made} its questions; name the set that the experiment asked")
     write_records(candidates, out)
-    say(f"wrote {len(candidates)} rows of {len(outcomes)} systems to {out}")
+    what = "answers, and answers for their figures," if answers else "rows"
+    say(f"wrote {len(candidates)} {what} of {len(outcomes)} systems to {out}")
     say(f"to judge them: inset questions judge {out} --corpus NAME --by NAME")
 
 
@@ -176,7 +182,7 @@ def judge(
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8751,
 ) -> None:
-    """Judge the rows of a pool on a page, or have a model judge them; judgements are kept beside the pool."""
+    """Judge the rows or answers of a pool on a page, or have a model judge them; judgements are kept beside the pool."""
     from contextlib import closing
 
     from evaluation.json_lines import read_records, write_records
@@ -199,6 +205,8 @@ def judge(
         candidates: list[Candidate] = read_records(pool_file, Candidate, "rows")
         if not candidates:
             raise UserError(f"{pool_file}: it has no rows")
+        if candidates[0].asks != "row":
+            raise UserError(f"{pool_file}: people judge these answers; for a model, set 'judges' of an experiment")
         workspace = open_workspace(corpus)
         generative_model(workspace, model)
         replies = Replies(workspace, Spend())
@@ -222,7 +230,7 @@ def qrels(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("judged.jsonl"),
     as_json: Json = False,
 ) -> None:
-    """Write questions with the judged rows as evidence; say how far people agree, and whom the pool favours."""
+    """Write questions with the judged rows as evidence, and say whom the pool favours; of answers, say how many are right."""
     from evaluation.json_lines import read_records
     from evaluation.questions import load_questions
     from lab.pooling import (
@@ -230,6 +238,7 @@ def qrels(
         Candidate,
         Correction,
         Judgement,
+        answer_shares,
         corrections_files,
         judged_questions,
         judgements_files,
@@ -244,7 +253,19 @@ def qrels(
         correction for file in corrections_files(pool_file) for correction in read_records(file, Correction, "corrections")
     ]
     candidates = read_records(pool_file, Candidate, "rows")
-    judged = judged_questions(load_questions(str(question_file)), candidates, judgements, corrections)
+    asked = load_questions(str(question_file))
+    if candidates and candidates[0].asks != "row":
+        shares, settled = answer_shares(asked, candidates, judgements)
+        if as_json:
+            print_json(
+                {"shares": [share.model_dump(mode="json") for share in shares], **settled.model_dump(exclude={"grades"})}
+            )
+            return
+        cells = [(share.system, share.asks, share.kind, str(share.estimate), str(share.unjudged)) for share in shares]
+        print_table("Right, as people judge", ("system", "judged", "documents", "share", "not judged"), cells, fold=False)
+        _say_reliability(settled)
+        return
+    judged = judged_questions(asked, candidates, judgements, corrections)
     write_questions(judged.questions, out)
     if as_json:
         print_json(judged.model_copy(update={"questions": []}))
@@ -255,13 +276,17 @@ def qrels(
     ]
     names = ("system", MEASURE, "without its own rows", "recall of the pool", "own rows")
     print_table(f"{MEASURE} by these judgements", names, rows, fold=False)
+    _say_reliability(judged)
+    say(f"wrote {out}; rows not judged: {judged.unjudged}; questions corrected: {judged.corrected}")
+
+
+def _say_reliability(judged: "Reliability") -> None:
     for people, agreement in judged.people.items():
         say(f"{people}: {agreement}")
     if judged.disputed:
         say(f"{len(judged.disputed)} rows are judged differently and count as not judged, such as {judged.disputed[0]}")
     if judged.by_models:
         say(f"{judged.by_models} rows are judged by models alone")
-    say(f"wrote {out}; rows not judged: {judged.unjudged}; questions corrected: {judged.corrected}")
 
 
 @questions.command()

@@ -1,4 +1,7 @@
-"""The judging page: a row at a time beside its page in the PDF. A judgement is appended to the person's file at once."""
+"""The judging page: a row at a time beside its page in the PDF, or an answer with its figures in place.
+
+A judgement is appended to the person's file at once.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -12,6 +15,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from starlette.requests import Request
 
 from evaluation.json_lines import read_records
+from lab.outcomes import figures_in
 from lab.pooling import Candidate, Correction, Judgement, corrections_file, judgements_file
 from pipeline.published.corpus import PublishedCorpus
 from query_service.hosts import LOOPBACK, TrustedHosts
@@ -111,6 +115,14 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
         with corpus.opened(candidate.version) as opened:
             drawing_task = corpus.drawer.draw(opened.drawing(candidate.doc_id, page, boxes, _DPI))
         return Response(drawing_task.result(), media_type="image/png")
+
+    @app.get("/rows/{place}/figures/{figure_id}")
+    def figure_image(place: int, figure_id: str) -> Response:
+        candidate = _candidate_at(candidates, place)
+        if figure_id not in figures_in(candidate.parts):
+            raise NotFoundError(f"the answer of row {place} shows no figure {figure_id}")
+        with corpus.opened(candidate.version) as opened:
+            return Response(opened.figure(figure_id), media_type="image/png")
 
     @app.post("/grades")
     def grade(given: GradeRequest) -> dict[str, int]:

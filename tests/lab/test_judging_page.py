@@ -52,6 +52,19 @@ def pooled(published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
+def answers(published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The answer of one system to one question, with figures."""
+    asked = QUESTION | {"question": "Which figure shows the steel winch?", "doc_types": ["hoist"]}
+    questions, run, answers = tmp_path / "hoist.jsonl", tmp_path / "answered", tmp_path / "answers.jsonl"
+    questions.write_text(json.dumps(asked))
+    (tmp_path / "one.yaml").write_text("label: One\nquestions: hoist.jsonl\nanswers: [{presets: [extractive]}]\n")
+    assert inset(monkeypatch, "evaluate", tmp_path / "one.yaml", "--corpus", published.file, "--out", run) == 0
+    pool = ("questions", "pool", run, "--questions", questions, "--answers", "--out", answers)
+    assert inset(monkeypatch, *pool) == 0
+    return answers
+
+
+@pytest.fixture
 def corpus(published: Workspace) -> Iterator[PublishedCorpus]:
     with closing(PublishedCorpus(published)) as opened:
         yield opened
@@ -102,6 +115,33 @@ def test_a_model_judges_a_pool_and_is_named_as_a_model(
     assert "rows are judged by models alone" in "".join(capsys.readouterr())
 
 
+def test_whole_answers_are_judged_with_their_figures(
+    published: Workspace,
+    corpus: PublishedCorpus,
+    answers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = client(corpus, answers, "anna")
+    rows = [page.get(f"/rows/{place}").json() for place in range(page.get("/rows/0").json()["rows"])]
+    assert [row["asks"] for row in rows] == ["answer", "figures"]
+    assert "ranks" not in rows[0]
+    shown = next(part["figure_id"] for part in rows[1]["parts"] if part["type"] == "figure")
+    image = page.get(f"/rows/1/figures/{shown}")
+    assert (image.status_code, image.content[:4]) == (200, b"\x89PNG")
+    assert page.get(f"/rows/1/figures/{'0' * len(shown)}").status_code == 404
+    for place, grade in enumerate((0, 1)):
+        assert page.post("/grades", json={"place": place, "grade": grade}).status_code == 200
+    capsys.readouterr()
+    assert inset(monkeypatch, "questions", "qrels", answers, "--questions", answers.with_name("hoist.jsonl"), "--json") == 0
+    shares = json.loads(capsys.readouterr().out)["shares"]
+    assert {(one["asks"], one["kind"], one["estimate"]["mean"]) for one in shares} == {
+        ("answer", "all", 0.0), ("answer", "hoist", 0.0), ("figures", "all", 1.0), ("figures", "hoist", 1.0),
+    }  # fmt: skip
+    assert inset(monkeypatch, "questions", "judge", answers, "--corpus", published.file, "--model", "llm") == 2
+    assert "people judge these answers" in capsys.readouterr().err
+
+
 def test_wrong_requests_get_a_message(corpus: PublishedCorpus, pooled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = client(corpus, pooled, "anna")
     assert page.post("/grades", json={"place": 99, "grade": 1}).status_code == 404
@@ -139,3 +179,21 @@ def test_a_person_judges_with_the_keyboard(
     assert len(pooled.with_name("pool.anna.jsonl").read_text().splitlines()) == rows
     (corrected,) = pooled.with_name("pool-corrections.anna.jsonl").read_text().splitlines()
     assert json.loads(corrected)["question"] == "What does the winch take?"
+
+
+@pytest.mark.live
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome on PATH")
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm on PATH, which fetches axe-core")
+def test_a_person_sees_an_answer_with_its_figures(
+    corpus: PublishedCorpus, answers: Path, browser: Browser, axe: str, tmp_path: Path
+) -> None:
+    with serving(create_judging_app(corpus, answers, "anna")) as place:
+        browser.open(place)
+        browser.until("row && row.asks === 'answer'")
+        browser.until("[...document.images].length && [...document.images].every((image) => image.naturalWidth > 0)")
+        browser.run(axe)
+        assert browser.run(FOUND) == []
+        browser.press("y", text="y")
+        browser.until("row.asks === 'figures' && row.judged === 1")
+        assert "right figures" in browser.run("document.getElementById('asked').textContent")
+        browser.shoot(tmp_path / "answers.png")

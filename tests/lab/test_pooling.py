@@ -8,7 +8,8 @@ import pytest
 from evaluation.json_lines import read_records, write_records
 from evaluation.questions import Question
 from lab.outcomes import Outcome
-from lab.pooling import Candidate, Correction, Judgement, judged_questions, pool
+from lab.pooling import Candidate, Correction, Judgement, answer_shares, judged_questions, pool, pool_answers
+from schemas.answers import AnswerResult, FigurePart, TextPart
 from schemas.errors import UserError
 from schemas.evidence import CitedRegion, Hit, Modality
 
@@ -122,6 +123,44 @@ def test_a_model_counts_where_no_person_judged_and_is_named_as_a_model() -> None
     assert found.questions[0].evidence == {"a": 0, "b": 1}
     assert (found.disputed, found.by_models) == ([], 1)
     assert list(found.people) == ["anna and grader (model)"]
+
+
+def answer(text: str, *figures: str) -> AnswerResult:
+    box = (0.0, 0.0, 9.0, 9.0)
+    shown = [FigurePart(figure_id=name, tag=name, caption="", page=1, bbox=box, citations=[1]) for name in figures]
+    return AnswerResult(version="v", abstained=False, parts=[TextPart(text=text, citations=[1]), *shown], citations=[])
+
+
+def test_answers_are_judged_in_words_and_figures_by_type_of_document() -> None:
+    asked = [QUESTIONS[0].model_copy(update={"doc_types": ["manual"]}), QUESTIONS[1]]
+    answered = {
+        "ilt": [Outcome(question_id="1", answer=answer("Rubber.", "f")), Outcome(question_id="2", answer=answer("M8."))],
+        "captions": [
+            Outcome(question_id="1", answer=answer("Rubber.", "g")),
+            Outcome(question_id="2", answer=answer("M8.")),
+        ],
+        "silent": [Outcome(question_id="1", answer=None)],
+    }
+    candidates = pool_answers(asked, answered, "v")
+    assert [(one.question_id, one.asks, sorted(one.ranks)) for one in candidates if one.question_id == "2"] == [
+        ("2", "answer", ["captions", "ilt"])
+    ], "an answer that two systems give is judged once"
+    assert sorted((one.asks, *one.ranks) for one in candidates if one.question_id == "1") == [
+        ("answer", "captions"), ("answer", "ilt"), ("figures", "captions"), ("figures", "ilt"),
+    ]  # fmt: skip
+    judgements = [
+        Judgement(
+            question_id=one.question_id, evidence_id=one.evidence_id, by="anna", grade=int("captions" not in one.ranks)
+        )
+        for one in candidates
+        if one.question_id == "1"
+    ]
+    shares, settled = answer_shares(asked, candidates, judgements)
+    found = {(one.system, one.asks, one.kind): (one.estimate.mean, one.estimate.n, one.unjudged) for one in shares}
+    assert found["ilt", "figures", "all"] == found["ilt", "figures", "manual"] == (1.0, 1, 0)
+    assert found["captions", "figures", "manual"] == (0.0, 1, 0)
+    assert found["ilt", "answer", "all"] == (1.0, 1, 1), "what nobody judged is no wrong answer"
+    assert settled.unjudged == 1
 
 
 def test_a_file_that_is_no_pool_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -10,15 +10,42 @@ async function ask(path, options) {
   return reply;
 }
 
+const asked = {
+  row: "Does this help to answer the question?",
+  answer: "Is this answer right?",
+  figures: "Does this answer show the right figures, each where it belongs?",
+};
+
+function element(name, ...children) {
+  const made = document.createElement(name);
+  made.append(...children);
+  return made;
+}
+
+function figure(part) {
+  const image = new Image();
+  image.alt = part.caption || "Figure without a caption";
+  image.src = `rows/${row.place}/figures/${part.figure_id}`;
+  return element("figure", image, element("figcaption", part.caption));
+}
+
+function shown(part) {
+  if (part.type === "figure") return figure(part);
+  if (part.type === "text") return element(part.style === "heading" ? "h3" : part.style === "code" ? "pre" : "p", part.text);
+  const [head, ...rest] = part.rows.map((cells, at) => element("tr", ...cells.map((cell) => element(at ? "td" : "th", cell))));
+  return element("div", element("table", element("thead", head), element("tbody", ...rest)), ...part.figures.map(figure));
+}
+
 async function show(place) {
   row = await ask(`rows/${place}`);
   at("question").textContent = row.question;
   at("answer").textContent = row.answer || "The question set has none.";
+  at("asked").textContent = asked[row.asks];
   const pages = row.pages.length > 1 ? `pages ${row.pages.join(", ")}` : `page ${row.pages[0]}`;
   at("new-question").value = row.question;
   at("new-answer").value = row.answer || "";
-  at("where").textContent = [`${row.source}, ${pages}`, row.section, row.modality].filter(Boolean).join(" · ");
-  at("text").textContent = row.text;
+  at("where").textContent = row.asks === "row" ? [`${row.source}, ${pages}`, row.section, row.modality].filter(Boolean).join(" · ") : "Answer";
+  at("text").replaceChildren(...(row.parts.length ? row.parts.map(shown) : [row.text]));
   at("count").textContent = `${row.judged} of ${row.rows} judged by ${row.person}; this is row ${row.place + 1}`;
   at("progress").max = row.rows;
   at("progress").value = row.judged;

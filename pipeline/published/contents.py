@@ -444,7 +444,7 @@ def _read(
         NotFoundError: The version doesn't hold the document.
     """
     opened.require(doc_id)
-    table = opened.document_rows.of(doc_id)
+    table = opened.document_rows.of(doc_id, list(dict.fromkeys([*columns, "modality"])))
     if excluded is not None:
         table = table.filter(pc.not_equal(table.column("modality"), pa.scalar(str(excluded))))
     return table.select(list(columns))

@@ -235,7 +235,7 @@ class OpenVersion:
     def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
         """Return the rows of documents for a table of contents, in the order of the documents."""
         columns = ["evidence_id", "doc_id", "title", "section_path", "modality"]
-        rows = (row for doc_id in doc_ids for row in self.document_rows.of(doc_id).select(columns).to_pylist())
+        rows = (row for doc_id in doc_ids for row in self.document_rows.of(doc_id, columns).to_pylist())
         return [
             ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
             for row in rows
@@ -381,8 +381,9 @@ class OpenVersion:
         return functools.lru_cache(DOCUMENTS_KEPT)(self._reading_order)
 
     def _reading_order(self, doc_id: str) -> tuple[list[RowPosition], dict[str, str]]:
-        rows = self.document_rows.of(doc_id)
-        positions = rows.select(["evidence_id", "modality", "section_path", "page"]).to_pylist()
+        columns = ["evidence_id", "modality", "section_path", "page", "figure_id", "tagged_text"]
+        rows = self.document_rows.of(doc_id, columns)
+        positions = rows.select(columns[:4]).to_pylist()
         figures = rows.filter(pc.equal(rows.column("modality"), pa.scalar(str(Modality.FIGURE))))
         tags: dict[str, str] = {}
         for row in figures.select(["figure_id", "tagged_text"]).to_pylist():

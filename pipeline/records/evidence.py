@@ -142,11 +142,12 @@ class DocumentRows:
         stop = bisect.bisect_right(self._names, doc_id, key=self._first_document)
         return self._names[max(0, first - 1) : stop]
 
-    def of(self, doc_id: str) -> pa.Table:
-        """Return a document's rows in reading order; empty where the version lacks it."""
-        parts = (read_table(self._store, name, EVIDENCE) for name in self.files(doc_id))
+    def of(self, doc_id: str, columns: Sequence[str] = EVIDENCE.names) -> pa.Table:
+        """Return a document's rows in reading order, or some columns of them; empty where the version lacks it."""
+        schema = pa.schema([EVIDENCE.field(name) for name in dict.fromkeys(["doc_id", *columns])])
+        parts = (read_table(self._store, name, schema, columns=schema.names) for name in self.files(doc_id))
         tables = [part.filter(pc.equal(part.column("doc_id"), pa.scalar(doc_id))) for part in parts]
-        return pa.concat_tables([EVIDENCE.empty_table(), *tables])
+        return pa.concat_tables([schema.empty_table(), *tables]).select(list(columns))
 
     def _read_first_document(self, name: str) -> str:
         documents = read_part(self._store, name, "doc_id")

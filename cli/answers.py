@@ -50,7 +50,7 @@ def _finish(result: AnswerResult, shown_parts: list[Part], *, everything: bool) 
     if result.abstained:
         say("nothing in this version answers that")
     elif result.unsure:
-        say("not sure: the nearest passage says")
+        say("not sure: the nearest passage says" if result.model is None else "not sure that the documents answer this")
     for part in result.parts[len(shown_parts) :]:
         _show(part, everything=everything)
     for citation in result.citations:
@@ -66,6 +66,7 @@ def _finish(result: AnswerResult, shown_parts: list[Part], *, everything: bool) 
         notes = [
             f"written by {result.model}",
             *([f"{counts.uncited_sentences} sentences cite nothing"] if counts.uncited_sentences else []),
+            *([f"{counts.unsupported} with a number, name or negation that no passage has"] if counts.unsupported else []),
             *([f"{dropped} unknown tags or citations dropped"] if dropped else []),
         ]
         say("; ".join(notes))
@@ -88,7 +89,7 @@ def _show(part: Part, *, everything: bool) -> None:
         rows_left = len(part.rows) - 1 - len(rows)
         show_text(f"{f'({rows_left} more rows: --all) ' if rows_left else ''}{_marks(part)}\n")
     else:
-        show_text(f"{part.tag}  {part.caption} {_marks(part)}\n")
+        show_text(f"{part.tag}  {part.caption} {_marks(part)}{' (chosen by Inset)' if part.added else ''}\n")
 
 
 def _marks(part: Part) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from pydantic import Field
 
-from schemas.answers import AnswerResult, FigurePart, Part, TablePart
+from schemas.answers import AnswerResult, FigurePart, Part, TablePart, part_figures
 from schemas.evidence import Hit
 from schemas.frozen import Frozen
 from schemas.versions import Spent
@@ -77,9 +77,7 @@ Pictures = Callable[[str], bytes]
 
 def figures_in(parts: Iterable[Part]) -> list[str]:
     """Return the ids of the figures in parts of an answer, in order, each once; those in cells of tables included."""
-    figures = itertools.chain.from_iterable(
-        [part] if isinstance(part, FigurePart) else part.figures if isinstance(part, TablePart) else () for part in parts
-    )
+    figures = itertools.chain.from_iterable(map(part_figures, parts))
     return list(dict.fromkeys(figure.figure_id for figure in figures))
 
 

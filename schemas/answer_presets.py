@@ -38,6 +38,8 @@ class AnswerSettings(Section):
         max_images: Maximum number of pictures sent, those of the best rows first.
         figures: ``in_place``: where the model copies their tags; ``after`` the text, those of the figure rows found; or none.
         rounds: Maximum number of retrieval rounds.
+        grounded: Add the figures that the cited passages have beside what a model wrote, and give the extractive answer in
+            place of a reply that no passage supports.
     """
 
     retrieval: Name | None = None
@@ -50,6 +52,7 @@ class AnswerSettings(Section):
     max_images: Annotated[int, Field(ge=0, le=MOST_IMAGES, strict=True)] = 0
     figures: Literal["in_place", "after", "none"] = "in_place"
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS, strict=True)] = 1
+    grounded: bool = False
 
     @property
     def sent_modalities(self) -> list[Modality]:

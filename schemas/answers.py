@@ -70,6 +70,11 @@ class FigurePart(Frozen):
     bbox: tuple[float, float, float, float]
     citations: Citations
     folded: Folded = False
+    added: bool = Field(
+        False,
+        description="Whether Inset, not the model, put it into an answer that a model wrote: the cited passage has it beside the "
+        "sentence, or the question asks for it.",
+    )
 
 
 class TablePart(Frozen):
@@ -87,6 +92,13 @@ class TablePart(Frozen):
 
 
 Part = TextPart | TablePart | FigurePart
+
+
+def part_figures(part: Part) -> list[FigurePart]:
+    """Return the figures of a part: itself, or those in the cells of a table."""
+    if isinstance(part, TablePart):
+        return part.figures
+    return [part] if isinstance(part, FigurePart) else []
 
 
 class AnswerCounts(Frozen):
@@ -128,7 +140,7 @@ class AnswerResult(Frozen):
     confidence: float | None = None
     preset: str = Field("extractive", description="The answer preset.")
     model: str | None = Field(None, description="The model that wrote it; null: every word is the documents'.")
-    note: str = Field("", description="Why the answer is extractive despite a model; else empty.")
+    note: str = Field("", description="Why the answer is extractive despite a model, or may lack something; else empty.")
     parts: list[Part]
     citations: list[Citation]
     counts: AnswerCounts = AnswerCounts()
@@ -144,7 +156,11 @@ class AnswerStarted(Frozen):
     version: str
     preset: str
     model: str | None = None
-    citations: list[Citation] = Field([], description="Every passage that may be cited; the result lists those that are.")
+    citations: list[Citation] = Field(
+        [],
+        description="Every passage that may be cited; the result lists those that are, and that of a figure which the question "
+        "asks for.",
+    )
 
 
 class TextDelta(Frozen):

@@ -1,11 +1,12 @@
 """Answer a question from one version, as an answer preset says."""
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from pipeline.published.extractive import evidence_for, extractive_answer
+from pipeline.published.extractive import Material, evidence_for, extractive_answer
 from pipeline.published.version import OpenVersion
 from schemas.answer_presets import AnswerPreset, Content
 from schemas.answers import (
@@ -15,9 +16,12 @@ from schemas.answers import (
     AnswerStarted,
     Citation,
     FigurePart,
+    Part,
     PartFinished,
     Round,
     TextDelta,
+    TextPart,
+    part_figures,
 )
 from schemas.corpus.budget import Spend
 from schemas.corpus.models import ModelConfig
@@ -26,7 +30,8 @@ from schemas.evidence import Filters, Hit, Modality
 from schemas.retrieval import Preset
 from schemas.versions import Spent
 from tasks.answering.ask_model import reply
-from tasks.answering.cite import citation
+from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
+from tasks.answering.cite import citation, figure_part
 from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose, rows_to_send
 from tasks.answering.confidence import confidence, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
@@ -35,7 +40,7 @@ from tasks.answering.presets import packaged
 from tasks.answering.read_reply import with_uncited
 from tasks.answering.retrieve import takes_pictures
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
-from tasks.answering.support import with_support
+from tasks.answering.support import figures_beside, with_support
 from tasks.answering.trace import Trace
 from tasks.enriching.spending import Budget, maximum_text_cost
 
@@ -121,11 +126,8 @@ class _Generated:
             yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
             yield self._finish(WrittenAnswer(says_no_answer=True), model_input, rounds)
             return
-        cost = maximum_text_cost(
-            self._options, _characters(model_input), sum(len(message.pictures) for message in model_input.messages)
-        )
         answer = WrittenAnswer(failure="the budget of one answer (answer.budget) is spent")
-        if self._can_afford(cost):
+        if self._can_afford(self._cost_of(model_input)):
             yield AnswerStarted(
                 version=self._opened.version,
                 preset=self._preset.name,
@@ -148,7 +150,8 @@ class _Generated:
     def _write_events(self, model_input: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
         """Yield what the model writes; a model that is misconfigured is a failure like any other."""
         try:
-            yield from write(self._models[self._model], model_input)
+            may_ask_again = functools.partial(self._can_afford, self._cost_of(model_input))
+            yield from write(self._models[self._model], model_input, may_ask_again)
         except UserError as error:
             yield WrittenAnswer(failure=error.message)
 
@@ -160,51 +163,104 @@ class _Generated:
             "spent": self._models.spent,
         }
         if answer.failure:
-            result = extractive_answer(
-                self._opened,
-                self._search_query(self._plan.question, self._plan.fallback),
-                self._plan.fallback,
-                filters=self._plan.filters,
-                trace=self._trace,
-            )
-            result = result.model_copy(update=common_fields | {"note": f"answered without a model: {answer.failure}"})
+            result = self._extractive().model_copy(update={"note": f"answered without a model: {answer.failure}"})
         else:
-            texts = [self._opened.template.without(hit.tagged_text) for hit in model_input.passages]
-            supported, unsupported = with_support(answer.parts, texts, self._plan.question.words)
-            parts = [] if answer.says_no_answer else [*supported, *self._figures_after(model_input)]
-            common_fields["counts"] = with_uncited(answer.counts, supported).model_copy(update={"unsupported": unsupported})
-            confidence = self._confidence()
-            sure_above = thresholds(self._corpus.answer, self._opened.calibration)[1]
-            cited = {n for part in parts for n in part.citations}
-            result = AnswerResult(
-                version=self._opened.version,
-                abstained=answer.says_no_answer,
-                unsure=bool(parts)
-                and ((confidence is not None and confidence < sure_above) or (bool(texts) and not cited)),
-                confidence=confidence,
-                model=self._options.model,
-                note=answer.note,
-                parts=parts,
-                citations=[citation for citation in self._citations(model_input) if citation.n in cited],
-                **common_fields,
-            )
+            result = self._checked(answer, model_input)
+            common_fields["counts"] = result.counts
+        result = result.model_copy(update=common_fields)
         return AnswerFinished(result=result.model_copy(update={"trace": self._trace.steps if self._traced else None}))
 
-    def _confidence(self) -> float | None:
-        """Return the confidence that the version answers, as for an extractive answer; None where nothing is searched."""
-        if self._preset.context != "retrieved" or not self._plan.question.words:
-            return None
+    def _extractive(self) -> AnswerResult:
+        question, plan = self._question_of_words, self._plan.fallback
+        return extractive_answer(self._opened, question, plan, filters=self._plan.filters, trace=self._trace)
+
+    @property
+    def _question_of_words(self) -> EmbeddedQuery:
+        """The question without its picture, if it has words: passages are compared by words."""
         question = self._plan.question
-        if question.picture is not None:
-            question = self._opened.question(question.words, stopped=self._stopped)
-        _, evidence = evidence_for(
+        if question.picture is None or not question.words:
+            return question
+        return self._opened.question(question.words, stopped=self._stopped)
+
+    def _checked(self, answer: WrittenAnswer, model_input: ModelInput) -> AnswerResult:
+        """Return what a model wrote with the citations that passages support; a grounded preset replaces what none supports."""
+        texts = [self._opened.template.without(hit.tagged_text) for hit in model_input.passages]
+        supported, unsupported = with_support(answer.parts, texts, self._plan.question.words)
+        counts = with_uncited(answer.counts, supported).model_copy(update={"unsupported": unsupported})
+        material, confidence = self._searched_evidence()
+        sure_above = thresholds(self._corpus.answer, self._opened.calibration)[1]
+        is_cited = any(part.citations for part in supported if not isinstance(part, FigurePart))
+        if self._preset.grounded and texts:
+            replaced_because = ""
+            if answer.says_no_answer and confidence is not None and confidence >= sure_above:
+                replaced_because = "the model says that the passages don't answer; these are the nearest ones"
+            elif not answer.says_no_answer and not is_cited:
+                replaced_because = "no passage supports what the model wrote, so these are the passages themselves"
+            if replaced_because:
+                result = self._extractive()
+                return result.model_copy(
+                    update={"note": replaced_because, "counts": counts, "unsure": not result.abstained}
+                )
+        parts = [] if answer.says_no_answer else [*supported, *self._figures_after(model_input)]
+        citations = self._citations(model_input)
+        if parts and self._preset.grounded and self._preset.figures == "in_place":
+            parts, citations = self._with_figures(parts, citations, model_input, material)
+        cited = {n for part in parts for n in part.citations}
+        return AnswerResult(
+            version=self._opened.version,
+            abstained=answer.says_no_answer,
+            unsure=bool(parts) and ((confidence is not None and confidence < sure_above) or (bool(texts) and not cited)),
+            confidence=confidence,
+            model=self._options.model,
+            note=answer.note,
+            parts=parts,
+            citations=[citation for citation in citations if citation.n in cited],
+            counts=counts,
+        )
+
+    def _with_figures(
+        self, parts: Sequence[Part], citations: list[Citation], model_input: ModelInput, material: Material
+    ) -> tuple[list[Part], list[Citation]]:
+        """Return the parts with the figures that stand beside the sentences they rest on, or else the one asked for."""
+        sendable = {part.figure_id: part for part in model_input.figures.values()}
+        shown = {figure.figure_id for part in parts for figure in part_figures(part)}
+        added: list[Part] = []
+        figures_left = MOST_FIGURES - len(shown)
+        for index, part in enumerate(parts):
+            added.append(part)
+            has_figure = index + 1 < len(parts) and isinstance(parts[index + 1], FigurePart)
+            if not isinstance(part, TextPart) or part.style not in ("prose", "item") or has_figure:
+                continue
+            for n in part.citations:
+                for figure in figures_beside(part.text, model_input.passages[n - 1], self._opened.template):
+                    if figure.figure_id in shown or not (figures_left > 0 or part.style == "item"):
+                        continue
+                    shown.add(figure.figure_id)
+                    figures_left -= 1
+                    added.append(sendable[figure.figure_id].model_copy(update={"citations": [n], "added": True}))
+        if not shown and material.figures and speaks_of_pictures(self._plan.question.words):
+            hit, probability = material.figures[0]
+            if probability >= SHOWN_FROM:
+                cited = next((c for c in citations if c.evidence_id == hit.evidence_id), None) or citation(
+                    hit, len(citations) + 1, corpus=self._corpus.name, version=self._opened.version
+                )
+                citations = [*citations, *([] if cited in citations else [cited])]
+                figure = next(figure for figure in hit.figures if figure.figure_id == hit.figure_id)
+                added.append(figure_part(figure, self._opened.template.write(figure.number), [cited.n], added=True))
+        return added, citations
+
+    def _searched_evidence(self) -> tuple[Material, float | None]:
+        """Return what an extractive answer may show, and the confidence in it; None where nothing is searched."""
+        if self._preset.context != "retrieved" or not self._plan.question.words:
+            return Material(), None
+        material, evidence = evidence_for(
             self._opened,
-            question,
+            self._question_of_words,
             self._plan.fallback,
             filters=self._plan.filters,
             trace=Trace(time.perf_counter, self._stopped),
         )
-        return confidence(evidence, self._opened.calibration)
+        return material, confidence(evidence, self._opened.calibration)
 
     def _citations(self, model_input: ModelInput) -> list[Citation]:
         name, version = self._corpus.name, self._opened.version
@@ -317,9 +373,10 @@ class _Generated:
         )
         return not self._stopped() and self._can_afford(round_cost.times(2))
 
+    def _cost_of(self, model_input: ModelInput) -> Spent:
+        """Return the maximum cost of one reply."""
+        characters = sum(len(message.text) for message in model_input.messages)
+        return maximum_text_cost(self._options, characters, sum(len(message.pictures) for message in model_input.messages))
+
     def _can_afford(self, cost: Spent) -> bool:
         return Budget(Spend(), self._corpus.answer.budget, self._models.spent).reserve(cost)
-
-
-def _characters(model_input: ModelInput) -> int:
-    return sum(len(message.text) for message in model_input.messages)

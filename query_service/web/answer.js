@@ -95,7 +95,7 @@ function picture(part, of) {
 }
 
 function figure(part, of) {
-  const legend = el("figcaption", { dir: "auto" }, part.caption.trim());
+  const legend = el("figcaption", { dir: "auto" }, part.caption.trim(), part.added ? el("span", { class: "added" }, " Chosen by Inset.") : "");
   attach(legend, chips(part, of));
   return el("figure", {}, picture(part, of), legend);
 }
@@ -236,7 +236,8 @@ export class Drawing {
       : parts.length ? [this.#section(parts, 0)] : [];
     const above = [
       result?.note && this.#keep(`note ${result.note}`, () => el("p", { class: "aside" }, begun(result.note))),
-      result?.unsure && this.#keep("unsure", () => el("p", { class: "unsure" }, "Not sure: the nearest passage says")),
+      result?.unsure && this.#keep(`unsure ${result.model}`, () => el("p", { class: "unsure" },
+        result.model === null ? "Not sure: the nearest passage says" : "Not sure that the documents answer this. A model wrote")),
     ].filter(Boolean);
     const waiting = !result && [
       ...(sections.length ? [] : [this.#keep("skeleton", () => skeleton(5))]),
@@ -319,6 +320,7 @@ export const skeleton = (lines) => el("div", { class: "skeleton", "aria-hidden":
 export function colophon({ model, citations, counts, rounds }) {
   const wrong = [
     counts.uncited_sentences && `${count(counts.uncited_sentences, "sentence")} without a source`,
+    counts.unsupported && `${count(counts.unsupported, "sentence")} with a number, name or negation that no cited passage has`,
     counts.unknown_tags && `${count(counts.unknown_tags, "unknown figure")} left out`,
   ].filter(Boolean);
   return [

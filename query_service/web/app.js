@@ -540,7 +540,7 @@ function drawAnswer(found) {
   $("citations").hidden = found.citations.length === 0;
   $("citations").querySelector("ol").replaceChildren(...sources(found.citations, { corpus: state.corpus, version: found.version }));
   const figures = found.parts.flatMap((part) => (part.type === "figure" ? [part] : part.figures ?? [])).length;
-  say(`${found.unsure ? "Not sure: the nearest passage" : "Answer"} with ${count(figures, "figure")} and ${count(found.citations.length, "citation")}.`);
+  say(`${!found.unsure ? "Answer" : found.model === null ? "Not sure: the nearest passage" : "Not sure: a model’s answer"} with ${count(figures, "figure")} and ${count(found.citations.length, "citation")}.`);
 }
 
 const provenance = (version) => el("p", {},

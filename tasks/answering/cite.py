@@ -2,8 +2,9 @@
 
 from urllib.parse import urlencode
 
-from schemas.answers import Citation
-from schemas.evidence import Hit
+from schemas.answers import Citation, FigurePart
+from schemas.evidence import CitedFigure, Hit
+from schemas.tags import escape
 
 MOST_BOXES = 50
 """Maximum number of boxes on a page's picture."""
@@ -33,4 +34,20 @@ def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
         tagged_pdf=hit.tagged_pdf,
         page_link=f"{document}/pages/{hit.page}.png?{box_query}&{version_query}",
         pdf_link=f"{document}.pdf?{version_query}#page={hit.page}",
+    )
+
+
+def figure_part(
+    figure: CitedFigure, tag: str, citations: list[int], *, folded: bool = False, added: bool = False
+) -> FigurePart:
+    """Return a figure as a part of an answer."""
+    return FigurePart(
+        figure_id=figure.figure_id,
+        tag=tag,
+        caption=escape(figure.caption),
+        page=figure.page,
+        bbox=figure.bbox,
+        citations=citations,
+        folded=folded,
+        added=added,
     )

@@ -13,10 +13,11 @@ from schemas.evidence import Hit, Modality
 from schemas.generation import Message
 from schemas.tags import TagTemplate
 from tasks.answering.aliases import aliases, quoted
+from tasks.answering.cite import figure_part
 from tasks.answering.highlight import sentences
 from tasks.enriching.prompts import FrontMatter, PromptError, check_placeholders, split_front_matter
 
-PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "queries")
+PLACEHOLDERS = ("question", "passages", "figures", "texts", "pictures", "query_picture", "queries")
 """Placeholders of a prompt, each written with a ``$``."""
 
 _PARTING = re.compile(r"^===[ \t]*$", re.MULTILINE)
@@ -25,6 +26,10 @@ _LONG_NUMBER = re.compile(r"\d{4,8}")
 
 MOST_LINE = 300
 """Maximum characters of a title with its section, a caption or a query."""
+
+
+MOST_NAMES = 12
+"""Maximum number of figures that ``$figures`` names; all of them stand in the passages."""
 
 
 @dataclass(frozen=True)
@@ -180,17 +185,11 @@ def compose(
             earlier_part = figures.get(digits)
             cited = [*earlier_part.citations, passage_number] if earlier_part else [passage_number]
             tag = tags.get(figure.number) or TagTemplate().write(figure.number)
-            figures[digits] = FigurePart(
-                figure_id=figure.figure_id,
-                tag=tag,
-                caption=figure.caption,
-                page=figure.page,
-                bbox=figure.bbox,
-                citations=cited,
-            )
+            figures[digits] = figure_part(figure, tag, cited)
     values = {
         "question": " ".join(quoted(question).split()),
         "passages": "\n\n".join(tagged_passages),
+        "figures": " ".join(f"[IMG-{digits}]" for digits in [*figures][:MOST_NAMES]),
         "texts": "\n\n".join(plain_passages),
         "pictures": _picture_lines(
             [name for name, _ in images], sent_hits, 1 if query_picture is None else 2, captions=captions

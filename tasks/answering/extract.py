@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
 from schemas.evidence import CitedFigure, Hit, Modality, Span
 from schemas.figure_labels import caption_label, mentions
-from schemas.tags import TagTemplate, escape
+from schemas.tags import TagTemplate
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.candidates import Candidate, is_how_to
-from tasks.answering.cite import citation
+from tasks.answering.cite import citation, figure_part
 from tasks.answering.passages import Passage, PassageBlock, figures_of, kept_blocks, read_passage
 from tasks.answering.unfold import Unfolded
 
@@ -205,15 +205,7 @@ class _Answer:
         self._shown_figures.add(figure.figure_id)
         folded = (folded and figure.figure_id not in self.asked_ids) or (self.figures >= MOST_FIGURES and not in_procedure)
         self.figures += not folded
-        return FigurePart(
-            figure_id=figure.figure_id,
-            tag=tag,
-            caption=escape(figure.caption),
-            page=figure.page,
-            bbox=figure.bbox,
-            citations=cited,
-            folded=folded,
-        )
+        return figure_part(figure, tag, cited, folded=folded)
 
     def _mentioned_figures(
         self, text: str, figures_by_number: Mapping[str, CitedFigure], cited: list[int]

@@ -2,10 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from schemas.answers import Part, TextPart
+from schemas.evidence import CitedFigure, Hit
+from schemas.tags import TagTemplate
 from tasks.answering.candidates import stems
 from tasks.answering.highlight import content_words, sentences
+from tasks.answering.passages import read_passage
 
 ALIKE = 0.7
 """Minimum share of a text's words in a passage's sentence that supports it."""
@@ -53,6 +57,24 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
         unsupported += bool(part.citations or details) and not citations
         checked.append(part.model_copy(update={"citations": citations}))
     return checked, unsupported
+
+
+def figures_beside(claim: str, hit: Hit, template: TagTemplate) -> list[CitedFigure]:
+    """Return the figures that a passage has in, or directly below, the block with the sentence that supports a claim."""
+    if hit.figure_id is not None:
+        return [figure for figure in hit.figures if figure.figure_id == hit.figure_id]
+    blocks = read_passage([hit], {hit.evidence_id: 0}, template).blocks
+    likeness = [
+        _likeness(claim, [template.without(block.text[start:end]) for start, end in block.sentences])[0] for block in blocks
+    ]
+    best = max(range(len(blocks)), key=likeness.__getitem__, default=0)
+    if not blocks or likeness[best] < ALIKE:
+        return []
+    after = takewhile(lambda block: block.style == "figure", blocks[best + 1 :])
+    tagged = " ".join(block.text for block in (blocks[best], *after))
+    numbers = dict.fromkeys(number for _, number in template.split(tagged) if number is not None)
+    figures = {figure.number: figure for figure in hit.figures}
+    return [figures[number] for number in numbers if number in figures]
 
 
 def _sentences(part: Part) -> Iterator[Part]:

@@ -197,6 +197,10 @@ class FigurePart(TypedDict):
     """
     Whether it stands behind “more”: the rest of a passage, which a reader opens if needed.
     """
+    added: bool
+    """
+    Whether Inset, not the model, put it into an answer that a model wrote: the cited passage has it beside the sentence, or the question asks for it.
+    """
 
 
 class FigureSummary(TypedDict):
@@ -1092,6 +1096,8 @@ class AnswerSettings(TypedDict):
         max_images: Maximum number of pictures sent, those of the best rows first.
         figures: ``in_place``: where the model copies their tags; ``after`` the text, those of the figure rows found; or none.
         rounds: Maximum number of retrieval rounds.
+        grounded: Add the figures that the cited passages have beside what a model wrote, and give the extractive answer in
+            place of a reply that no passage supports.
     """
 
     retrieval: NotRequired[str | None]
@@ -1104,6 +1110,7 @@ class AnswerSettings(TypedDict):
     max_images: NotRequired[int]
     figures: NotRequired[Literal["in_place", "after", "none"]]
     rounds: NotRequired[int]
+    grounded: NotRequired[bool]
 
 
 class BrowsedRow(TypedDict):
@@ -1670,7 +1677,7 @@ class AnswerStarted(TypedDict):
     model: str | None
     citations: list[Citation]
     """
-    Every passage that may be cited; the result lists those that are.
+    Every passage that may be cited; the result lists those that are, and that of a figure which the question asks for.
     """
 
 
@@ -1723,7 +1730,7 @@ class AnswerResult(TypedDict):
     """
     note: str
     """
-    Why the answer is extractive despite a model; else empty.
+    Why the answer is extractive despite a model, or may lack something; else empty.
     """
     parts: list[TextPart | TablePart | FigurePart]
     citations: list[Citation]

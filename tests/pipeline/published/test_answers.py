@@ -181,7 +181,6 @@ def test_words_come_as_they_are_written_and_no_name_of_a_figure_is_among_them(
         (status(401), "api_key_env"),
         (cut(after=3), "connection"),
         (answer(None, refusal="I can't help with that."), "refuses"),
-        (answer("<think>Hm"), "no answer"),
         (answer("", finish_reason="length"), "max_tokens"),
     ],
 )
@@ -214,11 +213,42 @@ def test_a_number_that_no_passage_has_loses_its_citation_and_the_answer_is_not_s
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda _call: "It takes 98765 bar [P1]."
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"grounded": False}))
     assert found.counts.unsupported == 1
     assert [part.citations for part in found.parts] == [[]]
     assert found.unsure
     assert found.confidence is not None
+    grounded = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert "no passage supports" in grounded.note
+    assert (grounded.parts, grounded.model, grounded.unsure) == (corpus.answer(AnswerQuery(QUESTION)).parts, None, True)
+
+
+@pytest.mark.parametrize("first", ["<think>Hm, which one?", "[IMG-48213]"])
+def test_a_reply_without_a_sentence_is_asked_once_more_for_the_answer_alone(
+    corpus: PublishedCorpus, model: EndpointServer, first: str
+) -> None:
+    replies = iter([first, "It takes 21 bar [P1]."])
+    model.replies = lambda _call: next(replies)
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert words(found) == ["It takes 21 bar."]
+    assert (found.model, found.note) == ("tiny", "")
+    assert [message["role"] for message in model.calls[-1].json["messages"]] == ["system", "user", "assistant", "user"]
+    model.replies = lambda _call: first
+    model.calls.clear()
+    assert "wrote no" in corpus.answer(AnswerQuery(QUESTION, answer="written")).note
+    assert len(model.calls) == 2
+
+
+def test_figures_that_the_model_does_not_name_are_added_beside_the_sentences_they_stand_with(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    model.replies = lambda _call: "It takes 21 bar [P1]."
+    asked = "Which picture shows the steel winch?"
+    found = corpus.answer(AnswerQuery(asked, answer="written"))
+    added = [part for part in found.parts if part.type == "figure"]
+    assert [part.added for part in added] == [True]
+    assert {n for part in added for n in part.citations} <= {one.n for one in found.citations}
+    assert not figures(corpus.answer(AnswerQuery(asked, answer="written", settings={"grounded": False})))
 
 
 def test_a_model_that_is_not_here_leaves_the_extractive_answer(folder: Path) -> None:
@@ -237,8 +267,19 @@ def test_a_model_that_says_that_nothing_answers_is_taken_at_its_word(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda _call: "<think>Nothing fits.</think>NO ANSWER"
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"grounded": False}))
     assert (found.abstained, found.parts, found.citations, found.note) == (True, [], [], "")
+    unlike = corpus.answer(AnswerQuery("Who painted the Mona Lisa?", answer="written"))
+    assert (unlike.abstained, unlike.parts) == (True, [])
+
+
+def test_where_passages_seem_to_answer_they_are_shown_as_not_sure_although_the_model_says_that_none_does(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    model.replies = lambda _call: "NO ANSWER"
+    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert "the model says" in found.note
+    assert (found.parts, found.unsure) == (corpus.answer(AnswerQuery(QUESTION)).parts, True)
 
 
 def test_a_reply_that_is_cut_at_its_limit_is_shown_and_marked(corpus: PublishedCorpus, model: EndpointServer) -> None:

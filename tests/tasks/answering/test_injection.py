@@ -133,7 +133,8 @@ def test_an_injection_stays_words_of_its_place(name: str, prompt: str) -> None:
     assert heads == re.findall(r"(?m)^\[P\d+\]", plain.messages[-1].text)
     assert set(re.findall(r"\[P\d+\]", said)) <= {"[P1]", "[P2]"} or prompt != "written"
     names = [f"[IMG-{digits}]" for digits in sent.figures] if prompt != "beyond-text" else []
-    assert re.findall(r"(?i)[\[\uff3b\u3010]?IMG\s?-\s?\d+\]?", said) == names
+    listed = 2 if prompt == "written" else 1  # that prompt lists the names once more behind the question
+    assert re.findall(r"(?i)[\[\uff3b\u3010]?IMG\s?-\s?\d+\]?", said) == names * listed
     assert "<think" not in said
     assert not set(said) & set("\x00\x07\x08\x1b\x7f\u202e\u2066\u200b\u2028")
     assert not TEMPLATE.numbers(said)
@@ -187,4 +188,4 @@ def test_no_path_and_no_name_of_the_index_is_sent(prompt: str) -> None:
     sent = compose("When?", [untitled], PROMPTS[prompt], TEMPLATE, context_chars=9000)
     said = "".join(message.text for message in sent.messages)
     assert not re.search(f"secret|1234|\\be1\\b|{'d' * 64}|{FIGURES[0].figure_id}", said)
-    assert ("pump.pdf" in said) == (prompt in ("written", "omg-qa", "sufficient"))
+    assert ("pump.pdf" in said) == (prompt in ("written", "ilt", "omg-qa", "sufficient"))

@@ -6,7 +6,8 @@ which no kernel runs, and peak memory. Then the stage ``enrich`` of the example 
 captions, on the GPU; and with tiny models on the GPU and on the CPU, whose rows are compared.
 
 ``--tiny`` tries all of it with tiny models, on the CPU where there is no GPU. ``--out`` also writes the figures as JSON, and
-``--from FILE`` writes the page on sizes (``docs/guides/size-a-platform.md``) from such a file.
+``--from FILE`` makes such a file what ``inset plan`` estimates by (``pipeline/records/gpu_time.json``), and the page on sizes
+(``docs/guides/size-a-platform.md``).
 """
 
 import contextlib
@@ -46,6 +47,7 @@ LIMIT_S = 9 * 60
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
 SIZING = Path(__file__).parent.parent / "docs" / "guides" / "size-a-platform.md"
+GPU_TIME = Path(__file__).parent.parent / "pipeline" / "records" / "gpu_time.json"
 
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12}
 """FLOPs a second in bfloat16 without sparsity, by their makers' data sheets."""
@@ -152,7 +154,10 @@ def main() -> None:
     parser.add_argument("--from", dest="given", type=Path, help="a JSON file to make the page on sizes from")
     options = parser.parse_args()
     if options.given:
-        rewrite(SIZING, "python -m bench.gpu", hourly(json.loads(options.given.read_text(encoding="utf-8"))))
+        report = json.loads(options.given.read_text(encoding="utf-8"))
+        kept = {name: report[name] for name in ("chip", "date")} | {"measured": fastest(report["measured"])}
+        GPU_TIME.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        rewrite(SIZING, "python -m bench.gpu", hourly(report))
         return
     if not options.tiny and not torch.cuda.is_available():
         print("gpu: this machine has none that torch can use; --tiny tries the benchmark without one")
@@ -204,12 +209,12 @@ def jobs(*, tiny: bool) -> Iterator[Job]:
         return {"load": load, "inputs": asked, "batches": batches, "tokens": TOKENS}
 
     sees: dict[str, Any] = {"unit": "pictures", "inputs": pictures}
-    yield Job("ViT-L-14", write=clip(VIT_L), load=_clip, batches=some, **sees)
-    yield Job("ViT-H-14", write=clip(VIT_H), load=_clip, batches=some, **sees)
+    yield Job("ViT-L-14, bfloat16", write=clip(VIT_L), load=_clip, batches=some, **sees)
+    yield Job("ViT-H-14, bfloat16", write=clip(VIT_H), load=_clip, batches=some, **sees)
     reads: dict[str, Any] = {"unit": "texts", "load": _text, "inputs": texts, "batches": few, "tokens": TEXT_TOKENS}
     yield Job("Qwen3-Embedding 0.6B", write=text(QWEN3_600M), **reads)
     yield Job("Qwen2.5-VL 3B, transformers", "figures", vlm(VLM_3B), **writes((1, 2) if tiny else (64, 128)))
-    yield Job("ColQwen2 2B", write=late, load=_late, batches=few, **sees)
+    yield Job("ColQwen2-v1, bfloat16", write=late, load=_late, batches=few, **sees)
     yield Job("Qwen3-Embedding 4B", write=text(QWEN3_4B), **reads)
     if importlib.util.find_spec("vllm") is not None:
         yield Job("Qwen2.5-VL 3B, vLLM", "figures", vlm(VLM_3B), **writes((16,), by_vllm=True))
@@ -351,8 +356,8 @@ def stage(folder: Path, began: float, *, tiny: bool) -> Iterator[str]:
 def _models(folder: Path, *, tiny: bool) -> dict[str, Path]:
     sizes = {job.model: job.write for job in jobs(tiny=tiny)}
     return {
-        "image": sizes["ViT-L-14"](folder / "image"),
-        "late": sizes["ColQwen2 2B"](folder / "late"),
+        "image": sizes["ViT-L-14, bfloat16"](folder / "image"),
+        "late": sizes["ColQwen2-v1, bfloat16"](folder / "late"),
         "vlm": sizes["Qwen2.5-VL 3B, transformers"](folder / "vlm"),
     }
 
@@ -431,10 +436,6 @@ def table(chip: str, measured: Sequence[Measured]) -> str:
 
 def hourly(report: Mapping[str, Any]) -> str:
     """Return what GPUs do an hour, from a measured table: each model at its fastest batch size, as Markdown."""
-    fastest: dict[str, Mapping[str, Any]] = {}
-    for one in report["measured"]:
-        if one["per_s"] > fastest.get(one["model"], {"per_s": 0})["per_s"]:
-            fastest[one["model"]] = one
     lines = [
         f"Measured on one {report['chip']}, {report['date']}; of several GPUs, {POOL_SHARE} of linear, which a pool of eight",
         "actors with a model that sleeps reaches (`python -m bench.pool`). Several GPUs were never run.",
@@ -442,12 +443,21 @@ def hourly(report: Mapping[str, Any]) -> str:
         "| model | one GPU, an hour | 4 | 32 |",
         "|---|---:|---:|---:|",
     ]
-    for one in fastest.values():
+    for one in fastest(report["measured"]):
         hour = 3600 * one["per_s"]
         counts = [hour, *(gpus * POOL_SHARE * hour for gpus in (4, 32))]
         shown = " | ".join(_count(count) for count in counts)
         lines.append(f"| {one['model']} | {shown} {one['unit']} |")
     return "\n".join(lines)
+
+
+def fastest(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return model, unit and items a second of each model at its fastest batch size."""
+    rows: dict[str, dict[str, Any]] = {}
+    for one in measured:
+        if one["per_s"] > rows.get(one["model"], {"per_s": 0})["per_s"]:
+            rows[one["model"]] = {name: one[name] for name in ("model", "unit", "per_s")}
+    return [*rows.values()]
 
 
 def _count(count: float) -> str:

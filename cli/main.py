@@ -129,6 +129,8 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     print_table("", ("sources", "count"), rows)
     for name, expected in corpus_plan.summary.captions.items():
         say(f"  {name}: {in_words(expected)}")
+    for name, gpu_work in corpus_plan.summary.gpu.items():
+        say(f"  GPU, {name}: {gpu_work}")
     for advice in corpus_plan.summary.advice:
         say(f"  {advice}")
     if corpus_plan.summary.forgotten:

@@ -16,7 +16,7 @@ from schemas.batches import batched
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
-from tasks.enriching.spaces import TABLES, Space
+from tasks.enriching.spaces import RowText, Space
 from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, maximum_cost, maximum_embedding_cost, spent_on
 
 PER_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.0}
@@ -90,8 +90,7 @@ def expected_embeddings(
             continue
         has_vectors = next(iter(vectors.cache.ids_by_shard()), None) is not None
         size = sum({document.doc_id: document.size for document in (changed if has_vectors else documents)}.values())
-        rows = ("table",) if space.name == TABLES.name else ("text", "table", "figure", "page")
-        items = math.ceil(size * _rows_per_byte(rows, live))
+        items = math.ceil(size * rows_per_byte(space, live))
         # Calls of a whole group of texts; concurrency may make them smaller than a batch.
         batch = space.pool(corpus.embeddings).batch
         group = batch * BATCHES_A_CALL
@@ -109,11 +108,19 @@ def expected_embeddings(
     return calls_by_space
 
 
-def _rows_per_byte(modalities: Iterable[str], live: Manifest | None) -> float:
+def rows_per_byte(space: Space, live: Manifest | None) -> float:
+    """Return how many rows of which a space has a vector come from a byte of PDF."""
+    rows = [name for name in ("text", "table", "figure", "page") if space.content(_row_of(name)) is not None]
     size = live.sizes.get("sources", 0) if live else 0
     if live is None or not size:
-        return (PER_MEBIBYTE["text"] + PER_MEBIBYTE["figure"]) / (1 << 20)
-    return sum(live.counts.rows_by_modality.get(name, 0) for name in modalities) / size
+        subjects: set[Subject] = {"figure" if name == "figure" else "text" for name in rows if name != "page"}
+        return sum(PER_MEBIBYTE[subject] for subject in subjects) / (1 << 20)
+    return sum(live.counts.rows_by_modality.get(name, 0) for name in rows) / size
+
+
+def _row_of(modality: str) -> RowText:
+    picture = "0" if modality in ("figure", "page") else None
+    return RowText(modality, "", (), "words", figure_id=picture, description="words", caption="words", tagged_text="words")
 
 
 def _per_page(subject: Subject, live: Manifest | None) -> float:

@@ -15,6 +15,7 @@ from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, pages_per_byte
 from pipeline.records.forgotten import read_forgotten
+from pipeline.records.gpu_time import expected_gpu_work
 from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import indexed_pages, readable_ledger
 from pipeline.records.publication import (
@@ -45,7 +46,7 @@ from schemas.versions import (
     Status,
 )
 from tasks.answering.presets import steps_of
-from tasks.enriching.spaces import SPACES, query_settings
+from tasks.enriching.spaces import query_settings
 from tasks.enriching.spending import Budget
 from tasks.versions.check import documents_gone
 from tasks.versions.plan import compare, cut_shards, listing_digest, summarise, was_disturbed
@@ -113,12 +114,12 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     parent = readable_manifest(store, live.version) if live else None
     pages = _page_counts(workspace, comparison.documents, to_parse) if existing_version is None else {}
     summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
-    has_endpoints = any(SPACES[name].endpoint(corpus.embeddings) for name in workspace.spaces if name in SPACES)
-    if (workspace.captioners or has_endpoints) and existing_version is None:
+    if existing_version is None:
         unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
         calls = expected_calls(workspace, unfinished, parent, pages) if workspace.captioners else {}
         calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent)
-        summary = summary.model_copy(update={"captions": calls})
+        gpu_work = expected_gpu_work(workspace, calls, unfinished, comparison.documents, parent)
+        summary = summary.model_copy(update={"captions": calls, "gpu": gpu_work})
     if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
         summary = summary.model_copy(update={"advice": [advice]})
     return Plan(

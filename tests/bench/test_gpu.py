@@ -35,3 +35,7 @@ def test_every_model_is_measured_at_tiny_sizes(
     measured = json.loads(out.read_text())["measured"]
     assert {one["model"] for one in measured} == {job.model for job in gpu.jobs(tiny=True)}, capsys.readouterr().out
     assert all(one["per_s"] > 0 and one["tflops"] > 0 for one in measured)
+
+
+def test_the_page_on_sizes_has_the_table_by_which_plans_estimate() -> None:
+    assert hourly(json.loads(gpu.GPU_TIME.read_text())) in gpu.SIZING.read_text()

@@ -1,17 +1,18 @@
 """The enrich stage as a job of a Ray cluster: its submission, and its entry point ``python -m pipeline.job``.
 
-The corpus file travels with the job, prompts and corrections included, so that the cluster needs no copy of them; both sides must
-see the same store.
+The corpus file travels with the job, and so do corrections, prompts and the pictures of their examples, so that the cluster needs
+no copy of them. Both sides must see the same store.
 """
 
 import logging
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.corpus.prompts import is_file
+from pipeline.corpus.prompts import example_pictures, is_file
 from pipeline.corpus.workspace import open_corpus, open_workspace
 from pipeline.run import RefreshRun
 from pipeline.run_log import log_note, log_progress
@@ -74,15 +75,16 @@ def _packed_corpus(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, byte
     """Return a corpus that names its files relative to the job's folder, and those files."""
     files: dict[str, bytes] = {}
 
-    def pack(file: Path) -> str:
-        name = f"files/{len(files)}/{file.name}"
-        files[name] = file.read_bytes()
-        return name
+    def pack(file: Path, beside: Sequence[Path] = ()) -> str:
+        folder = f"files/{len(files)}"
+        files.update({f"{folder}/{packed.name}": packed.read_bytes() for packed in (file, *beside)})
+        return f"{folder}/{file.name}"
 
     captions, models = corpus.captions, dict(corpus.captions.models)
     for name, model in models.items():
         if model.prompt is not None and is_file(model.prompt) and (folder / model.prompt).is_file():
-            models[name] = model.model_copy(update={"prompt": pack(folder / model.prompt)})
+            prompt = folder / model.prompt
+            models[name] = model.model_copy(update={"prompt": pack(prompt, example_pictures(prompt))})
     corrections = captions.corrections
     if corrections is not None and not corrections.startswith("s3://"):
         corrections = pack(Path(corrections))

@@ -13,7 +13,7 @@ from schemas.batches import batched
 from schemas.corpus.captions import ModelCaptioner
 from schemas.corpus.cluster import RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
-from schemas.generation import Reply, Request, Usage
+from schemas.generation import Message, Reply, Request, Usage
 from schemas.ids import figure_file
 from schemas.ports import ObjectStore
 
@@ -33,13 +33,13 @@ class CaptionRequest:
 class CaptionerActor:
     """Describes stored pictures and texts with a model."""
 
-    def __init__(self, name: str, options: ModelCaptioner, store_address: str) -> None:
+    def __init__(self, name: str, options: ModelCaptioner, store_address: str, examples: tuple[Message, ...]) -> None:
         self._model = language_model(f"captions.models.{name}", options).load(options.batch)
-        self._options, self._store = options, open_store(store_address)
+        self._options, self._store, self._examples = options, open_store(store_address), examples
 
     def run(self, batch: Sequence[tuple[str, CaptionRequest]]) -> list[Outcome[Reply]]:
         """Return the reply to each request."""
-        requests = (_request(item, self._options, self._store) for _, item in batch)
+        requests = (_request(item, self._options, self._store, self._examples) for _, item in batch)
         return [_outcome(*reply) for reply in self._model.replies(requests)]
 
 
@@ -58,11 +58,12 @@ def caption(
     store_address: str,
     ray: RayOptions,
     calls: Calls,
+    examples: tuple[Message, ...] = (),
 ) -> Iterator[list[Outcome[Reply]]]:
     """Yield descriptions in groups as they come; requests are taken as there is capacity.
 
     An endpoint is called from this process; any other model runs as Ray actors. ``calls`` collects the usage of an
-    endpoint.
+    endpoint. ``examples`` are turns that stand before each request.
 
     Raises:
         UserError: The model isn't available.
@@ -72,21 +73,22 @@ def caption(
         with connected(ray):
             gpus_per_worker = options.gpus if options.tensor_parallel == 1 else float(options.tensor_parallel)
             workers, gpus = actors(gpus_per_worker, options.workers, 1)
-            yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
+            arguments = (name, options, store_address, examples)
+            yield from run_pool(CaptionerActor, arguments, batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)
     model = language_model(f"captions.models.{name}", options).load(options.batch)
     try:
-        for reply in model.replies(_request(item, options, store) for item in requests):
+        for reply in model.replies(_request(item, options, store, examples) for item in requests):
             yield [_outcome(*reply)]
     finally:
         calls.usage.add(model.usage)
         calls.faults.update(model.faults)
 
 
-def _request(item: CaptionRequest, options: ModelCaptioner, store: ObjectStore) -> Request:
-    picture = store.get(figure_file(item.picture)) if item.picture and options.kind.sees else None
-    return Request.of(item.id, item.prompt, picture)
+def _request(item: CaptionRequest, options: ModelCaptioner, store: ObjectStore, examples: tuple[Message, ...]) -> Request:
+    pictures = (store.get(figure_file(item.picture)),) if item.picture and options.kind.sees else ()
+    return Request(item.id, (*examples, Message("user", item.prompt, pictures)))
 
 
 def _outcome(name: str, reply: Reply | BadInputError | TransientError) -> Outcome[Reply]:

@@ -99,7 +99,9 @@ class _Work:
                 requested_ids.add(name)
                 target = targets[missed]
                 request = CaptionRequest(missed, self._captioner.prompt.render(target.around()), target.picture)
-                price = maximum_cost(self._captioner.options, request.prompt, self._captioner.subject)
+                price = maximum_cost(
+                    self._captioner.options, request.prompt, self._captioner.subject, self._captioner.prompt.examples
+                )
                 if self._budget.reserve(price):
                     self._requested += 1
                     self._reserved[missed] = price
@@ -178,7 +180,13 @@ def _describe(workspace: Workspace, captioner: CaptionerInUse, caption_work: _Wo
 
     with Writer(write, every_s=_WRITTEN_EVERY_S) as writer:
         for outcomes in caption(
-            chain([first], requests), captioner.name, captioner.options, workspace.store.root, workspace.corpus.ray, calls
+            chain([first], requests),
+            captioner.name,
+            captioner.options,
+            workspace.store.root,
+            workspace.corpus.ray,
+            calls,
+            captioner.prompt.examples,
         ):
             descriptions = [
                 description for outcome in outcomes if (description := caption_work.record(outcome)) is not None

@@ -2,8 +2,8 @@
 
 import functools
 import string
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Annotated, Self, TypeVar
 
@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from schemas.corpus.captions import CaptionerKind
-from schemas.generation import Subject
+from schemas.generation import Message, Subject
 from schemas.ids import sha256
 from schemas.tags import strip
 
@@ -70,11 +70,25 @@ class FrontMatter(BaseModel):
 Front = TypeVar("Front", bound=FrontMatter)
 
 
-class _CaptionFrontMatter(FrontMatter):
+class Example(BaseModel):
+    """A worked example: what stands in the document, perhaps a picture beside the prompt's file, and the reply to it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    picture: Annotated[str, Field(pattern=r"^[^/\\]+$")] | None = None
+    caption: str = ""
+    words: str = ""
+    reply: str = Field(min_length=1)
+
+
+class CaptionFrontMatter(FrontMatter):
+    """The front matter of a captioner's prompt."""
+
     subject: Subject | None = None
     picture: bool = False
     words: Annotated[list[Annotated[int, Field(ge=0, le=100_000)]], Field(min_length=2, max_length=2)] | None = None
     bullets: bool = False
+    examples: Annotated[list[Example], Field(max_length=8)] = []
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -95,6 +109,7 @@ class Prompt:
         words: Minimum and maximum words of a reply; None for no bounds.
         bullets: Whether replies may have lines that begin with "- ".
         body: The text with placeholders.
+        examples: Requests with their replies, in turn, which are sent before each request.
     """
 
     name: str
@@ -104,11 +119,13 @@ class Prompt:
     words: tuple[int, int] | None
     bullets: bool
     body: str
+    examples: tuple[Message, ...] = ()
 
     @property
     def digest(self) -> str:
         """Part of the key of replies, without the expectations."""
-        return sha256(f"{PROMPT_VERSION}\n{self.body}".encode())
+        shown = [f"\n{turn.role} {turn.text} {' '.join(map(sha256, turn.pictures))}" for turn in self.examples]
+        return sha256(f"{PROMPT_VERSION}\n{self.body}{''.join(shown)}".encode())
 
     @property
     def expected(self) -> dict[str, object]:
@@ -153,25 +170,36 @@ def _closed_up(lines: Sequence[str]) -> str:
     return "\n".join(joined_lines).strip()
 
 
-def read_prompt(name: str, text: str) -> Prompt:
-    """Read a prompt's file.
+def no_picture(name: str) -> bytes:
+    """Refuse the picture of an example of a prompt that has no folder."""
+    raise PromptError(f"examples: there is no picture {name}")
+
+
+def read_prompt(name: str, text: str, picture: Callable[[str], bytes] = no_picture) -> Prompt:
+    """Read a prompt's file; ``picture`` returns the encoded picture of an example by its file name.
 
     Raises:
         PromptError: It is invalid.
     """
-    front, body = split_front_matter(text, _CaptionFrontMatter)
+    front, body = split_front_matter(text, CaptionFrontMatter)
     check_placeholders(body, PLACEHOLDERS)
     if not body.strip():
         raise PromptError("it asks for nothing: it has no text")
-    return Prompt(
+    prompt = Prompt(
         name=name,
         source=front.source,
         subject=front.subject,
-        picture=front.picture,
+        picture=front.picture or any(example.picture for example in front.examples),
         words=(front.words[0], front.words[1]) if front.words is not None else None,
         bullets=front.bullets,
         body=body.strip(),
     )
+    turns: list[Message] = []
+    for example in front.examples:
+        pictures = () if example.picture is None else (picture(example.picture),)
+        asked = prompt.render(Surroundings(caption=example.caption, words=example.words))
+        turns += [Message("user", asked, pictures), Message("assistant", example.reply)]
+    return replace(prompt, examples=tuple(turns))
 
 
 def check_placeholders(body: str, placeholders: Sequence[str]) -> None:

@@ -318,3 +318,31 @@ def test_figures_that_look_nearly_the_same_share_a_description_where_a_corpus_as
     assert sorted(row["flags"] for row in alike) == [[], ["shared"]]
     assert refresh(shared).version is not None
     assert len(endpoint.calls) == 9
+
+
+def test_examples_of_a_prompt_are_sent_with_their_pictures_before_each_figure(
+    corpus: Corpus, endpoint: EndpointServer, published: Workspace
+) -> None:
+    folder = published.file.parent / "prompts"
+    folder.mkdir()
+    (folder / "shown.md").write_text(
+        "---\nsubject: figure\nexamples: [{picture: valve.png, caption: Valve, reply: A valve with a lever.}]\n---\n"
+        "Describe the picture.\nCaption: $caption\n"
+    )
+    (folder / "valve.png").write_bytes(b"no picture")
+    with pytest.raises(UserError, match=r"examples: valve\.png is no picture"):
+        corpus(prompt="prompts/shown.md")
+    (folder / "valve.png").write_bytes(picture(5))
+    workspace = corpus(prompt="prompts/shown.md")
+    expected = plan(workspace, "test").summary.captions["vlm"]
+    assert refresh(workspace).published
+    assert len(endpoint.calls) == expected.items
+    for call in endpoint.calls:
+        assert [message["role"] for message in call.json["messages"]] == ["user", "assistant", "user"]
+        assert len(call.pictures) == 2
+        assert call.json["messages"][1]["content"] == "A valve with a lever."
+    key = workspace.captioners["vlm"].captions.key
+    (folder / "valve.png").write_bytes(picture(6))
+    assert corpus(prompt="prompts/shown.md").captioners["vlm"].captions.key != key, "another example, other replies"
+    with pytest.raises(UserError, match=r"asks about the picture, which 'ocr_llm' doesn't see"):
+        corpus(prompt="prompts/shown.md", kind="ocr_llm")

@@ -63,7 +63,7 @@ def _corpus(folder: Path, url: str) -> Path:
         "source": str(EXAMPLES / "pdfs"),
         "store": str(folder / "store"),
         "questions": str(EXAMPLES / "questions.jsonl"),
-        "captions": {"ocr": "none", "pages": "context", "summaries": "vlm", "models": {"vlm": sees}},
+        "captions": {"ocr": "none", "captioner": "vlm", "pages": "context", "summaries": "vlm", "models": {"vlm": sees}},
         "embeddings": {
             "image": clip,
             "unified": {"combine": "mean"},

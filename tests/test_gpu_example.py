@@ -1,5 +1,10 @@
 """The corpus file for a GPU: every class of model that it names is loaded, tiny and with random weights."""
 
+import itertools
+import json
+import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,12 +19,21 @@ from schemas.corpus import Corpus
 from schemas.corpus.captions import ModelCaptioner
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.models import ModelConfig, ScorerConfig
+from schemas.errors import UserError
 from schemas.generation import Reply
 from schemas.models import ModelName
 from schemas.ports import Vector
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
 from tests import tiny_vlm
-from tests.tiny_models import QWEN3_QUERY, draw, write_bert, write_clip, write_colqwen2, write_qwen3_embedding
+from tests.tiny_models import (
+    QWEN3_QUERY,
+    draw,
+    write_bert,
+    write_clip,
+    write_colqwen2,
+    write_colqwen2_5,
+    write_qwen3_embedding,
+)
 
 FILE = Path(__file__).parent.parent / "examples" / "gpu.yaml"
 LONGEST = 64
@@ -131,3 +145,65 @@ def test_rerankers_score_and_one_of_them_sees(corpus: Corpus, tiny: Mapping[str,
         scores = model.scores("Which pump?", ["The water pump.", "A winch."], pictures)
         assert len(scores) == 2
         assert scores[0] != scores[1]
+
+
+def test_the_adapter_of_colqwen2_5_is_merged_by_the_script_of_the_guide(tmp_path: Path) -> None:
+    """Queries get the vectors that the base model gives with the adapter beside its weights."""
+    from safetensors.torch import load_file, save_file
+    from transformers import ColQwen2ForRetrieval, ColQwen2Processor
+
+    whole, base, adapter, merged = (tmp_path / name for name in ("whole", "base", "adapter", "merged"))
+    write_colqwen2_5(whole)
+    model, processor = ColQwen2ForRetrieval.from_pretrained(whole).eval(), ColQwen2Processor.from_pretrained(whole)
+    processor.save_pretrained(base)
+    model.config.vlm_config.save_pretrained(base)
+    theirs = {"vlm.language_model.": "model.", "vlm.": "", "embedding_proj_layer.": "custom_text_proj."}
+    weights = load_file(whole / "model.safetensors")
+    prefixes = {name: next(prefix for prefix in theirs if name.startswith(prefix)) for name in weights}
+    stored = {theirs[prefix] + name.removeprefix(prefix): weights[name] for name, prefix in prefixes.items()}
+    save_file(stored | {"lm_head.weight": torch.zeros(2)}, base / "model.safetensors")
+    torch.manual_seed(1)
+    parts: dict[str, torch.Tensor] = {}
+    for module, prefix in (
+        (model.vlm.language_model.layers[1].self_attn.q_proj, "model.layers.1.self_attn.q_proj"),
+        (model.embedding_proj_layer, "custom_text_proj"),
+    ):
+        narrow, wide = torch.randn(2, module.in_features), torch.randn(module.out_features, 2)
+        parts |= {
+            f"base_model.model.{prefix}.lora_A.weight": narrow,
+            f"base_model.model.{prefix}.lora_B.weight": wide,
+        }
+        delta = 4.0 * wide @ narrow
+        module.register_forward_hook(lambda _, given, made, delta=delta: made + given[0] @ delta.T)
+    adapter.mkdir()
+    save_file(parts, adapter / "adapter_model.safetensors")
+    (adapter / "adapter_config.json").write_text(json.dumps({"r": 2, "lora_alpha": 8}))
+    guide = (FILE.parent.parent / "docs" / "guides" / "models-for-a-gpu.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"^```python merge\.py\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    (tmp_path / "merge.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "merge.py"), str(base), str(adapter), str(merged)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    embedder: Any = EMBEDDERS[LATE.embeds].find(ModelName(str(merged), "1", (), "embeddings.late")).load(2)
+    inputs = processor.process_queries(text=["Which valve?"])
+    with torch.inference_mode():
+        expected = model(**inputs).embeddings[0].numpy()[inputs["attention_mask"][0].bool().numpy()]
+    assert embedder.embed_query("Which valve?") == pytest.approx(expected, abs=1e-4)
+    plain: Any = EMBEDDERS[LATE.embeds].find(ModelName(str(whole), "1", (), "embeddings.late")).load(2)
+    assert plain.embed_query("Which valve?") != pytest.approx(expected, abs=1e-2)
+    with pytest.raises(UserError):
+        EMBEDDERS[LATE.embeds].find(ModelName(str(adapter), "1", (), "embeddings.late")).load(2)
+
+
+def test_what_is_not_pinned_says_so() -> None:
+    """A branch may come to mean other weights."""
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    for before, line in itertools.pairwise(lines):
+        assert ("revision: main" in line) == before.endswith("; unpinned"), line
+    licences = [line for line in lines if re.search(r"# (Apache-2\.0|MIT), [\d.]+ GB", line)]
+    assert len(licences) == len({model for line in lines for model in re.findall(r"(?:model|text): (\w+/[\w.-]+)", line)})

@@ -11,6 +11,7 @@ from cli.terminal import CorpusArgument, Json, print_json, print_table, reportin
 from schemas.errors import UserError
 
 if TYPE_CHECKING:
+    from lab.descriptive_statistics import CorpusStatistics, QuestionStatistics
     from lab.outcomes import Outcome
     from lab.pooling import Reliability
 
@@ -321,8 +322,8 @@ def stats(
     as_json: Json = False,
 ) -> None:
     """Describe a question set: counts by document, kind and evidence, pages and words a question."""
+    from lab.descriptive_statistics import describe_questions
     from lab.question_files import read_question_file
-    from lab.question_statistics import Spread, describe_questions
 
     question_file = read_question_file(file)
     if question_file.mistakes:
@@ -330,19 +331,50 @@ def stats(
         raise UserError(
             f"{len(question_file.mistakes)} rows can't be read; write the others with: inset questions import {file} --skip"
         )
-    described = describe_questions(question_file.questions)
+    _show_statistics(describe_questions(question_file.questions), "questions", as_json=as_json)
+
+
+@questions.command("corpus")
+def describe_documents(
+    corpus: CorpusArgument,
+    version: Annotated[str, typer.Option(help="A version, or live, previous, latest.")] = "live",
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write each figure's picture and its caption, a line a figure.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Describe the documents of a version as papers do: pages, texts, tables and images, in all and a document."""
+    from contextlib import nullcontext
+
+    from lab.descriptive_statistics import describe_corpus
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.version_names import resolve_version
+
+    workspace = open_workspace(corpus)
+    resolved_version = resolve_version(workspace.store, workspace.corpus.name, version)
+    try:
+        with nullcontext() if pairs is None else pairs.open("w", encoding="utf-8") as out:
+            described = describe_corpus(workspace.store, resolved_version, out)
+    except OSError as error:
+        raise UserError(f"can't write {pairs}: {error.strerror or error}") from error
+    _show_statistics(described, "documents", as_json=as_json)
+
+
+def _show_statistics(described: "QuestionStatistics | CorpusStatistics", of: str, *, as_json: bool) -> None:
+    from lab.descriptive_statistics import Spread
+
     if as_json:
         print_json(described)
         return
     values = {name: getattr(described, name) for name in type(described).model_fields}
-    print_table("", ("", "questions"), [(_words(name), value) for name, value in values.items() if isinstance(value, int)])
+    print_table("", ("", "number"), [(_words(name), value) for name, value in values.items() if isinstance(value, int)])
     spreads = [(_words(name), value) for name, value in values.items() if isinstance(value, Spread)]
     print_table("", ("", "mean", "largest"), [(name, f"{spread.mean:.1f}", spread.largest) for name, spread in spreads])
     for name, counts in values.items():
         if isinstance(counts, dict) and counts:
-            total = sum(counts.values()) if name.startswith("evidence") else described.questions
+            total = sum(counts.values()) if name.startswith("evidence") else values[of]
             rows = [(key if key != "" else "(none named)", count, f"{count / total:.1%}") for key, count in counts.items()]
-            print_table("", (_words(name), "questions", "share"), rows[:_SHOWN])
+            print_table("", (_words(name), of, "share"), rows[:_SHOWN])
             if unshown := len(rows[_SHOWN:]):
                 show(f"and {unshown} more")
 

@@ -1,11 +1,19 @@
-"""Describe a question set as the papers describe theirs."""
+"""Describe a question set, and a version of a corpus, as the papers describe theirs."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
+from typing import TextIO
+
+from pydantic import Field
 
 from evaluation.questions import Question
+from pipeline.records.evidence import evidence_parts
+from pipeline.records.ledger import indexed_pages, read_ledger
+from schemas.evidence import Modality
 from schemas.frozen import Frozen
+from schemas.ids import figure_file
+from schemas.ports import ObjectStore
 
 
 class Spread(Frozen):
@@ -82,9 +90,9 @@ def describe_questions(questions: Sequence[Question]) -> QuestionStatistics:
         with_judged_evidence=sum(bool(question.evidence) for question in questions),
         across_pages=sum(count > 1 for count in pages),
         across_documents=sum(count > 1 for count in documents),
-        documents=_count_questions(question.documents for question in questions),
-        doc_types=_count_questions(question.doc_types for question in questions),
-        evidence_types=_count_questions(question.evidence_types for question in answerable),
+        documents=_counts_by_name(question.documents for question in questions),
+        doc_types=_counts_by_name(question.doc_types for question in questions),
+        evidence_types=_counts_by_name(question.evidence_types for question in answerable),
         evidence_types_a_question=dict(
             sorted(Counter(len(set(question.evidence_types)) for question in answerable).items())
         ),
@@ -96,12 +104,81 @@ def describe_questions(questions: Sequence[Question]) -> QuestionStatistics:
     )
 
 
-def _count_questions(name_lists: Iterable[Sequence[str]]) -> dict[str, int]:
-    """Return how many questions have each name, most first."""
+class CorpusStatistics(Frozen):
+    """What a version of a corpus holds; each of the spreads is over all documents but the last, which is over texts.
+
+    Source:
+        Tables of "Beyond Text" (documents, texts, images), "Image Localization Tags" (documents by type, images) and OMG-QA
+        (documents, texts, tables, images).
+    """
+
+    version: str
+    documents: int
+    doc_types: dict[str, int] = Field(description="Documents by type; those without one are under no name.")
+    pages: int
+    texts: int
+    tables: int
+    images: int = Field(description="Rows of figures.")
+    described_images: int = Field(description="Those that a model or a person describes.")
+    pages_a_document: Spread | None
+    texts_a_document: Spread | None
+    tables_a_document: Spread | None
+    images_a_document: Spread | None
+    words_a_text: Spread | None
+
+
+def describe_corpus(store: ObjectStore, version: str, pairs: TextIO | None = None) -> CorpusStatistics:
+    """Return the statistics of a version.
+
+    ``pairs`` gets a line a figure: the name of its picture in the store, a tab, and its description, else its printed caption; a
+    figure without either has an empty one. Baseline A of "Image Localization Tags" keeps captions so.
+    """
+    pages = indexed_pages(read_ledger(store, version))
+    rows = {modality: Counter[str]() for modality in Modality}
+    types: dict[str, str] = {}
+    words, described = list[int](), 0
+    columns = ["modality", "doc_id", "doc_type", "text", "figure_id", "description", "caption"]
+    for part in evidence_parts(store, version):
+        for row in part.select(columns).to_pylist():
+            rows[Modality(row["modality"])][row["doc_id"]] += 1
+            types[row["doc_id"]] = row["doc_type"] or ""
+            if row["modality"] == Modality.TEXT:
+                words.append(len(row["text"].split()))
+            elif row["modality"] == Modality.FIGURE:
+                described += bool(row["description"])
+                if pairs is not None:
+                    caption = " ".join((row["description"] or row["caption"]).split())
+                    pairs.write(f"{figure_file(row['figure_id']).rpartition('/')[2]}\t{caption}\n")
+
+    def spread(modality: Modality) -> Spread | None:
+        return _spread_of([rows[modality][doc_id] for doc_id in pages])
+
+    return CorpusStatistics(
+        version=version,
+        documents=len(pages),
+        doc_types=_counts_by_name([types.get(doc_id, "")] for doc_id in pages),
+        pages=sum(pages.values()),
+        texts=rows[Modality.TEXT].total(),
+        tables=rows[Modality.TABLE].total(),
+        images=rows[Modality.FIGURE].total(),
+        described_images=described,
+        pages_a_document=_spread_of([*pages.values()]),
+        texts_a_document=spread(Modality.TEXT),
+        tables_a_document=spread(Modality.TABLE),
+        images_a_document=spread(Modality.FIGURE),
+        words_a_text=_spread_of(words),
+    )
+
+
+def _counts_by_name(name_lists: Iterable[Sequence[str]]) -> dict[str, int]:
+    """Return how many questions, or documents, have each name, most first."""
     counts = Counter(name for names in name_lists for name in set(names or [""]))
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _spread(counts: Iterable[int]) -> Spread | None:
-    positive_counts = [count for count in counts if count]
-    return Spread(mean=fmean(positive_counts), largest=max(positive_counts)) if positive_counts else None
+    return _spread_of([count for count in counts if count])
+
+
+def _spread_of(counts: Sequence[int]) -> Spread | None:
+    return Spread(mean=fmean(counts), largest=max(counts)) if counts else None

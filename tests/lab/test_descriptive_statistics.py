@@ -1,7 +1,17 @@
-"""Statistics of a question set, counted by hand."""
+"""Statistics of a question set, counted by hand, and of a version."""
 
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import main
 from evaluation.questions import GoldPage, GoldRegion, Question
-from lab.question_statistics import Spread, describe_questions
+from lab.descriptive_statistics import Spread, describe_corpus, describe_questions
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.publication import read_manifest, read_pointer
+from tests.versions import read_evidence
 
 REGION = GoldRegion(doc="pump.pdf", page=1, bbox=(0, 0, 9, 9))
 QUESTIONS = [
@@ -57,3 +67,34 @@ def test_the_order_of_questions_makes_no_difference() -> None:
 def test_no_questions_have_no_means() -> None:
     found = describe_questions([])
     assert (found.questions, found.documents, found.question_words) == (0, {}, None)
+
+
+def test_a_corpus_is_described_as_its_manifest_counts_it_and_has_a_pair_a_figure(
+    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pointer, pairs = read_pointer(published.store), io.StringIO()
+    assert pointer is not None
+    found = describe_corpus(published.store, pointer.version, pairs)
+    manifest = read_manifest(published.store, pointer.version)
+    assert manifest is not None
+    counts = manifest.counts
+    assert (found.documents, found.pages, found.doc_types) == (counts.documents, counts.pages, {"": counts.documents})
+    assert {"text": found.texts, "figure": found.images} | ({"table": found.tables} if found.tables else {}) == (
+        counts.rows_by_modality
+    )
+    assert found.pages_a_document == Spread(mean=counts.pages / counts.documents, largest=found.pages // found.documents)
+    assert found.images_a_document is not None
+    assert found.images_a_document.mean == found.images / found.documents
+    figures = [row for row in read_evidence(published.store, pointer.version).to_pylist() if row["modality"] == "figure"]
+    assert sorted(pairs.getvalue().splitlines()) == sorted(f"{row['figure_id']}.png\t{row['caption']}" for row in figures)
+    assert found.described_images == 0
+
+    file = tmp_path / "captions.tsv"
+    monkeypatch.setattr(sys, "argv", ["inset", "questions", "corpus", str(published.file), "--pairs", str(file)])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert not ended.value.code
+    assert file.read_text() == pairs.getvalue()
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["images", str(found.images)] in shown
+    assert ["(none", "named)", str(found.documents), "100.0%"] in shown

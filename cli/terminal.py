@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Annotated, Any
 
 import typer
@@ -31,6 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from schemas import printing
+from schemas.errors import Failure
 
 _ANY_WIDTH = 10_000
 """Characters; wider than any table."""
@@ -40,6 +41,9 @@ CorpusArgument = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 """The option of commands that can print JSON."""
+
+VERSION_NAMES = ", or live, previous, latest"
+VersionOption = Annotated[str | None, typer.Option(help=f"A version{VERSION_NAMES}; by default live.")]
 
 _errors = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -175,3 +179,22 @@ def reporting() -> Iterator[Any]:
     )
     with Progress(*columns, console=_errors) as progress:
         yield _ProgressBars(progress)
+
+
+def by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:
+    """Merge failures that differ in their page only; yield one of them with the pages, such as ``3-7, 12``."""
+    failures_by_key: dict[tuple[str, str, str, str], list[Failure]] = {}
+    for failure in failures:
+        failures_by_key.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
+    for failures_of_key in failures_by_key.values():
+        pages = sorted({failure.page for failure in failures_of_key if failure.page is not None})
+        runs = (
+            [page for _, page in run]
+            for _, run in groupby(enumerate(pages), lambda page_index: page_index[1] - page_index[0])
+        )
+        yield failures_of_key[0], ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def page_words(pages: str) -> str:
+    """Return pages, such as ``3-7, 12``, with the word before them."""
+    return f"page {pages}" if pages.isdigit() else f"pages {pages}"

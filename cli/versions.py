@@ -1,0 +1,360 @@
+"""Commands that make, compare, publish and delete versions."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from rich.filesize import decimal
+
+from cli.terminal import (
+    VERSION_NAMES,
+    CorpusArgument,
+    Json,
+    VersionOption,
+    by_document,
+    page_words,
+    print_json,
+    print_markdown,
+    print_table,
+    reporting,
+    say,
+    show,
+)
+from schemas.errors import OF_THE_SOURCE, FailureCode
+from schemas.stages import Step
+
+REFUSED = 3
+"""Exit code of a refresh that a gate refuses."""
+_TIME = "%Y-%m-%d %H:%M"
+"""Times of the command are in UTC."""
+_MOVES = 10
+"""Last moves of the live version that are shown."""
+_NAMED = 10
+"""Sources that are named of those that are gone."""
+
+Reason = Annotated[str | None, typer.Option(help="Why; kept in the corpus's audit log.")]
+
+_RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
+
+
+_OUTCOMES = {
+    "build": "a new version would be built",
+    "unchanged": "nothing to do",
+    "ready": "a version of these inputs is built already and would be published",
+    "refused": "a version of these inputs was refused by a gate and is not built again",
+    "held": "a version of these inputs is built, and held back since a rollback",
+}
+
+
+def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
+    """Show what a refresh would do, without doing it."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.stages.plan import plan as make_plan
+    from schemas.versions import in_words
+
+    corpus_plan = make_plan(open_workspace(corpus), "plan")
+    if as_json:
+        summary = corpus_plan.summary.model_dump(mode="json")
+        print_json({"outcome": corpus_plan.outcome, "live": corpus_plan.parent, **summary})
+        return
+    say(f"{corpus}: {_OUTCOMES[corpus_plan.outcome]}; live is {corpus_plan.parent or 'nothing yet'}")
+    rows = [(name, getattr(corpus_plan.summary, name)) for name in ("new", "changed", "gone", "kept", "to_parse")]
+    print_table("", ("sources", "count"), rows)
+    for name, expected in corpus_plan.summary.captions.items():
+        say(f"  {name}: {in_words(expected)}")
+    for name, gpu_work in corpus_plan.summary.gpu.items():
+        say(f"  GPU, {name}: {gpu_work}")
+    for advice in corpus_plan.summary.advice:
+        say(f"  {advice}")
+    if corpus_plan.summary.forgotten:
+        say(f"  {_forgotten_note(corpus_plan.summary.forgotten)}")
+    for kind, names in corpus_plan.summary.sources.items():
+        for source in names[:20]:
+            show(f"  {kind:<8}{source}")
+        if len(names) > 20:
+            show(f"  {kind:<8}… and {len(names) - 20} more")
+    for row in corpus_plan.carried:
+        if row.code in OF_THE_SOURCE:
+            say(f"  quarantine: {row.source}: {row.code}: {row.message}")
+
+
+def _forgotten_note(forgotten: int) -> str:
+    return f"{forgotten} of the source's PDFs are left out: their documents were forgotten"
+
+
+def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
+    """Bring a corpus up to date: plan, parse, enrich, assemble, check, build, evaluate, publish."""
+    _refresh(corpus, as_json=as_json, options={})
+
+
+def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> None:
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.publication import override_hint, readable_pointer
+    from pipeline.run import is_refused
+    from pipeline.run import refresh as run
+    from schemas.versions import RunOptions
+
+    workspace = open_workspace(corpus)
+    with reporting() as report:
+        result = run(workspace, report=report, options=RunOptions.model_validate(options))
+    was_refused = is_refused(workspace, result)
+    if as_json:
+        print_json(result)
+    else:
+        counts = result.counts
+        pointer = readable_pointer(workspace.store)
+        if result.published:
+            say(f"{corpus}: version {result.version} published")
+        elif was_refused:
+            say(f"{corpus}: version {result.version} refused by a gate")
+        elif pointer is not None and pointer.version != result.version:
+            say(f"{corpus}: version {result.version} not published: the corpus is held since a rollback")
+            say(f"to publish it, and end the hold: inset publish {corpus} {result.version}")
+        else:
+            say(f"{corpus}: nothing changed: version {result.version} stays live")
+        say(
+            f"{counts.documents} documents, {counts.pages} pages, {counts.tags} tags, {counts.rows} rows; "
+            f"{counts.partly_read} partly read, {counts.quarantined} in quarantine"
+        )
+        if result.plan.forgotten:
+            say(f"  {_forgotten_note(result.plan.forgotten)}")
+        if gone_sources := result.plan.sources.get("gone"):
+            and_more = f" and {len(gone_sources) - _NAMED} more" if len(gone_sources) > _NAMED else ""
+            say(f"  gone from the source: {', '.join(gone_sources[:_NAMED])}{and_more}")
+        for failure, pages in by_document(result.failures):
+            unread_status = "kept:" if failure.code is FailureCode.EARLIER_KEPT else "quarantine:"
+            parse_status = f"partly read: {page_words(pages)} of" if pages else unread_status
+            status = "to describe:" if failure.step == Step.CAPTION else parse_status
+            say(f"  {status} {failure.source}: {failure.code}: {failure.message}")
+        for gate in result.gates:
+            if not gate.passed:
+                say(f"  {'refused' if was_refused else 'passed by override'}: {gate.gate}: {gate.message}")
+        if was_refused:
+            say(override_hint(workspace.corpus.name, result.version or ""))
+        elif counts.quarantined:
+            say(_RETRY.format(corpus=corpus))
+    if was_refused:
+        raise typer.Exit(REFUSED)
+
+
+def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
+    """List a corpus's versions, and who moved the live version lately."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.audit import read_events
+    from pipeline.records.publication import list_versions
+
+    workspace = open_workspace(corpus)
+    all_versions = list_versions(workspace.store, workspace.corpus.name)
+    moves = read_events(workspace.store, _MOVES)
+    if as_json:
+        print_json(all_versions.model_dump(mode="json") | {"moves": [move.model_dump(mode="json") for move in moves]})
+        return
+    if not all_versions.versions:
+        say(f"{corpus}: no version yet; run: inset refresh {corpus}")
+        return
+    columns = ("version", "state", "created (UTC)", "documents", "quarantined", "rows", "parent")
+    rows = [
+        (
+            *(row.version, f"{row.state}, previous" if row.version == all_versions.previous else row.state),
+            *(f"{row.created:{_TIME}}", row.documents, row.quarantined, row.rows, row.parent),
+        )
+        for row in all_versions.versions
+    ]
+    print_table("", columns, rows, fold=False)
+    if moves:
+        moved = [(f"{move.at:{_TIME}}", move.action, move.to_version, move.by, move.reason) for move in moves]
+        print_table("", ("moved (UTC)", "action", "version", "by", "reason"), moved, fold=False)
+    for row in all_versions.versions:
+        if row.override is not None:
+            say(
+                f"{row.version}: gates overridden on {row.override.at:{_TIME}} UTC by {row.override.by}: {row.override.reason}"
+            )
+    if all_versions.problem is not None:
+        say(all_versions.problem)
+    if all_versions.held:
+        say(f"{corpus} is held since a rollback: refreshes publish nothing until: inset publish {corpus} VERSION")
+
+
+def diff(
+    corpus: CorpusArgument,
+    base: Annotated[str, typer.Argument(metavar="A", help=f"A version{VERSION_NAMES}.")],
+    version: Annotated[str, typer.Argument(metavar="B", help="A later one.")],
+    as_json: Json = False,
+) -> None:
+    """Show what changed from one version to another."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.differences import compare_versions
+    from tasks.versions.diff import release_note
+
+    differences = compare_versions(open_workspace(corpus), base, version)
+    if as_json:
+        print_json(differences)
+        return
+    print_markdown(release_note(differences))
+
+
+def rollback(
+    corpus: CorpusArgument,
+    version: Annotated[
+        str | None, typer.Argument(help=f"The version to go back to{VERSION_NAMES}; by default previous.")
+    ] = None,
+    reason: Reason = None,
+    as_json: Json = False,
+) -> None:
+    """Make an older version live again, and hold the corpus at it."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.stages.publish import roll_back_version
+
+    pointer = roll_back_version(open_workspace(corpus), version, reason=reason)
+    if as_json:
+        print_json(pointer)
+        return
+    say(f"{corpus}: {pointer.version} is live again; refreshes publish nothing until: inset publish {corpus} VERSION")
+
+
+def publish(
+    corpus: CorpusArgument,
+    version: Annotated[str, typer.Argument(help="A version that passed its gates, or previous, latest.")],
+    override: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Publish a refused version; the reason is stored with it.")
+    ] = None,
+    reason: Reason = None,
+    as_json: Json = False,
+) -> None:
+    """Make a version live, and end a hold."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.stages.publish import make_live
+
+    pointer = make_live(open_workspace(corpus), version, override=override, reason=reason)
+    if as_json:
+        print_json(pointer)
+        return
+    say(f"{corpus}: {pointer.version} is live")
+
+
+def prune(
+    corpus: CorpusArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this option nothing is removed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what no kept version needs, or remove it."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.upkeep.prune import prune as run
+
+    with reporting() as report:
+        result = run(open_workspace(corpus), dry_run=not yes, report=report)
+    if as_json:
+        print_json(result)
+        return
+    table_rows = [*(("versions", name, 1) for name in result.versions)]
+    table_rows += [("objects", name, count) for name, count in result.objects.items()]
+    table_rows += [("records", name, count) for name, count in result.records.items()]
+    if not table_rows:
+        say(f"{corpus}: there is nothing that no kept version needs")
+        return
+    print_table("", ("what", "where", "count"), table_rows, fold=False)
+    size = decimal(result.bytes)
+    say(
+        f"{corpus}: removed, {size}"
+        if yes
+        else f"{corpus}: nothing was removed yet; to remove it, {size}: inset prune {corpus} --yes"
+    )
+
+
+def forget(
+    corpus: CorpusArgument,
+    source: Annotated[str, typer.Argument(help="A PDF as search shows it, below the corpus's source, or its SHA-256.")],
+    reason: Reason = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete it; without this option nothing is deleted.")] = False,
+    again: Annotated[
+        bool, typer.Option("--readmit", help="Let a forgotten document be taken in again by the next refresh.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a document from every version and from all that is stored of it, for good."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.upkeep.forget import forget as run
+    from pipeline.upkeep.forget import readmit
+
+    if again:
+        readmitted = readmit(open_workspace(corpus), source)
+        if as_json:
+            print_json({"corpus": corpus, "documents": readmitted})
+            return
+        say(f"{corpus}: {source} may be taken in again; to do so: inset refresh {corpus}")
+        return
+    with reporting() as report:
+        result = run(open_workspace(corpus), source, dry_run=not yes, reason=reason, report=report)
+    if as_json:
+        print_json(result)
+        return
+    table_rows = [("document", name, 1) for name in result.documents]
+    table_rows += [("source", name, 1) for name in result.sources]
+    table_rows += [("version", name, 1) for name in result.versions]
+    table_rows += [("objects", name, count) for name, count in result.objects.items()]
+    table_rows += [("records", name, count) for name, count in result.records.items()]
+    print_table("", ("what", "where", "count"), table_rows, fold=False)
+    if not yes:
+        say(f"{corpus}: nothing was deleted yet; to delete it for good: inset forget {corpus} {source} --yes")
+        return
+    say(f"{corpus}: {source} is forgotten: no kept version holds it, and refreshes leave it out")
+    say("copies elsewhere stay: the source's own file, mirrors, backups, older object versions of a bucket")
+
+
+def mirror(
+    corpus: CorpusArgument,
+    to: Annotated[
+        str, typer.Option("--to", metavar="CORPUS", help="The corpus whose file names the other store and engine.")
+    ],
+    version: VersionOption = None,
+    as_json: Json = False,
+) -> None:
+    """Copy a version to another store or engine, without computing anything again."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.upkeep.mirror import mirror as run
+
+    with reporting() as report:
+        result = run(open_workspace(corpus), open_workspace(to), version, report)
+    if as_json:
+        print_json(result)
+        return
+    say(f"{result.version} is in {result.store}: {result.rows} rows, {result.objects} objects copied")
+    if not result.live:
+        say(f"it isn't live there; to make it so: inset publish {to} {result.version}")
+
+
+def quarantine(
+    corpus: CorpusArgument,
+    replay: Annotated[bool, typer.Option("--replay", help="Try the documents in quarantine again.")] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option("--accept", help="Publish what can be read of this source, though an earlier document is kept."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List what the last refresh left out and why, or try it again."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.operations.quarantine import REMEDIES
+    from pipeline.records.publication import manifests
+    from pipeline.records.quarantine import read_failures
+
+    if replay or accept:
+        _refresh(corpus, as_json=as_json, options={"replay": replay, "accept": accept or []})
+        return
+    workspace = open_workspace(corpus)
+    last = next(iter(manifests(workspace.store)), None)
+    failures = (read_failures(workspace.store, last) if last else None) or []
+    if as_json:
+        print_json(
+            {"version": last.version if last else None, "failures": [row.model_dump(mode="json") for row in failures]}
+        )
+        return
+    if not failures:
+        say(f"{corpus}: nothing is in quarantine")
+        return
+    columns = ("source", "page", "step", "code", "message")
+    rows = [(row.source, pages, row.step, row.code, row.message) for row, pages in by_document(failures)]
+    print_table("", columns, rows)
+    for code in dict.fromkeys(row.code for row in failures):
+        say(f"{code}: {REMEDIES[code]}")
+    say(_RETRY.format(corpus=corpus))

@@ -57,5 +57,7 @@ def write_corpus(folder: Path, more: str = "") -> Path:
     """Write the corpus file; ``more`` is YAML behind it."""
     file = folder / "corpora" / "manuals.yaml"
     file.parent.mkdir(exist_ok=True)
-    file.write_text(f"name: manuals\nsource: ../pdfs\ncaptions: {{ocr: none}}\nparse: {{workers: 2}}\n{more}")
+    file.write_text(
+        f"name: manuals\nsource: ../pdfs\ncaptions: {{ocr: none}}\nparse: {{workers: 2, layout: never}}\n{more}"
+    )
     return file

@@ -44,8 +44,9 @@ def _book(*, pages: int, form: str = "{}") -> tuple[pymupdf.Document, list[Outli
 
 
 @pytest.mark.parametrize("outlined", [True, False])
-@pytest.mark.parametrize("form", ["{}", "{}     {page}", "{page} | {}", "Service manual P-200: {}"])
-@pytest.mark.parametrize("pages", [2, 3])
+@pytest.mark.parametrize(
+    ("form", "pages"), [("{}", 2), ("{}     {page}", 2), ("{page} | {}", 2), ("Service manual P-200: {}", 2), ("{}", 3)]
+)
 def test_the_title_of_a_chapter_over_its_pages_is_a_margin(outlined: bool, form: str, pages: int) -> None:
     document, outline = _book(pages=pages, form=form)
     found = structured(document, outline if outlined else ())

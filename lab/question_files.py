@@ -5,12 +5,10 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 from pydantic import ValidationError
 
@@ -76,7 +74,7 @@ def read_question_file(path: Path, form: str = "auto") -> QuestionFile:
     Questions without an id are numbered.
 
     Args:
-        path: CSV (separated by comma, semicolon or tab), the first sheet of a workbook of Excel, JSONL, or one JSON array.
+        path: CSV (separated by comma, semicolon or tab), JSONL, or one JSON array.
         form: ``inset``, a name in ``FORMS``, or ``auto``, which goes by the keys of the rows.
 
     Raises:
@@ -145,20 +143,15 @@ def read_rows(path: Path) -> Iterator[tuple[int, Any]]:
     Raises:
         UserError: The file can't be read at all.
     """
-    if path.suffix.lower() in {".xlsx", ".xlsm"}:
-        yield from _sheet_rows(path)
-        return
     try:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"can't read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        if path.suffix.lower() in {".xls", ".ods"}:
-            raise UserError(
-                f"{path} is a workbook of a kind that isn't read; save it as .xlsx, or as CSV in UTF-8"
-            ) from error
-        raise UserError(f"can't read {path}: it is not UTF-8; save the file as UTF-8") from error
+        raise UserError(
+            f"can't read {path}: it is not UTF-8; save it, or the sheet of a workbook, as CSV in UTF-8"
+        ) from error
     if path.suffix.lower() in {".csv", ".tsv"}:
         yield from _csv_rows(text)
     elif text.lstrip()[:1] == "[":
@@ -189,60 +182,23 @@ def _array_rows(path: Path, text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, Any]]:
+    """Yield the rows of a table whose first line names the columns."""
     first_line = text.partition("\n")[0]
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first_line.count))
-    line = 1
-
-    def lines() -> Iterator[tuple[int, list[str]]]:
-        nonlocal line
-        for cells in reader:
-            yield line, cells
-            line = reader.line_num + 1
-
-    try:
-        yield from _tabular(lines())
-    except csv.Error as error:
-        yield line, _RowError(f"it is not CSV ({error}), and the rest isn't read; {_REMEDY}")
-
-
-def _sheet_rows(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of a workbook's first sheet."""
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise UserError(
-            f"{path}: a workbook needs the extra: pip install -e '.[excel]'; or save its sheet as CSV"
-        ) from error
-    try:
-        with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
-            rows = book.worksheets[0].iter_rows(values_only=True)
-            yield from _tabular((line, [_cell_text(value) for value in row]) for line, row in enumerate(rows, 1))
-    except OSError as error:
-        raise UserError(f"can't read {path}: {error.strerror or error}") from error
-    except (BadZipFile, IndexError, KeyError, SyntaxError, ValueError) as error:
-        raise UserError(f"{path} is no whole workbook ({type(error).__name__}: {error}); save it anew") from error
-
-
-def _cell_text(value: Any) -> str:
-    """Return a cell as CSV would have it; 3.0 and 3 are one number in Excel."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _tabular(lines: Iterable[tuple[int, Sequence[str]]]) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of a table whose first line names the columns."""
     names: list[str] | None = None
-    for line, cells in lines:
-        if names is None:
-            names = [name.strip() for name in cells]
-        elif len(cells) > len(names) and any(cells[len(names) :]):
-            mistake = f"it has {len(cells)} cells and the header {len(names)}; put cells with separators into quotes"
-            yield line, _RowError(mistake)
-        elif any(cell.strip() for cell in cells):
-            yield line, _parse_cells(dict(zip(names, cells, strict=False)))
+    line, next_line = 1, 1
+    try:
+        for cells in reader:
+            line, next_line = next_line, reader.line_num + 1
+            if names is None:
+                names = [name.strip() for name in cells]
+            elif len(cells) > len(names) and any(cells[len(names) :]):
+                mistake = f"it has {len(cells)} cells and the header {len(names)}; put cells with separators into quotes"
+                yield line, _RowError(mistake)
+            elif any(cell.strip() for cell in cells):
+                yield line, _parse_cells(dict(zip(names, cells, strict=False)))
+    except csv.Error as error:
+        yield next_line, _RowError(f"it is not CSV ({error}), and the rest isn't read; {_REMEDY}")
 
 
 def _parse_cells(cells: Mapping[str, str]) -> dict[str, Any] | ValueError | RecursionError:

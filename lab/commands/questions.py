@@ -23,7 +23,7 @@ questions = typer.Typer(help="Import, generate, rank, judge and describe questio
 
 @questions.command("import")
 def import_questions(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, Excel (.xlsx), JSONL, or JSON.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, JSONL, or JSON.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("questions.jsonl"),
     form: Annotated[
         str,

@@ -1,11 +1,9 @@
 """Question sets of people and public datasets, read as they are; the rows here are made up in each dataset's form."""
 
-import datetime
 import json
 from pathlib import Path
 from typing import Any
 
-import openpyxl
 import pytest
 
 from evaluation.questions import GoldPage, GoldRegion, Question, load_questions
@@ -198,39 +196,6 @@ def test_a_spreadsheet_saved_as_csv_is_read(tmp_path: Path, separator: str) -> N
     assert (third.id, third.answerable) == ("set-0003", False)
 
 
-def test_the_first_sheet_of_a_workbook_is_read_as_csv_is(tmp_path: Path) -> None:
-    book = openpyxl.Workbook()
-    sheet = book.active
-    assert sheet is not None
-    for row in (
-        ["id", "question", "answer", "doc", "pages", "evidence_types", "answerable", "figures", "note"],
-        ["a", 'Which, of "these"\nfits?', 7.5, "pump.pdf", 3, "text; table", True, None, datetime.date(2026, 1, 31)],
-        [],
-        [2, "Both?", 12.0, None, "pump.pdf#3; winch.pdf#7", None, None, '[{"page": 3, "bbox": [1, 2, 3, 4]}]', None],
-        [None, "Neither?", None, None, None, None, "no", None, None],
-        ["d", "Where?", None, "pump.pdf", "three", None, None, None, None],
-    ):
-        sheet.append(row)
-    book.create_sheet("more").append(["question", "not read"])
-    book.save(tmp_path / "set.xlsx")
-    read = read_question_file(tmp_path / "set.xlsx")
-    (mistake,) = read.mistakes
-    assert mistake.startswith(f"{tmp_path / 'set.xlsx'}: line 6: pages.0")
-    assert read.unread == {"note"}
-    first, second, third = read.questions
-    assert first == Question(
-        id="a",
-        question='Which, of "these"\nfits?',
-        answer="7.5",
-        documents=["pump.pdf"],
-        pages=_pages("pump.pdf", 3),
-        evidence_types=["text", "table"],
-    )
-    assert (second.id, second.answer, second.documents) == ("2", "12", ["pump.pdf", "winch.pdf"])
-    assert second.figures == [GoldRegion(page=3, bbox=(1, 2, 3, 4))]
-    assert (third.id, third.answerable) == ("set-0003", False)
-
-
 MALFORMED = {
     "a page of words": ("set.csv", "question,pages\nWhy?,3\nWhy?,three\n", 3, "pages.0", "counted from 1"),
     "a page of many digits": (
@@ -311,9 +276,8 @@ def test_a_bad_question_of_a_document_spares_the_others_and_their_numbers(tmp_pa
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("set.ods", b"PK\x03\x04\xff", "is a workbook of a kind that isn't read; save it as .xlsx, or as CSV"),
-        ("set.xlsx", b"PK\x03\x04\xff", "is no whole workbook .BadZipFile: .*; save it anew"),
-        ("set.csv", b"caf\xe9", "save the file as UTF-8"),
+        ("set.xlsx", b"PK\x03\x04\xff", "save it, or the sheet of a workbook, as CSV in UTF-8"),
+        ("set.csv", b"caf\xe9", "it is not UTF-8; save it"),
         ("set.json", b'[{"question": "Why?"},\n', "line 2 is not JSON"),
     ],
 )

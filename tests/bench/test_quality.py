@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.quality import advice
 from evaluation.questions import Question
-from lab.advice import advice
 
 METRIC = "page_ndcg@10"
 

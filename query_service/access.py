@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import DEFAULT_K
 from query_service.errors import error_response
-from query_service.rate_limits import RateLimits, SharedRateLimits
+from query_service.rate_limits import RateLimits
 from schemas.errors import UserError
 from schemas.retrieval import Query
 
@@ -488,8 +488,8 @@ def access_of(
             "makes keys), or say --open if that is what you want"
         )
     networks = [*LOOPBACK_NETWORKS, *(_network(proxy) for proxy in proxies)]
-    limits = SharedRateLimits(redis) if redis else None
-    return Access(KeyFile(keys) if keys is not None else None, header=header, proxies=networks, limits=limits)
+    key_file = KeyFile(keys) if keys is not None else None
+    return Access(key_file, header=header, proxies=networks, limits=RateLimits(redis))
 
 
 def origins_of(names: Sequence[str]) -> list[str]:

@@ -1,9 +1,10 @@
 """Run the service in this process; ``query_service.workers`` runs it in several.
 
-The service ends idle connections, late request bodies (``query_service.guard``) and connections beyond ``CONNECTIONS``. Clients
-that send headers slowly, or never read a response, are left to a reverse proxy.
+The service ends idle connections, late headers, late request bodies (``query_service.guard``) and connections beyond
+``CONNECTIONS``. Clients that never read a response are left to a reverse proxy.
 """
 
+import asyncio
 import contextlib
 import copy
 import errno
@@ -11,10 +12,12 @@ import logging
 import socket
 from typing import Any
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.logging import DefaultFormatter
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from schemas.errors import UserError
 from schemas.printing import lines
@@ -25,6 +28,8 @@ CONNECTIONS = 500
 """Open connections of a process; further requests get 503."""
 GRACE_S = 5
 """Time for open requests when the service ends, in seconds; then they are cut off."""
+HEADERS_TIMEOUT_S = 10.0
+"""Longest time to receive a request's line and headers, from the connection or the first byte; then the connection ends."""
 HEADER_BYTES = 64 * 1024
 """Bytes of a request's line and headers that are received; beyond them the connection ends with 400.
 
@@ -66,11 +71,37 @@ def settings() -> dict[str, Any]:
         "access_log": False,  # query_service.access_log has its own, without queries
         "proxy_headers": False,  # query_service.access believes the peer's own address alone
         "ws": "none",
-        "http": "h11",  # the other parser has no limit on headers
+        "http": TimedProtocol,  # of h11: the other parser has no limit on headers
         "h11_max_incomplete_event_size": HEADER_BYTES,
         "limit_concurrency": CONNECTIONS,
         "timeout_graceful_shutdown": GRACE_S,
     }
+
+
+class TimedProtocol(H11Protocol):
+    """Ends a connection whose headers don't arrive in ``HEADERS_TIMEOUT_S``."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first headers."""
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEADERS_TIMEOUT_S, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait no longer once headers are whole; wait for the next ones from their first byte."""
+        super().data_received(data)
+        if self._late is not None and self.conn.their_state is not h11.IDLE:
+            self._late.cancel()
+            self._late = None
+        elif self._late is None and self.conn.their_state is h11.IDLE:
+            self._late = self.loop.call_later(HEADERS_TIMEOUT_S, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        super().connection_lost(exc)
+        if self._late is not None:
+            self._late.cancel()
 
 
 class _Formatter(DefaultFormatter):

@@ -113,6 +113,33 @@ def test_large_headers_are_refused_with_the_limit() -> None:
     _serving(client)
 
 
+GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", GET[:-2]], ids=["nothing", "half of the headers"])
+def test_connections_with_late_headers_end_and_others_are_served(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(serve, "HEADERS_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(serve, "CONNECTIONS", 20)
+
+    async def client(connect: Connect) -> None:
+        late = [await connect(sent) for _ in range(30)]  # more than are served at once
+        assert await asyncio.gather(*(reader.read() for reader in late)) == [b""] * 30
+        reader = await connect(GET)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+
+    _serving(client)
+
+
+def test_headers_after_a_reply_have_their_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "HEADERS_TIMEOUT_S", 0.2)
+
+    async def client(connect: Connect) -> None:
+        replies = await (await connect(GET + GET + GET[:-2])).read()
+        assert replies.count(b"HTTP/1.1 200 ") == 2
+
+    _serving(client)
+
+
 @pytest.mark.parametrize("sent", [POST, POST + b"half"], ids=["no body", "half a body"])
 def test_a_body_that_is_late_is_refused_and_the_connection_closed(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 0.1)

@@ -56,7 +56,7 @@ _PARTS = {"w": "weight", "b": "bias"}
 
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 SETTINGS_VERSION = "1"
-"""Part of the revision: raise it with any change here, in ``e5_file.py`` or ``bert.py`` that may change a vector."""
+"""Part of the revision: raise it with any change here, in or in ``bert.py`` that may change a vector."""
 
 CARD = ModelCard(name=MULTILINGUAL, revision=f"{WEIGHTS_SHA256[:12]}-{SETTINGS_VERSION}", dimension=384)
 _WANTED_BY = f"embeddings.text: '{MULTILINGUAL}'"

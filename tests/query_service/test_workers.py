@@ -61,11 +61,12 @@ def _started(folder: Path) -> list[int]:
 def _statuses(address: str, count: int) -> list[int]:
     """Ask so often, over a connection each, so that both workers are asked."""
     headers = {"authorization": f"Bearer {KEY}"}
-    return [httpx.get(f"{address}/v1/corpora", headers=headers).status_code for _ in range(count)]
+    return [httpx.get(f"{address}/v1/corpora", headers=headers, timeout=WITHIN_S).status_code for _ in range(count)]
 
 
 def _counted(address: str) -> dict[str, float]:
-    reply = httpx.get(f"{address}/metrics", headers={"authorization": f"Bearer {MONITOR}"}).raise_for_status()
+    headers = {"authorization": f"Bearer {MONITOR}"}
+    reply = httpx.get(f"{address}/metrics", headers=headers, timeout=WITHIN_S).raise_for_status()
     lines = [line.rpartition(" ") for line in reply.text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
 

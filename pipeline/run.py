@@ -291,7 +291,7 @@ class RefreshRun:
 
     def _publish_existing(self, manifest: Manifest, lease: Lease) -> bool:
         store, version = self.workspace.store, manifest.version
-        pointer = read_pointer(store)
+        pointer = read_pointer(store, fresh=True)
         if pointer is None or pointer.version != version:
             refused = bool(refusals_in(store, manifest)) and read_override(store, version) is None
             if refused or (pointer is not None and pointer.held):
@@ -336,7 +336,7 @@ class RefreshRun:
             TransientError: Another run holds it.
         """
         if self._lease is not None:
-            with self._discarding():
+            with self.workspace.store.remembering(), self._discarding():
                 yield self._lease
             return
         attempts = Retrying(

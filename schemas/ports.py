@@ -35,7 +35,7 @@ class ObjectStore(Protocol):
         """Address of the store: a folder or ``s3://bucket/prefix``."""
 
     def remembering(self) -> AbstractContextManager[None]:
-        """Read each small file of a version once during a block, in which nobody else writes them."""
+        """Read each object once during a block, in which nobody else writes them; a pointer once in each inner block."""
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes; raise ``MissingError``, a ``FileNotFoundError``, if there is none."""
@@ -73,8 +73,8 @@ class ObjectStore(Protocol):
     def delete(self, name: str) -> None:
         """Remove an object; nothing happens if there is none."""
 
-    def read_mutable(self, name: str) -> tuple[bytes, str] | None:
-        """Return a mutable object's bytes and ETag; None if there is none."""
+    def read_mutable(self, name: str, *, fresh: bool = True) -> tuple[bytes, str] | None:
+        """Return a mutable object's bytes and ETag; None if there is none. Unless ``fresh``, a ``remembering`` block reads once."""
 
     def etag(self, name: str) -> str | None:
         """Return a mutable object's ETag, damaged or not; None if there is none."""

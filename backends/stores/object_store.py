@@ -28,9 +28,11 @@ _PARTIAL = ".part-"
 _ASKED_FIRST = 1 << 20
 """Bytes from which a store in S3 is asked for an object before it is sent."""
 _REMEMBERED = re.compile(
-    r"versions/[^/]+/(manifest|plan|index|parts|stages/[^/]+)\.json|versions/[^/]+/(plan|ledger|files|documents)\.parquet"
+    r"versions/[^/]+/(?!lance/|override\.json|rejection\.json).+|(rows|parsed|structured|quarantine|vectors)/.+|FORGOTTEN\.json"
 )
-"""Small files of a version, which stages of a run write and read in turn."""
+"""Objects that only the holder of the lease writes, or whose content never changes."""
+
+_REMEMBERED_BYTES, _MOST_BYTES_OF_ONE = 64 << 20, 4 << 20
 
 _NO_OBJECT = {"404", "NoSuchKey", "NotFound"}
 _LOST_RACE = {"412", "409", "PreconditionFailed", "ConditionalRequestConflict"}
@@ -55,6 +57,35 @@ def _checked(name: str) -> str:
     return name
 
 
+class _Memory:
+    """Objects that were read or written lately; None for an absent one."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, bytes | None] = {}
+        self._bytes = 0
+        self.pointers: dict[str, tuple[bytes, str] | None] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._objects
+
+    def __getitem__(self, name: str) -> bytes | None:
+        return self._objects[name]
+
+    def add(self, name: str, data: bytes | None) -> None:
+        """Remember an object, in place of the oldest ones where there are too many bytes."""
+        self.drop(name)
+        if _REMEMBERED.fullmatch(name) is not None and len(data or b"") <= _MOST_BYTES_OF_ONE:
+            self._objects[name] = data
+            self._bytes += len(data or b"")
+            while self._bytes > _REMEMBERED_BYTES:
+                self.drop(next(iter(self._objects)))
+
+    def drop(self, name: str) -> None:
+        """Forget an object."""
+        self._bytes -= len(self._objects.pop(name, None) or b"")
+        self.pointers.pop(name, None)
+
+
 class _CheckedStore(ObjectStore):
     """What the stores have in common: an object is read whole, and its checksum verified."""
 
@@ -66,29 +97,49 @@ class _CheckedStore(ObjectStore):
     def _read_with_etag(self, name: str) -> tuple[bytes, str]:
         """Return an object's bytes as stored, and its ETag."""
 
-    _remembered: dict[str, bytes] | None = None
+    _memory: _Memory | None = None
 
     @contextlib.contextmanager
     def remembering(self) -> Iterator[None]:
-        """Read each small file of a version once during a block, in which nobody else writes them."""
-        self._remembered = {}
+        """Read each object once during a block, in which nobody else writes them; a pointer once in each inner block."""
+        if self._memory is not None:
+            self._memory.pointers.clear()
+            yield
+            return
+        self._memory = _Memory()
         try:
             yield
         finally:
-            self._remembered = None
+            self._memory = None
 
     def get(self, name: str) -> bytes:
         """Return an object's checked bytes."""
-        remembered = self._remembered
-        if remembered is None or _REMEMBERED.fullmatch(name) is None:
-            return self._verified(name, self._read(name))
-        if name not in remembered:
-            remembered[name] = self._verified(name, self._read(name))
-        return remembered[name]
+        memory = self._memory
+        if memory is not None and name in memory:
+            if (data := memory[name]) is None:
+                raise damage(MissingError, self.root, name, "is missing")
+            return data
+        try:
+            data = self._verified(name, self._read(name))
+        except MissingError:
+            if name.startswith("versions/"):  # other processes write the rest
+                self._remember(name, None)
+            raise
+        self._remember(name, data)
+        return data
+
+    def _remember(self, name: str, data: bytes | None) -> None:
+        if self._memory is not None:
+            self._memory.add(name, data)
 
     def _forget(self, name: str) -> None:
-        if self._remembered is not None:
-            self._remembered.pop(name, None)
+        if self._memory is not None:
+            self._memory.drop(name)
+
+    def _remembered(self, name: str) -> bytes | None:
+        """Return a remembered object as it is stored."""
+        data = self._memory[name] if self._memory is not None and name in self._memory else None
+        return None if data is None else sealed(name, data)
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it exists undamaged."""
@@ -103,16 +154,21 @@ class _CheckedStore(ObjectStore):
         """Return the sizes of all objects below a folder."""
         return dict(self.listing(prefix))
 
-    def read_mutable(self, name: str) -> tuple[bytes, str] | None:
-        """Return a mutable object's bytes and its ETag."""
-        try:
-            stored, etag = self._read_with_etag(name)
-        except FileNotFoundError:
-            return None
-        return self._verified(name, stored), etag
+    def read_mutable(self, name: str, *, fresh: bool = True) -> tuple[bytes, str] | None:
+        """Return a mutable object's bytes and its ETag; unless ``fresh``, as an earlier call of the block returned them."""
+        pointers = self._memory.pointers if self._memory is not None else {}
+        if fresh or name not in pointers:
+            try:
+                stored, etag = self._read_with_etag(name)
+                pointers[name] = self._verified(name, stored), etag
+            except FileNotFoundError:
+                pointers[name] = None
+        return pointers[name]
 
     def _is_intact(self, name: str, stored: bytes) -> bool:
         """Return whether an object exists undamaged; it may differ from what would be ``stored`` now."""
+        if self._remembered(name) is not None:
+            return True
         try:
             self._verified(name, self._read(name))
         except DamagedError:
@@ -150,6 +206,8 @@ class FolderStore(_CheckedStore):
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for partial reads."""
+        if (stored := self._remembered(name)) is not None:
+            return io.BytesIO(stored)
         try:
             return self._path(name).open("rb")
         except OSError as error:
@@ -159,11 +217,12 @@ class FolderStore(_CheckedStore):
         """Write an object over an existing one."""
         self._forget(name)
         self._write(self._path(name), sealed(name, data))
+        self._remember(name, data)
 
     def exists(self, name: str) -> bool:
         """Return whether there is an object of that name."""
         with _folder_errors(self._path(name)):
-            return self._path(name).is_file()
+            return self._remembered(name) is not None or self._path(name).is_file()
 
     def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield names and sizes of all files below a folder.
@@ -181,6 +240,8 @@ class FolderStore(_CheckedStore):
 
     def digest(self, name: str) -> str:
         """Return the SHA-256 of a file."""
+        if (stored := self._remembered(name)) is not None:
+            return sha256(stored)
         try:
             with self._path(name).open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -221,6 +282,7 @@ class FolderStore(_CheckedStore):
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write under a file lock if the ETag is still the expected one."""
+        self._forget(name)
         with self._locked(name):
             if self.etag(name) != expected:
                 return False
@@ -380,22 +442,25 @@ class S3Store(_CheckedStore):
 
     def open(self, name: str) -> BinaryIO:
         """Fetch a whole object."""
-        return io.BytesIO(self._read(name))
+        return io.BytesIO(self._remembered(name) or self._read(name))
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one, in parts if it is large."""
         self._forget(name)
         with s3_errors(self._address, name):
             self.client.upload_fileobj(io.BytesIO(sealed(name, data)), self.bucket, self.key(name))
+        self._remember(name, data)
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it exists undamaged; a small one by one conditional request."""
         if len(data) > _ASKED_FIRST or not self._is_new(name, sealed(name, data)):
             super().put(name, data)
+        else:
+            self._remember(name, data)
 
     def exists(self, name: str) -> bool:
         """Return whether there is an object of that name."""
-        return self._head(name) is not None
+        return self._remembered(name) is not None or self._head(name) is not None
 
     def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield names and sizes of all objects below a folder."""
@@ -404,7 +469,7 @@ class S3Store(_CheckedStore):
 
     def digest(self, name: str) -> str:
         """Return the SHA-256 of an object as it is stored."""
-        return sha256(self._read(name))
+        return sha256(self._remembered(name) or self._read(name))
 
     def abandoned(self, prefix: str) -> list[str]:
         """Return nothing: S3 shows no partial objects; a bucket's lifecycle rules end dead uploads."""
@@ -437,6 +502,7 @@ class S3Store(_CheckedStore):
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write by conditional put."""
+        self._forget(name)
         condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
         stored = sealed(name, data)
         try:

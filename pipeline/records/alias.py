@@ -28,7 +28,7 @@ def update_alias(workspace: Workspace) -> bool:
     """
     name, patience = alias_name(workspace.corpus.name), time.monotonic() + FOLLOWED_WITHIN_S
     requested_move: tuple[str | None, str] | None = None
-    while (live := read_pointer(workspace.store)) is not None:
+    while (live := read_pointer(workspace.store, fresh=True)) is not None:
         options = workspace.index_options(live.version)
         if options.engine != "weaviate":
             break

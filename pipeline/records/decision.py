@@ -10,7 +10,7 @@ def decision(store: ObjectStore, version: str) -> Pointer | None:
 
     It is decided once the version is live, or another one than its parent, or once somebody has held the corpus since.
     """
-    live, manifest = read_pointer(store), read_manifest(store, version)
+    live, manifest = read_pointer(store, fresh=True), read_manifest(store, version)
     if live is None or manifest is None:
         return None
     moved = live.moved

@@ -33,13 +33,13 @@ _MOVES_READ = 20
 """Latest events of the audit log in which the last move is looked for."""
 
 
-def read_pointer(store: ObjectStore) -> Pointer | None:
-    """Return the pointer; None where nothing is published.
+def read_pointer(store: ObjectStore, *, fresh: bool = False) -> Pointer | None:
+    """Return the pointer; None where nothing is published. Inside a step of a refresh it is read once, unless ``fresh``.
 
     Raises:
         DamagedError: The pointer is damaged, or it is missing and the audit log says that there was one.
     """
-    return _read_pointer(store)[0]
+    return _read_pointer(store, fresh=fresh)[0]
 
 
 def readable_pointer(store: ObjectStore) -> Pointer | None:
@@ -50,8 +50,8 @@ def readable_pointer(store: ObjectStore) -> Pointer | None:
         return None
 
 
-def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
-    pointer_and_etag = store.read_mutable(LIVE)
+def _read_pointer(store: ObjectStore, *, fresh: bool = True) -> tuple[Pointer | None, str | None]:
+    pointer_and_etag = store.read_mutable(LIVE, fresh=fresh)
     if pointer_and_etag is None:
         if _last_move(store) is not None and store.etag(LIVE) is None:
             raise damage(MissingError, store.root, LIVE, "is missing")

@@ -351,7 +351,7 @@ _ROWS_A_BATCH = 10_000
 
 def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
     for path in sorted(folder.rglob("*")):
-        if path.is_file():
+        if path.suffix in (".html", ".css"):  # fonts and logos are decoration
             store.replace(version_file(version, f"quality/{path.relative_to(folder).as_posix()}"), path.read_bytes())
 
 

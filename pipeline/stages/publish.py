@@ -64,7 +64,7 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
     """
     store = workspace.store
     manifest = finish(workspace, version, lease)
-    live = read_pointer(store)
+    live = read_pointer(store, fresh=True)
     if live is not None and live.version == version:
         update_alias(workspace)
         return True

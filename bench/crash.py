@@ -32,11 +32,12 @@ from bench.faults import MANUALS, change, write_corpus
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.collection import open_vectors, passages
 from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.ledger import read_ledger
-from pipeline.records.publication import manifests, read_manifest, read_pointer
+from pipeline.records.manifests import manifests, read_manifest
+from pipeline.records.publication import read_pointer
 from pipeline.records.row_parts import read_parts
-from pipeline.records.vectors import open_vectors, passages
 from pipeline.run import refresh
 from pipeline.upkeep.prune import prune
 from schemas.errors import InsetError

@@ -34,7 +34,8 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import figures_of, placement_parts
 from pipeline.records.lease import LEASE
 from pipeline.records.ledger import read_ledger
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.manifests import read_manifest
+from pipeline.records.publication import read_pointer
 from pipeline.records.row_parts import read_parts
 from pipeline.run import refresh
 from pipeline.upkeep.doctor import diagnose

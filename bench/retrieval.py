@@ -30,7 +30,7 @@ from bench.table import rewrite
 from evaluation.statistics import paired_bootstrap
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
-from pipeline.records.caption_targets import StructuredFiles
+from pipeline.records.descriptions import StructuredFiles
 from pipeline.records.publication import read_pointer
 from schemas.corpus.retrieval import DEFAULT_PRESET
 from schemas.evidence import EVIDENCE, Filters, Modality

@@ -283,9 +283,8 @@ def _write_documents(root: Path, edition: str, pages: int, numbers: Sequence[int
     import pyarrow as pa
 
     from backends.stores.document_files import pack_parsed, pack_structured, parsed_file, structured_file
-    from pipeline.records.document_reader import DocumentReader
-    from pipeline.records.inherit import NOTHING
-    from pipeline.records.vectors import open_vectors
+    from pipeline.records.collection import open_vectors
+    from pipeline.records.documents import NOTHING, DocumentReader
     from schemas.ids import sha256
     from schemas.parquet import to_parquet
     from tasks.enriching.spaces import RowText

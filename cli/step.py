@@ -76,7 +76,7 @@ def _plan(refresh: "RefreshRun", groups: int) -> _Planned:
 
 
 def _run_stage(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] | None) -> None:
-    from pipeline.records.publication import override_hint, read_manifest, refusals_of
+    from pipeline.records.manifests import override_hint, read_manifest, refusals_of
     from pipeline.run_log import log_note
 
     store = refresh.workspace.store

@@ -89,7 +89,8 @@ def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
 
 def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> None:
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.records.publication import override_hint, readable_pointer
+    from pipeline.records.manifests import override_hint
+    from pipeline.records.publication import readable_pointer
     from pipeline.run import is_refused
     from pipeline.run import refresh as run
     from schemas.versions import RunOptions
@@ -140,8 +141,7 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
 def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
     """List a corpus's versions, and who moved the live version lately."""
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.records.audit import read_events
-    from pipeline.records.publication import list_versions
+    from pipeline.records.publication import list_versions, read_events
 
     workspace = open_workspace(corpus)
     all_versions = list_versions(workspace.store, workspace.corpus.name)
@@ -335,8 +335,8 @@ def quarantine(
     """List what the last refresh left out and why, or try it again."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.operations.quarantine import REMEDIES
-    from pipeline.records.publication import manifests
-    from pipeline.records.quarantine import read_failures
+    from pipeline.records.ledger import read_failures
+    from pipeline.records.manifests import manifests
 
     if replay or accept:
         _refresh(corpus, as_json=as_json, options={"replay": replay, "accept": accept or []})

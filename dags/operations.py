@@ -48,7 +48,7 @@ _DAG: dict[str, Any] = {
 
 def _went_live(workspace: "Workspace", pointer: "Pointer") -> None:
     """Update the asset of a corpus, and announce its live version."""
-    from pipeline.records.publication import named_manifest
+    from pipeline.records.manifests import named_manifest
 
     corpus = workspace.corpus.name
     counts = named_manifest(workspace.store, corpus, pointer.version).counts

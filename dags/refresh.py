@@ -187,8 +187,8 @@ def review(corpus: str) -> None:
 @task
 def publish(corpus: str) -> None:
     """Publish the version if it passes every gate, or if a person approved it."""
-    from pipeline.records.decision import decision, decision_in_words
-    from pipeline.records.publication import override_hint, read_manifest, refusals_in
+    from pipeline.records.manifests import override_hint, read_manifest, refusals_in
+    from pipeline.records.publication import decision, decision_in_words
     from schemas.errors import GateError
 
     version = planned("version")
@@ -214,7 +214,7 @@ def publish(corpus: str) -> None:
 @task
 def release(corpus: str) -> None:
     """Release the run's lease, whether the run succeeded or not; fail where another task did, since the run ends as this one."""
-    from pipeline.records.last_refresh import note_refresh, read_last_refresh
+    from pipeline.records.notes import note_refresh, read_last_refresh
 
     context: Any = get_current_context()
     with refresh_run(corpus) as run:

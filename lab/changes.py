@@ -10,7 +10,7 @@ from evaluation.statistics import Scores
 from lab.metrics import METRICS
 from lab.results import COMPARED
 from lab.statistics import Difference, adjusted, differences
-from pipeline.records.evaluations import stored_name
+from pipeline.records.differences import stored_name
 from schemas.ports import ObjectStore
 
 SCORES = "scores.parquet"

@@ -17,7 +17,7 @@ from airflow.sdk import (
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from pipeline.corpus.schedules import corpus_schedules
-from pipeline.records.evaluations import REPORT, Compared, stored_name
+from pipeline.records.differences import REPORT, Compared, stored_name
 from plugins.airflow_run import RETRIES, corpus_file, has_moved, logged_errors
 from schemas.printing import line
 

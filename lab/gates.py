@@ -9,7 +9,7 @@ from lab.results import SystemResult
 from lab.run import run_experiment
 from pipeline.corpus.keys import questions_digest
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.evaluations import stored_name
+from pipeline.records.differences import stored_name
 from schemas.corpus import Corpus
 from schemas.corpus.gates import MetricGate
 from schemas.errors import UserError

@@ -8,8 +8,8 @@ from contextlib import closing
 from dataclasses import replace
 
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.cache import StoredReply, open_replies, spent_on_replies
 from pipeline.records.descriptions import read_spent
-from pipeline.records.replies import StoredReply, open_replies, spent_on_replies
 from schemas.corpus.budget import Spend
 from schemas.corpus.models import ModelConfig
 from schemas.errors import BadInputError, TransientError

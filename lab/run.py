@@ -31,9 +31,9 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.published.gold import gold_evidence
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.cache import RecordCache
-from pipeline.records.evaluations import COMPARED, REPORT, Compared, stored_name
-from pipeline.records.publication import read_manifest
-from pipeline.records.version_names import resolve_version
+from pipeline.records.differences import COMPARED, REPORT, Compared, stored_name
+from pipeline.records.manifests import read_manifest
+from pipeline.records.publication import resolve_version
 from schemas.batches import batched
 from schemas.errors import InsetError, UserError
 from schemas.ids import key, version_file

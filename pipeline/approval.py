@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from backends.stores.objects import read_model
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.decision import event_in_words
-from pipeline.records.publication import read_pointer, refusals_of
-from pipeline.records.quarantine import read_failures
+from pipeline.records.ledger import read_failures
+from pipeline.records.manifests import refusals_of
+from pipeline.records.publication import event_in_words, read_pointer
 from schemas.differences import VersionDiff
 from schemas.errors import FailureCode
 from schemas.ids import version_file

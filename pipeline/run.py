@@ -17,25 +17,36 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from pipeline.corpus.workspace import Workspace
 from pipeline.records import lease
-from pipeline.records.alias import update_alias
-from pipeline.records.decision import decision, decision_in_words
-from pipeline.records.last_refresh import LastRefresh, RefreshState, read_last_refresh, write_last_refresh
-from pipeline.records.ledger import read_ledger
-from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary, write_plan
-from pipeline.records.publication import (
+from pipeline.records.ledger import read_failures, read_ledger
+from pipeline.records.manifests import (
     keep_verdicts,
     manifests,
-    move_pointer,
     read_manifest,
     read_override,
-    read_pointer,
     readable_manifest,
     refusals_in,
     refusals_of,
+)
+from pipeline.records.notes import (
+    LastRefresh,
+    RefreshState,
+    StageNote,
+    join_notes,
+    read_last_refresh,
+    read_notes,
+    read_plan_summary,
+    write_last_refresh,
+    write_plan,
+)
+from pipeline.records.publication import (
+    decision,
+    decision_in_words,
+    move_pointer,
+    read_pointer,
     reject_version,
     restore_pointer,
 )
-from pipeline.records.quarantine import read_failures
+from pipeline.records.retention import update_alias
 from pipeline.stages import parse as parsing
 from pipeline.stages import plan as planning
 from pipeline.stages import publish as publishing

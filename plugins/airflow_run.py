@@ -61,7 +61,7 @@ def logged_errors() -> Iterator[None]:
 def refresh_run(corpus: str) -> "Iterator[RefreshRun]":
     """Open the current run of a corpus file."""
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.records.last_refresh import note_refresh, read_last_refresh
+    from pipeline.records.notes import note_refresh, read_last_refresh
     from pipeline.run import RefreshRun
     from pipeline.run_log import log_progress
 

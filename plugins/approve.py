@@ -122,7 +122,7 @@ class ApprovalTrigger(HITLTrigger):
 
     async def _decided(self) -> str:
         """Wait until the version is live, or another one since it was built; return what happened."""
-        from pipeline.records.decision import decision_in_words
+        from pipeline.records.publication import decision_in_words
 
         problem = ""
         while True:
@@ -138,6 +138,6 @@ class ApprovalTrigger(HITLTrigger):
 
     def _decision(self) -> "Pointer | None":
         from backends.stores.object_store import open_store
-        from pipeline.records.decision import decision
+        from pipeline.records.publication import decision
 
         return decision(open_store(self.store), self.version)

@@ -24,7 +24,8 @@ class Confirm(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Fail where another version is live; else update the asset."""
-        from pipeline.records.publication import read_manifest, read_pointer
+        from pipeline.records.manifests import read_manifest
+        from pipeline.records.publication import read_pointer
 
         version = planned("version")
         with refresh_run(self.corpus) as run:

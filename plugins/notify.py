@@ -17,7 +17,7 @@ from schemas.errors import InsetError
 
 if TYPE_CHECKING:
     from pipeline.corpus.schedules import CorpusSchedule
-    from pipeline.records.last_refresh import RefreshState
+    from pipeline.records.notes import RefreshState
     from schemas.ports import ObjectStore
     from schemas.versions import Pointer
 
@@ -124,7 +124,7 @@ def note_answer(corpus_schedule: "CorpusSchedule", context: Any) -> None:
 
 def announce(corpus_schedule: "CorpusSchedule", store: "ObjectStore", pointer: "Pointer", context: Any) -> None:
     """Call the notifiers of ``operations.announce`` with the release note of the version that went live."""
-    from pipeline.records.decision import event_in_words
+    from pipeline.records.publication import event_in_words
     from schemas.ids import version_file
 
     note = ""
@@ -140,7 +140,7 @@ def _note(
     corpus_schedule: "CorpusSchedule", context: Any, state: "RefreshState", message: str, *, until: datetime | None = None
 ) -> None:
     from backends.stores.object_store import open_store
-    from pipeline.records.last_refresh import note_refresh
+    from pipeline.records.notes import note_refresh
 
     run = f"airflow:{context['run_id']}"
     with contextlib.suppress(InsetError):  # such as of a full disk, which the read model sees by itself

@@ -50,8 +50,8 @@ class SourceTrigger(BaseEventTrigger):
     def _listings(self) -> tuple[str, str | None, bool]:
         """Return the digests of the source's listing and of the last refresh's, and whether that one took all of it in."""
         from pipeline.corpus.workspace import open_workspace
-        from pipeline.records.last_refresh import read_last_refresh
         from pipeline.records.ledger import readable_ledger
+        from pipeline.records.notes import read_last_refresh
         from tasks.versions.plan import listing_digest, was_disturbed
 
         workspace = open_workspace(self.corpus)

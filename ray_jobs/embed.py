@@ -56,7 +56,7 @@ class EmbedderActor:
 
         Raises:
             ContractError: The vectors differ from the model's card.
-            DamagedError: A stored picture is damaged.
+            TransientError: A stored picture is damaged.
         """
         outcomes: list[Outcome[Vector]] = []
         while len(outcomes) < len(batch):
@@ -166,7 +166,7 @@ def embed(
 
     Raises:
         ContractError: The vectors differ from the model's card.
-        DamagedError: A stored picture is damaged.
+        TransientError: A stored picture is damaged.
     """
     model, pool = space.model(options), space.pool(options)
     if model is None:

@@ -74,7 +74,7 @@ class ObjectStore(Protocol):
         """Remove an object; nothing happens if there is none."""
 
     def read_mutable(self, name: str, *, fresh: bool = True) -> tuple[bytes, str] | None:
-        """Return a mutable object's bytes and ETag; None if there is none. Unless ``fresh``, a ``remembering`` block reads once."""
+        """Return a mutable object's bytes and ETag; None if there is none. Unless ``fresh``, it is read once a block."""
 
     def etag(self, name: str) -> str | None:
         """Return a mutable object's ETag, damaged or not; None if there is none."""
@@ -438,7 +438,7 @@ class SearchIndex(Protocol):
             Whether it was made; if the engine can't, or the schemas differ, use ``create``.
 
         Raises:
-            DamagedError: The earlier collection can't be read.
+            TransientError: The earlier collection can't be read.
         """
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
@@ -451,7 +451,7 @@ class SearchIndex(Protocol):
         """Return the number of rows in the engine, of some documents if these are given.
 
         Raises:
-            DamagedError: The collection is missing or unreadable.
+            TransientError: The collection is missing or unreadable.
         """
 
     def drop(self) -> None:

@@ -164,7 +164,7 @@ class WeaviateIndex:
         """Return the number of rows, of some documents where these are given.
 
         Raises:
-            DamagedError: The collection is missing.
+            TransientError: The collection is missing.
         """
         if doc_ids is None:
             return self._count(None)

@@ -179,7 +179,7 @@ class _CheckedStore(ObjectStore):
         """Return stored bytes without their checksum.
 
         Raises:
-            DamagedError: They changed.
+            TransientError: They changed.
         """
         try:
             return unsealed(name, stored)

@@ -41,7 +41,7 @@ def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:
 
     Raises:
         MissingError: It doesn't exist.
-        DamagedError: It can't be decoded.
+        TransientError: It can't be decoded.
     """
     data = store.get(name)
     with reading(store, name):

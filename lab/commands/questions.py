@@ -93,7 +93,7 @@ def generate(
     from lab.generation.materials import KINDS
     from lab.question_files import write_questions
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.records.version_names import resolve_version
+    from pipeline.records.publication import resolve_version
 
     selected_kinds = [kind for kind in KINDS if kind in kinds.split(",")]
     if unknown := set(kinds.split(",")) - set(KINDS):
@@ -348,7 +348,7 @@ def describe_documents(
 
     from lab.descriptive_statistics import describe_corpus
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.records.version_names import resolve_version
+    from pipeline.records.publication import resolve_version
 
     workspace = open_workspace(corpus)
     resolved_version = resolve_version(workspace.store, workspace.corpus.name, version)

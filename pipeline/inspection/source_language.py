@@ -2,7 +2,7 @@
 
 from backends.models.language import Py3LangId
 from backends.stores.sources import open_source
-from pipeline.records.languages import LARGELY
+from pipeline.corpus.languages import LARGELY
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import InsetError
 from schemas.models import MINILM, MULTILINGUAL

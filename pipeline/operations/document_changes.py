@@ -56,7 +56,7 @@ def document_changes(store: ObjectStore, base: str, version: str, source: str) -
 
     Raises:
         NotFoundError: Neither version has the source.
-        DamagedError: A version can't be read.
+        TransientError: A version can't be read.
     """
     doc_before, doc_now = (_document_of(store, name, source) for name in (base, version))
     if doc_before is None and doc_now is None:

@@ -121,7 +121,7 @@ class FigureSheet:
         """Return placements by their numbers, in ascending order.
 
         Raises:
-            DamagedError: Their rows can't be read.
+            TransientError: Their rows can't be read.
         """
         placements = rows_at(self._store, self._files, self._starts, np.array(numbers, np.int64), PLACEMENTS)
         rows = list(zip(numbers, placements, strict=True))
@@ -170,7 +170,7 @@ def figure_sheet(store: ObjectStore, version: str) -> FigureSheet:
     """Return the sheet of a version, which never changes; the last ``SHEETS`` stay indexed.
 
     Raises:
-        DamagedError: Its placements can't be read.
+        TransientError: Its placements can't be read.
     """
     return _figure_sheet(cast(Hashable, store), version)
 

@@ -17,16 +17,10 @@ from pydantic import Field
 from backends.stores.object_store import join, open_store
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.states import State
-from pipeline.records.last_refresh import LastRefresh, read_last_refresh
 from pipeline.records.lease import LEASE
-from pipeline.records.publication import (
-    read_manifest,
-    read_override,
-    read_pointer,
-    readable_manifest,
-    readable_pointer,
-    refusals_in,
-)
+from pipeline.records.manifests import read_manifest, read_override, readable_manifest, refusals_in
+from pipeline.records.notes import LastRefresh, read_last_refresh
+from pipeline.records.publication import read_pointer, readable_pointer
 from schemas.errors import DamagedError, InsetError
 from schemas.frozen import Frozen
 from schemas.gates import gate_of

@@ -11,8 +11,9 @@ from pipeline.corpus.workspace import open_workspace
 from pipeline.operations.health import GateMargin, margin_of
 from pipeline.records.descriptions import read_spent
 from pipeline.records.differences import compare_versions
+from pipeline.records.manifests import named_manifest, read_manifest, read_override, refusals_in
 from pipeline.records.notes import read_notes
-from pipeline.records.publication import named_manifest, read_manifest, read_override, readable_pointer, refusals_in
+from pipeline.records.publication import readable_pointer
 from schemas.differences import VersionDiff
 from schemas.errors import DamagedError, UserError
 from schemas.frozen import Frozen
@@ -143,7 +144,7 @@ def changes(file: str, store: ObjectStore, base: str, version: str) -> VersionDi
 
     Raises:
         UserError: There is no such version.
-        DamagedError: A version can't be read.
+        TransientError: A version can't be read.
     """
     manifest = named_manifest(store, store.root.rpartition("/")[2], version)
     if manifest.parent == base:

@@ -38,7 +38,7 @@ def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
 
     Raises:
         NotFoundError: The store has no such figure.
-        DamagedError: It isn't what was written.
+        TransientError: It isn't what was written.
     """
     try:
         stored = store.get(figure_file(figure_id))

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from pipeline.records.ledger import each_fate, read_fates
-from pipeline.records.publication import readable_manifest
-from pipeline.records.quarantine import read_failures
+from pipeline.records.ledger import each_fate, read_failures, read_fates
+from pipeline.records.manifests import readable_manifest
 from schemas.errors import Failure, FailureCode
 from schemas.frozen import Frozen
 from schemas.ports import ObjectStore
@@ -109,7 +108,7 @@ def quarantine(store: ObjectStore) -> Quarantine | None:
     """Return what the last refresh left out; None where no version was finished yet.
 
     Raises:
-        DamagedError: The stored failures, or the ledger, can't be read.
+        TransientError: The stored failures, or the ledger, can't be read.
     """
     last = last_manifest(store)
     if last is None:

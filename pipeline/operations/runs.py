@@ -13,11 +13,10 @@ from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import TREND, GateMargin
 from pipeline.operations.history import VersionEntry, history
-from pipeline.records.differences import JUDGED
-from pipeline.records.evaluations import REPORT, Compared, read_compared, stored_name
+from pipeline.records.differences import JUDGED, REPORT, Compared, read_compared, stored_name
 from pipeline.records.ledger import each_fate, read_fates
+from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
-from pipeline.records.publication import readable_manifest
 from schemas.errors import DamagedError, NotFoundError, UserError
 from schemas.frozen import Frozen
 from schemas.gates import OF_ROWS

@@ -21,8 +21,8 @@ from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
 from pipeline.published.version import OpenVersion, open_version
-from pipeline.records.publication import list_versions, manifest_name, read_pointer
-from pipeline.records.version_names import nothing_live, resolve_version
+from pipeline.records.manifests import manifest_name
+from pipeline.records.publication import list_versions, nothing_live, read_pointer, resolve_version
 from schemas.answer_presets import AnswerPreset, AnswerPresetInfo
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
 from schemas.corpus import Corpus

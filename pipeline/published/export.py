@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from backends.stores.document_files import parsed_file, read_parsed
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_ledger
-from pipeline.records.publication import read_manifest
-from pipeline.records.version_names import resolve_version
+from pipeline.records.manifests import read_manifest
+from pipeline.records.publication import resolve_version
 from schemas.beyond_text import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
 from schemas.errors import NotFoundError, UserError
 from schemas.progress import Report, silent

@@ -15,9 +15,8 @@ from pipeline.corpus.models import Embedders, QueryModels, Record
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.contents import Contents
 from pipeline.records.evidence import DocumentRows, pictured_rows, read_placements
-from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
-from pipeline.records.publication import read_manifest
+from pipeline.records.manifests import check_index_files, read_manifest
 from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus
 from schemas.corpus.embeddings import EmbeddingOptions

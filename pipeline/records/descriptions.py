@@ -1,25 +1,246 @@
-"""Descriptions by models and people: caches of replies, and the description of each figure, page and text of a document."""
+"""What captioners describe, and the descriptions by models and people."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import get_args
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from backends.models.language import Py3LangId
+from backends.models.perceptual_hash import HASH_VERSION, perceptual_hash
+from backends.stores.document_files import (
+    ParsedDocumentFile,
+    StructuredDocumentFile,
+    parsed_file,
+    structured_file,
+)
 from backends.stores.objects import reading
+from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.caption_targets import StructuredFiles, caption_targets
-from pipeline.records.near_duplicates import NearDuplicates
-from schemas.corpus.captions import PERSON
+from pipeline.records.kept_files import read_kept
+from schemas.corpus.captions import PERSON, CaptionerKind
+from schemas.documents import Chunk, DrawnPage, Page, PageFailure, PlacedFigure, Role, drawn_page_id
 from schemas.errors import TransientError, UserError
 from schemas.flags import Flag
-from schemas.generation import Description, Subject
+from schemas.generation import Description, PictureHash, Subject
+from schemas.ids import figure_file, key, raised
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
 from schemas.versions import Spent
-from tasks.enriching.caption import DescriptionResult, DescriptionResults, description_result
+from tasks.enriching.caption import (
+    DescriptionResult,
+    DescriptionResults,
+    description_result,
+    description_subject,
+    description_subjects,
+)
+from tasks.enriching.caption_quality import missing_input
 from tasks.enriching.corrections import Corrected, CorrectionsError, match_corrections
+from tasks.enriching.near_duplicates import NEAR_DUPLICATES_VERSION, near_duplicates
+from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
+from tasks.enriching.prompts import Surroundings
 from tasks.enriching.spending import spent_on
+from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
+
+DRAWN = "drawn"
+
+
+def open_drawn(store: ObjectStore, key: str) -> RecordCache:
+    """Open the cache of drawn pages."""
+    return RecordCache(store, f"{DRAWN}/{key}", schema_of(DrawnPage))
+
+
+def drawn_cache(workspace: Workspace) -> RecordCache | None:
+    """Open the cache of a corpus's drawn pages; None where pages have no rows."""
+    return None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
+
+
+class StructuredFiles(StructuredDocumentFile):
+    """A structured document with its pages and their pictures, each part read on first use."""
+
+    def __init__(self, workspace: Workspace, doc_id: str, drawn: RecordCache | None) -> None:
+        super().__init__(workspace.store, structured_file(doc_id, workspace.keys.structured))
+        self.parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
+        self._doc_id, self._drawn = doc_id, drawn
+
+    @functools.cached_property
+    def _data(self) -> bytes:
+        # A document with failures may be structured again under the same name.
+        return read_kept(self._store, self.file, lambda data: not self._rows_in(data, "failures", PageFailure))
+
+    @property
+    def pages(self) -> tuple[Page, ...]:
+        """Its pages."""
+        return self.parsed.pages
+
+    @functools.cached_property
+    def words(self) -> dict[int, PageWords]:
+        """The words of each page."""
+        return words_of_pages(self.pages, self.blocks)
+
+    @functools.cached_property
+    def drawn(self) -> tuple[DrawnPage, ...]:
+        """Its drawn pages, in order; () where pages have no rows."""
+        if self._drawn is None:
+            return ()
+        drawn_pages = rows_of(DrawnPage, self._drawn.read([drawn_page_id(self._doc_id, page.page) for page in self.pages]))
+        return tuple(sorted(drawn_pages, key=lambda drawn_page: drawn_page.page))
+
+    @property
+    def pictures(self) -> dict[int, str]:
+        """The pictures of its pages, by page; blank pages have none."""
+        return {drawn_page.page: drawn_page.figure_id for drawn_page in self.drawn if drawn_page.figure_id is not None}
+
+    def rows(self) -> list[Chunk]:
+        """Return all its rows, those of pages before what stands on them."""
+        if not self.drawn:
+            return [*self.chunks]
+        pages = rows_of_pages(self.pages, self.words, self.pictures, self.figures)
+        return sorted([*pages, *self.chunks], key=lambda piece: piece.order)
+
+
+@dataclass(frozen=True)
+class CaptionTarget:
+    """A figure, page or text that a captioner describes, at its first place in the document.
+
+    Attributes:
+        id: The id of its description: the figure's, or the text's.
+        page: Its page.
+        picture: Its figure id; None for a text.
+        words: The words in it.
+        around: Returns the text around it.
+    """
+
+    id: str
+    page: int
+    picture: str | None
+    words: str
+    around: Callable[[], Surroundings]
+
+
+def caption_targets(subject: Subject, files: StructuredFiles, *, language: str = "") -> dict[str, CaptionTarget]:
+    """Return the figures, pages or texts of a document that have a row, by id.
+
+    ``language`` is that of the descriptions, "" for the document's.
+    """
+    targets: dict[str, CaptionTarget] = {}
+    match subject:  # surroundings are read on demand, since few targets need them
+        case "figure":
+            for name, figure in _figures_to_describe(files.figures).items():
+                surroundings = functools.partial(_around_figure, files, figure, language)
+                targets[name] = CaptionTarget(name, figure.placement.page, name, figure.inner_text, surroundings)
+        case "page":
+            for page, picture in files.pictures.items():
+                words = files.words[page]
+                surroundings = functools.partial(_around_page, files, words, language)
+                targets.setdefault(picture, CaptionTarget(picture, page, picture, words.text, surroundings))
+        case "text":
+            for piece in files.chunks:
+                kind, name = description_subject(piece)
+                if kind == subject and piece.text.strip():
+                    surroundings = functools.partial(_around_text, files, piece, language)
+                    page = piece.regions[0].page if piece.regions else 0
+                    targets.setdefault(name, CaptionTarget(name, page, None, piece.text, surroundings))
+    return targets
+
+
+def _around_figure(files: StructuredFiles, figure: PlacedFigure, language: str) -> Surroundings:
+    return surroundings(files.head.title, figure, files.chunks, language=language)
+
+
+def _around_page(files: StructuredFiles, words: PageWords, language: str) -> Surroundings:
+    return surroundings_of_page(files.head.title, words, language=language)
+
+
+def _around_text(files: StructuredFiles, piece: Chunk, language: str) -> Surroundings:
+    return surroundings_of_text(files.head.title, piece, language=language)
+
+
+def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:
+    """Yield the ids of a version's rows that captioners of a subject describe; some more than once."""
+    columns = (evidence.column(name).to_pylist() for name in ("modality", "figure_id", "text"))
+    for modality, picture, text in zip(*columns, strict=True):
+        kind, name = description_subjects(modality, picture, text)
+        if kind == subject:
+            yield name
+
+
+def _figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigure]:
+    """Return the figures that have a row of their own, each at its first place; decorations and icons have none."""
+    figures_by_id: dict[str, PlacedFigure] = {}
+    for figure in figures:
+        if figure.placement.role is Role.CONTENT and figure.placement.figure_id is not None:
+            figures_by_id.setdefault(figure.placement.figure_id, figure)
+    return figures_by_id
+
+
+def describable_by(kind: CaptionerKind, targets: Mapping[str, CaptionTarget]) -> dict[str, CaptionTarget]:
+    """Return those that a kind of captioner can describe: one that sees no pictures needs words."""
+    return {
+        name: target for name, target in targets.items() if missing_input(kind, Surroundings(words=target.words)) is None
+    }
+
+
+_FETCHES_AT_ONCE = 8
+_FIGURES_AT_ONCE = 1_000
+"""Figures that the threads get at once: each waiting figure is an object."""
+
+
+class NearDuplicates:
+    """For each figure that a captioner describes, the figure that stands in for it.
+
+    A decision is never changed, so that a paid description keeps its figures.
+    """
+
+    def __init__(self, workspace: Workspace, captioner: CaptionerInUse) -> None:
+        self._store = workspace.store
+        # Pages of one layout look alike whatever they say.
+        self._bits = workspace.corpus.captions.near_duplicates if captioner.subject == "figure" else None
+        self._cache = near_duplicate_cache(workspace, captioner)
+
+    def compare(self, figures: Iterable[str]) -> None:
+        """Hash new figures, and assign each to a near stand-in where there is one."""
+        new_figures = self._cache.missing(figures) if self._bits is not None else []
+        if self._bits is None or not new_figures:
+            return
+        # The prefixes sort existing stand-ins first.
+        hashes: dict[str, int] = {}
+        for shard in self._cache.shards():
+            stand_in_rows = shard.filter(pc.equal(shard.column("id"), shard.column("stand_in")))
+            columns = (stand_in_rows.column(name).to_pylist() for name in ("id", "hash"))
+            hashes.update((f"0{name}", int(value, 16)) for name, value in zip(*columns, strict=True))
+        with ThreadPoolExecutor(_FETCHES_AT_ONCE) as threads:
+            for start in range(0, len(new_figures), _FIGURES_AT_ONCE):
+                batch = new_figures[start : start + _FIGURES_AT_ONCE]
+                hashes.update(zip((f"1{name}" for name in batch), threads.map(self._hash, batch), strict=True))
+        stand_ins = near_duplicates(hashes, self._bits)
+        values = [f"{hashes[f'1{name}']:016x}" for name in new_figures]
+        stand_in_ids = [stand_ins.get(f"1{name}", f"1{name}")[1:] for name in new_figures]
+        self._cache.append(pa.table([new_figures, values, stand_in_ids], schema=schema_of(PictureHash)))
+
+    def of(self, figures: Collection[str]) -> dict[str, str]:
+        """Return the stand-in of each figure, or itself."""
+        if self._bits is None:
+            return dict(zip(figures, figures, strict=True))
+        stand_ins = {
+            picture_hash.id: picture_hash.stand_in for picture_hash in rows_of(PictureHash, self._cache.read([*figures]))
+        }
+        return {name: stand_ins.get(name, name) for name in figures}
+
+    def _hash(self, figure_id: str) -> int:
+        return perceptual_hash(self._store.get(figure_file(figure_id)))
+
+
+def near_duplicate_cache(workspace: Workspace, captioner: CaptionerInUse) -> RecordCache:
+    """Open the cache of stand-ins of a captioner's figures."""
+    bits = workspace.corpus.captions.near_duplicates
+    cache_key = key(captions=captioner.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
+    return RecordCache(workspace.store, f"likenesses/{cache_key}", schema_of(PictureHash))
+
 
 _FOLDER = "captions"
 
@@ -123,7 +344,7 @@ def _read_spent(store: ObjectStore) -> tuple[Spent, str] | None:
 
 def _cost_of_stored(store: ObjectStore) -> Spent:
     total = Spent()
-    for key in store.folders(_FOLDER):
-        for shard in open_descriptions(store, key).shards():
+    for name in store.folders(_FOLDER):
+        for shard in open_descriptions(store, name).shards():
             total += spent_on(rows_of(Description, shard))
     return total

@@ -1,4 +1,4 @@
-"""Differences between two versions, from the files that both have in the store."""
+"""Differences between two versions, and reports of experiments that ran on them."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -12,16 +12,48 @@ from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import each_fate, read_fates
-from pipeline.records.publication import named_manifest, readable_manifest
+from pipeline.records.manifests import named_manifest, readable_manifest
+from pipeline.records.publication import resolve_version
 from pipeline.records.row_parts import difference, rows_of_documents, tagged_figures
-from pipeline.records.version_names import resolve_version
 from schemas.differences import VersionDiff
 from schemas.errors import DamagedError
 from schemas.evidence import rows_before
+from schemas.frozen import Frozen
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.versions import Manifest
 from tasks.versions.diff import TAGGED_FIGURE, VersionFacts, diff, release_note
+
+REPORT = "report.html"
+COMPARED = "changes.json"
+
+
+class Compared(Frozen):
+    """What surely changed since earlier reports of the same experiment, a line each.
+
+    Attributes:
+        worse: What became worse, and systems that don't run any more.
+        better: What became better.
+    """
+
+    worse: list[str]
+    better: list[str]
+
+
+def stored_name(version: str, experiment: str, file: str) -> str:
+    """Return the store name of a file of an experiment's last run on a version."""
+    return version_file(version, f"evaluation/{experiment}/{file}")
+
+
+def read_compared(store: ObjectStore, version: str, experiment: str) -> Compared | None:
+    """Return what changed when an experiment was last compared; None if it wasn't.
+
+    Raises:
+        TransientError: It can't be decoded.
+    """
+    name = stored_name(version, experiment, COMPARED)
+    return read_model(store, name, Compared) if store.exists(name) else None
+
 
 JUDGED = "judged"
 """Report of the default preset among those in a version's ``evaluation/``."""

@@ -32,7 +32,7 @@ def row_files(store: ObjectStore, version: str, *kinds: Literal["evidence", "pla
     """Return the names of the files of a version's rows, of both kinds if none is named.
 
     Raises:
-        DamagedError: One is missing.
+        TransientError: One is missing.
     """
     return [name for kind in kinds or ("evidence", "placements") for name in _files(store, version, kind)]
 
@@ -51,7 +51,7 @@ def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
     """Yield a version's evidence, by document id and reading order.
 
     Raises:
-        DamagedError: A part is damaged or missing.
+        TransientError: A part is damaged or missing.
     """
     return (read_table(store, name, EVIDENCE) for name in row_files(store, version, "evidence"))
 
@@ -60,7 +60,7 @@ def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
     """Yield about ``ROWS_SAMPLED`` rows spread over a version's evidence, from at most ``FILES_SAMPLED`` files.
 
     Raises:
-        DamagedError: A part is damaged or missing.
+        TransientError: A part is damaged or missing.
     """
     names = row_files(store, version, "evidence")
     sampled_names = names[:: -(-len(names) // FILES_SAMPLED) or 1]

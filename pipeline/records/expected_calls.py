@@ -7,10 +7,16 @@ from backends.stores.document_files import structured_file
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.caption_targets import StructuredFiles, caption_targets, describable_by, drawn_cache
-from pipeline.records.descriptions import open_descriptions, read_spent
-from pipeline.records.near_duplicates import NearDuplicates
-from pipeline.records.vectors import open_vectors
+from pipeline.records.collection import open_vectors
+from pipeline.records.descriptions import (
+    NearDuplicates,
+    StructuredFiles,
+    caption_targets,
+    describable_by,
+    drawn_cache,
+    open_descriptions,
+    read_spent,
+)
 from ray_jobs.embed import BATCHES_A_CALL
 from schemas.batches import batched
 from schemas.generation import Description, Subject

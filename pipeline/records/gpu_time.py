@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from importlib.resources import files
 
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.collection import open_vectors
 from pipeline.records.expected_calls import rows_per_byte
-from pipeline.records.vectors import open_vectors
 from schemas.models import FLOAT32, PRECISION
 from schemas.versions import ExpectedCalls, GpuWork, Manifest, PlannedDocument
 from tasks.enriching.spaces import Space

@@ -1,15 +1,19 @@
-"""A version's ledger: one row for each source, with its status."""
+"""The sources of a version with their status, failures by run, and the documents that were deleted for good."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 import pyarrow as pa
+from pydantic import Field
 
-from backends.stores.objects import read_table
-from schemas.errors import DamagedError
+from backends.stores.objects import read_model, read_table, reading
+from schemas.errors import DamagedError, Failure, FailureCode
+from schemas.frozen import Frozen
 from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
-from schemas.versions import LedgerRow, SourceFate, Status
+from schemas.stages import Stage
+from schemas.versions import FAILURES, LedgerRow, Manifest, SourceFate, Status
 
 _FILE = "ledger.parquet"
 
@@ -70,3 +74,94 @@ def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:
     for row in rows:
         source_by_document.setdefault(row.doc_id, row.source)
     return source_by_document
+
+
+def quarantine_file(run_id: str) -> str:
+    """Name the object that holds the failures of a run."""
+    return f"quarantine/{run_id}.parquet"
+
+
+def document_failures(ledger: Sequence[LedgerRow], run_id: str) -> list[Failure]:
+    """Return the failures of quarantined documents, one a source."""
+    return [
+        Failure(
+            source=row.source,
+            doc_id=row.doc_id or None,
+            page=row.page,
+            step=row.step or Stage.PARSE,
+            code=row.code or FailureCode.UNREADABLE,
+            message=row.message or "",
+            run_id=run_id,
+        )
+        for row in ledger
+        if row.status is Status.QUARANTINED
+    ]
+
+
+def write_failures(store: ObjectStore, run_id: str, failures: Sequence[Failure]) -> None:
+    """Write the failures of a run."""
+    table = pa.Table.from_pylist([failure.model_dump(mode="json") for failure in failures], schema=FAILURES)
+    store.replace(quarantine_file(run_id), to_parquet(table))
+
+
+def replace_failures(store: ObjectStore, run_id: str, step: str, failures: Sequence[Failure]) -> None:
+    """Write the failures of one step of a run, in place of those that it had; those of other steps stay."""
+    other_failures = [failure for failure in _failures_of(store, run_id) or [] if failure.step != step]
+    all_failures = sorted([*other_failures, *failures], key=lambda failure: (failure.source, failure.page or 0))
+    write_failures(store, run_id, all_failures)
+
+
+def read_failures(store: ObjectStore, manifest: Manifest) -> list[Failure] | None:
+    """Return the failures of a version's run; None where they are no longer stored."""
+    return _failures_of(store, manifest.run_id)
+
+
+def _failures_of(store: ObjectStore, run_id: str) -> list[Failure] | None:
+    try:
+        table = read_table(store, name := quarantine_file(run_id))
+    except FileNotFoundError:
+        return None
+    with reading(store, name):
+        return [Failure.model_validate(row) for row in table.to_pylist()]
+
+
+FORGOTTEN = "FORGOTTEN.json"
+
+
+class ForgottenDocument(Frozen):
+    """A deleted document, by the digest of its bytes."""
+
+    doc_id: str
+    at: datetime
+    by: str
+    reason: str | None = None
+
+
+class Forgotten(Frozen):
+    """The deleted documents. ``pending`` and ``sources`` name those whose deletion isn't finished."""
+
+    documents: list[ForgottenDocument] = Field([])
+    pending: list[str] = Field([], description="Digests.")
+    sources: list[str] = Field([], description="Their sources, which aren't kept once nothing is left of them.")
+
+    @property
+    def doc_ids(self) -> frozenset[str]:
+        """Digests of all of them."""
+        return frozenset(document.doc_id for document in self.documents)
+
+
+def read_forgotten(store: ObjectStore) -> Forgotten:
+    """Return the list; an empty one where nothing was forgotten.
+
+    Raises:
+        TransientError: It can't be read, so that a document might be taken in again.
+    """
+    try:
+        return read_model(store, FORGOTTEN, Forgotten)
+    except FileNotFoundError:
+        return Forgotten()
+
+
+def write_forgotten(store: ObjectStore, forgotten: Forgotten) -> None:
+    """Replace the list; only the holder of the lease may call this."""
+    store.replace(FORGOTTEN, forgotten.model_dump_json(indent=1).encode())

@@ -1,31 +1,73 @@
-"""The pointer to the live version, and the compare-and-swap that moves it."""
+"""The pointer to the live version, the compare-and-swap that moves it, and the audit log: who moved it, why and when."""
 
 import contextlib
+import getpass
 import json
+import os
 from collections.abc import Collection
 from datetime import UTC, datetime
 
 from backends.stores.checksums import damage
 from backends.stores.objects import read_model, reading
-from pipeline.records.audit import read_events, this_person, write_event
-from schemas.errors import ContractError, DamagedError, GateError, MissingError, UserError
-from schemas.gates import Bounds, judge_again
-from schemas.ids import version_time
+from pipeline.records.manifests import (
+    _override_name,
+    _rejection_in_words,
+    _rejection_name,
+    manifests,
+    named_manifest,
+    override_hint,
+    read_manifest,
+    read_override,
+    readable_manifest,
+    refusals_in,
+    refusals_of,
+)
+from schemas.errors import ContractError, DamagedError, GateError, MissingError, NotFoundError, UserError
+from schemas.ids import sha256, version_time
 from schemas.ports import ObjectStore
 from schemas.release import RELEASE
 from schemas.versions import (
     FORMAT,
     Action,
     AuditEvent,
-    GateResult,
     Lease,
     Manifest,
     Override,
     Pointer,
-    Verdicts,
     VersionList,
     VersionRow,
 )
+
+_FOLDER = "audit"
+
+
+def write_event(store: ObjectStore, event: AuditEvent) -> None:
+    """Add an event; writing one twice leaves one."""
+    data = event.model_dump_json().encode()
+    # Names sort by time; the digest tells apart what happens in the same microsecond.
+    store.put(f"{_FOLDER}/{event.at:%Y%m%dT%H%M%S.%fZ}-{sha256(data)[:8]}.json", data)
+
+
+def read_events(store: ObjectStore, limit: int) -> list[AuditEvent]:
+    """Return the latest events, newest first, without damaged ones."""
+    events: list[AuditEvent] = []
+    for name in reversed(store.names(_FOLDER)):
+        if len(events) == limit:
+            break
+        try:
+            events.append(read_model(store, name, AuditEvent))
+        except DamagedError:
+            continue
+    return events
+
+
+def this_person() -> str:
+    """Return the name of the operating system's user, or its number where it has no name, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
 
 LIVE = "LIVE"
 
@@ -37,7 +79,7 @@ def read_pointer(store: ObjectStore, *, fresh: bool = False) -> Pointer | None:
     """Return the pointer; None where nothing is published. Inside a step of a refresh it is read once, unless ``fresh``.
 
     Raises:
-        DamagedError: The pointer is damaged, or it is missing and the audit log says that there was one.
+        TransientError: The pointer is damaged, or it is missing and the audit log says that there was one.
     """
     return _read_pointer(store, fresh=fresh)[0]
 
@@ -147,75 +189,6 @@ def note_rewritten(store: ObjectStore, event: AuditEvent) -> None:
         moved = event.model_copy(update={"from_version": pointer.version, "to_version": pointer.version})
         if _write_pointer(store, pointer.model_copy(update={"moved": moved, "rewritten": datetime.now(UTC)}), etag):
             return
-
-
-def manifest_name(version: str) -> str:
-    """Name a version's manifest in its store."""
-    return f"versions/{version}/manifest.json"
-
-
-def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
-    """Return a finished version's manifest, with its latest verdicts; None where the version is unknown or unfinished.
-
-    Raises:
-        DamagedError: It can't be read.
-    """
-    try:
-        manifest = read_model(store, manifest_name(version), Manifest)
-    except FileNotFoundError:
-        return None
-    if not refusals_of(manifest):
-        return manifest
-    try:
-        return manifest.model_copy(update={"gates": read_model(store, _verdicts_name(version), Verdicts).gates})
-    except DamagedError:  # missing, or written again by the next refresh
-        return manifest
-
-
-def _verdicts_name(version: str) -> str:
-    return f"versions/{version}/gates.json"
-
-
-def judge_gates_anew(store: ObjectStore, version: str, bounds: Bounds) -> list[GateResult]:
-    """Return the verdicts on a finished version by the present bounds: of refusals whose bound changed, from their value."""
-    return [judge_again(gate, bounds) for gate in read_model(store, manifest_name(version), Manifest).gates]
-
-
-def keep_verdicts(store: ObjectStore, version: str, bounds: Bounds) -> None:
-    """Keep the verdicts by the present bounds, unless an operator let the version pass. Call it under the lease."""
-    manifest = read_manifest(store, version)
-    if manifest is None or read_override(store, version) is not None:
-        return
-    gates = judge_gates_anew(store, version, bounds)
-    if gates != manifest.gates:
-        store.replace(_verdicts_name(version), Verdicts(gates=gates).model_dump_json(indent=1).encode())
-
-
-def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | None:
-    """Return a finished version's manifest; None where none can be read."""
-    try:
-        return read_manifest(store, version) if version else None
-    except DamagedError:
-        return None
-
-
-def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
-    """Return the manifest of a version.
-
-    Raises:
-        UserError: There is no such version; the message names some that exist.
-    """
-    manifest = read_manifest(store, version)
-    if manifest is None:
-        version_names = ", ".join(existing.version for existing in manifests(store)[:5]) or "none yet"
-        raise UserError(f"corpus {corpus}: there is no version {version}; there are: {version_names}")
-    return manifest
-
-
-def manifests(store: ObjectStore) -> list[Manifest]:
-    """Return the manifests of all finished versions, newest first, without damaged ones."""
-    stored = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
-    return [manifest for manifest in stored if manifest is not None]
 
 
 def move_pointer(
@@ -365,22 +338,6 @@ def _override(store: ObjectStore, manifest: Manifest, reason: str, by: str | Non
     return bool(refusals)
 
 
-def _override_name(version: str) -> str:
-    return f"versions/{version}/override.json"
-
-
-def read_override(store: ObjectStore, version: str) -> Override | None:
-    """Return the override of a refused version; None where there is none."""
-    try:
-        return read_model(store, _override_name(version), Override)
-    except FileNotFoundError:
-        return None
-
-
-def _rejection_name(version: str) -> str:
-    return f"versions/{version}/rejection.json"
-
-
 def reject_version(store: ObjectStore, version: str, *, by: str, reason: str) -> str:
     """Store that a person rejected a version, which no refresh publishes from then on; return it in words."""
     rejection = Override(reason=reason.strip(), by=by, at=datetime.now(UTC), refusals=[])
@@ -407,23 +364,6 @@ def note_event(
     write_event(store, event.model_copy(update={"about": about}))
 
 
-def _rejection_in_words(rejection: Override) -> str:
-    reason = f": {rejection.reason}" if rejection.reason else ""
-    return f"rejected by {rejection.by} at {rejection.at:%Y-%m-%d %H:%M} UTC{reason}"
-
-
-def refusals_in(store: ObjectStore, manifest: Manifest) -> list[str]:
-    """Return the failed gates with their messages, and the rejection by a person; [] where nothing refuses the version."""
-    rejection = rejection_of(store, manifest.version)
-    return [*refusals_of(manifest), *([rejection] if rejection else [])]
-
-
-def rejection_of(store: ObjectStore, version: str) -> str | None:
-    """Return who rejected a version, when and why, in words; None where nobody did."""
-    name = _rejection_name(version)
-    return _rejection_in_words(read_model(store, name, Override)) if store.exists(name) else None
-
-
 def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved: AuditEvent) -> Pointer:
     version, is_held = moved.to_version, moved.action == "rollback"
     _publishable(store, corpus, version)
@@ -445,16 +385,6 @@ def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
             f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}",
             override_hint(corpus, version),
         )
-
-
-def override_hint(corpus: str, version: str) -> str:
-    """Return the command that publishes a refused version."""
-    return f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
-
-
-def refusals_of(manifest: Manifest) -> list[str]:
-    """Return the failed gates with their messages; [] where all hold."""
-    return [f"{gate.gate}: {gate.message}" for gate in manifest.gates if not gate.passed]
 
 
 def list_versions(store: ObjectStore, corpus: str) -> VersionList:
@@ -511,3 +441,72 @@ def _damaged_row(version: str, error: DamagedError) -> VersionRow:
         rows=0,
         refusals=[error.message],
     )
+
+
+def decision(store: ObjectStore, version: str) -> Pointer | None:
+    """Return the pointer if the question of a finished version is decided elsewhere; None while it is open.
+
+    It is decided once the version is live, or another one than its parent, or once somebody has held the corpus since.
+    """
+    live, manifest = read_pointer(store, fresh=True), read_manifest(store, version)
+    if live is None or manifest is None:
+        return None
+    moved = live.moved
+    held_since = moved is not None and moved.action == "rollback" and moved.at > manifest.created
+    return live if live.version != manifest.parent or held_since else None
+
+
+def decision_in_words(live: Pointer, version: str) -> str:
+    """Return what ``decision`` found in one line, with the person."""
+    event = f": {event_in_words(live.moved)}" if live.moved is not None else ""
+    if live.version == version:
+        return f"{version} is live{event}"
+    return f"{version} isn't published, since {live.version} is live now{event}"
+
+
+def event_in_words(event: AuditEvent) -> str:
+    """Return what was done by whom, when and why."""
+    reason = f" ({event.reason})" if event.reason else ""
+    return f"{event.action} by {event.by} at {event.at:%Y-%m-%d %H:%M} UTC{reason}"
+
+
+def resolve_version(store: ObjectStore, corpus: str, name: str) -> str:
+    """Return the version that ``live``, ``previous`` or ``latest`` stands for; any other name is a version's own.
+
+    ``latest`` is the newest finished version, refused ones included.
+
+    Raises:
+        NotFoundError: No version has that name now.
+        TransientError: The pointer can't be read.
+    """
+    if name == "latest":
+        newest = _newest_manifest(store)
+        if newest is None:
+            raise NotFoundError(nothing_live(store, corpus))
+        return newest.version
+    if name not in ("live", "previous"):
+        return name
+    pointer = read_pointer(store)
+    if pointer is None:
+        raise NotFoundError(nothing_live(store, corpus))
+    if name == "live":
+        return pointer.version
+    if pointer.previous is None:
+        raise NotFoundError(f"corpus {corpus}: {pointer.version} is live, and there is no version before it")
+    return pointer.previous
+
+
+def nothing_live(store: ObjectStore, corpus: str) -> str:
+    """Return the message for a corpus without a live version: why there is none, and what to do."""
+    newest = _newest_manifest(store)
+    if newest is None:
+        return f"corpus {corpus}: nothing is published yet; run: inset refresh {corpus}"
+    if refusals := refusals_of(newest):
+        hint = override_hint(corpus, newest.version)
+        return f"corpus {corpus}: nothing is published; {newest.version} was refused: {'; '.join(refusals)}; {hint}"
+    return f"corpus {corpus}: nothing is live; to publish its newest version: inset publish {corpus} {newest.version}"
+
+
+def _newest_manifest(store: ObjectStore) -> Manifest | None:
+    stored = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
+    return next((manifest for manifest in stored if manifest is not None), None)

@@ -111,7 +111,7 @@ def read_parts(store: ObjectStore, version: str) -> VersionParts | None:
     """Return the parts of a version; None where release 0.2.0 wrote its rows.
 
     Raises:
-        DamagedError: The list can't be read.
+        TransientError: The list can't be read.
     """
     try:
         return read_model(store, version_file(version, _PARTS), VersionParts)
@@ -123,7 +123,7 @@ def read_documents(store: ObjectStore, version: str) -> dict[str, DocumentFacts]
     """Return the facts of each document of a version that has parts.
 
     Raises:
-        DamagedError: They can't be read.
+        TransientError: They can't be read.
     """
     table = read_table(store, version_file(version, DOCUMENTS), schema_of(DocumentFacts))
     return {facts.doc_id: facts for facts in rows_of(DocumentFacts, table)}
@@ -133,7 +133,7 @@ def read_part_rows(store: ObjectStore, part: RowPart) -> VersionRows:
     """Return the rows of a part.
 
     Raises:
-        DamagedError: They can't be read.
+        TransientError: They can't be read.
     """
     return VersionRows(read_table(store, part.evidence, EVIDENCE), read_table(store, part.placements, PLACEMENTS))
 
@@ -142,7 +142,7 @@ def rows_of_documents(store: ObjectStore, version: str, doc_ids: Set[str]) -> It
     """Yield the rows of some documents, each with its id; only their parts are read.
 
     Raises:
-        DamagedError: A part can't be read.
+        TransientError: A part can't be read.
     """
     parts, names = read_parts(store, version) or VersionParts(), sorted(doc_ids)
     for part in parts.with_documents(doc_ids):
@@ -471,7 +471,7 @@ class Difference:
         """Yield the later version's rows of ``changed`` documents.
 
         Raises:
-            DamagedError: A part can't be read.
+            TransientError: A part can't be read.
         """
         for part in (read_parts(self.store, self.version) or VersionParts()).with_documents(self.changed):
             rows = read_table(self.store, part.evidence, EVIDENCE)
@@ -482,7 +482,7 @@ def difference(store: ObjectStore, version: str, earlier: str) -> Difference | N
     """Return how a version differs from another one; None where release 0.2.0 wrote one of them.
 
     Raises:
-        DamagedError: The facts of one can't be read.
+        TransientError: The facts of one can't be read.
     """
     if read_parts(store, version) is None or read_parts(store, earlier) is None:
         return None

@@ -9,12 +9,17 @@ from types import MappingProxyType
 from backends.stores.document_files import reported
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.caption_targets import StructuredFiles, drawn_cache
-from pipeline.records.document_reader import DocumentReader, parsed_documents
-from pipeline.records.inherit import Inherited, inherit
-from pipeline.records.ledger import indexed_pages, indexed_sources, read_ledger, write_ledger
+from pipeline.records.descriptions import StructuredFiles, drawn_cache
+from pipeline.records.documents import DocumentReader, Inherited, inherit, parsed_documents
+from pipeline.records.ledger import (
+    document_failures,
+    indexed_pages,
+    indexed_sources,
+    read_ledger,
+    write_failures,
+    write_ledger,
+)
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
-from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.row_parts import Facts, rows_of_documents, write_version_rows
 from schemas.errors import UNREAD_PAGES, ContractError, Failure, FailureCode
 from schemas.parquet import Rows

@@ -5,14 +5,19 @@ import time
 from collections.abc import Collection, Sequence
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.collection import derive, fill, holds, is_forwarded, read_back
+from pipeline.records.collection import SpaceVectors, derive, fill, holds, is_forwarded, open_vectors, read_back
 from pipeline.records.evidence import evidence_parts, evidence_sample
-from pipeline.records.inventory import check_index_files, linked_index_files, missing_or_cut
+from pipeline.records.manifests import (
+    check_index_files,
+    linked_index_files,
+    manifest_name,
+    missing_or_cut,
+    read_manifest,
+    readable_manifest,
+)
 from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes, read_plan_summary, write_note
-from pipeline.records.publication import manifest_name, read_manifest, readable_manifest
 from pipeline.records.retention import spare_version
 from pipeline.records.row_parts import Difference, difference
-from pipeline.records.vectors import SpaceVectors, open_vectors
 from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import DamagedError, InsetError, TransientError
 from schemas.progress import Report, silent
@@ -39,7 +44,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     would delete next is brought forward.
 
     Raises:
-        DamagedError: A row has no vector.
+        TransientError: A row has no vector.
     """
     started = time.monotonic()
     store = workspace.store

@@ -16,15 +16,23 @@ from numpy.typing import NDArray
 from backends.expectations import RowBatch, UnchangedRows, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
+from pipeline.corpus.languages import known_languages
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.caption_targets import StructuredFiles, drawn_cache
-from pipeline.records.inherit import Inherited, inherit
-from pipeline.records.languages import known_languages
-from pipeline.records.ledger import first_sources, indexed_pages, indexed_sources, read_ledger, readable_ledger
+from pipeline.records.collection import VectorJoin, open_vectors, passages
+from pipeline.records.descriptions import StructuredFiles, drawn_cache
+from pipeline.records.documents import Inherited, inherit
+from pipeline.records.ledger import (
+    document_failures,
+    first_sources,
+    indexed_pages,
+    indexed_sources,
+    read_ledger,
+    readable_ledger,
+    replace_failures,
+)
+from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
-from pipeline.records.publication import readable_manifest
-from pipeline.records.quarantine import document_failures, replace_failures
 from pipeline.records.row_parts import (
     DIGITS_OF_WORDS,
     Facts,
@@ -34,7 +42,6 @@ from pipeline.records.row_parts import (
     rows_of_documents,
 )
 from pipeline.records.tagged_copies import list_copies
-from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from schemas.errors import DamagedError, MissingError
 from schemas.evidence import EVIDENCE
 from schemas.gates import COUNTED, DUPLICATES, LONG_TEXTS
@@ -267,7 +274,7 @@ class _VersionData:
         """Return a function that yields the changed rows with the facts about each; it may be called more than once.
 
         Raises:
-            DamagedError: A row lacks a vector.
+            TransientError: A row lacks a vector.
         """
         shares_id = self._rows_where("SELECT row FROM ids QUALIFY count(*) OVER (PARTITION BY key) > 1")
         # Of rows with the same words, all repeat one of an unchanged document, or all but the first the first.
@@ -361,7 +368,7 @@ def _figures(
     """Compare the pixels of figures with their names; those of the parent were compared by its check.
 
     Raises:
-        DamagedError: A figure is damaged or missing: its documents are parsed again. Those of ``parsed_now`` are at fault
+        TransientError: A figure is damaged or missing: its documents are parsed again. Those of ``parsed_now`` are at fault
             themselves.
     """
     damaged: dict[str, DamagedError] = {}

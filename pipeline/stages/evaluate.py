@@ -20,8 +20,8 @@ from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.collection import holds
 from pipeline.records.differences import JUDGED
 from pipeline.records.ledger import read_ledger
+from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, read_plan, write_note
-from pipeline.records.publication import readable_manifest
 from schemas.errors import TransientError
 from schemas.evidence import NO_FILTERS, Hit
 from schemas.gates import NO_QUESTIONS, RECALL_KEPT

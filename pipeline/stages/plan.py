@@ -8,25 +8,17 @@ from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing
 from evaluation.gates import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
+from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, pages_per_byte
-from pipeline.records.forgotten import read_forgotten
 from pipeline.records.gpu_time import expected_gpu_work
-from pipeline.records.languages import unknown_languages
-from pipeline.records.ledger import indexed_pages, readable_ledger
-from pipeline.records.publication import (
-    judge_gates_anew,
-    manifests,
-    read_override,
-    read_pointer,
-    readable_manifest,
-    rejection_of,
-)
-from pipeline.records.quarantine import read_failures
+from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
+from pipeline.records.manifests import judge_gates_anew, manifests, read_override, readable_manifest, rejection_of
+from pipeline.records.publication import read_pointer
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import UNFINISHED, TransientError, UserError
 from schemas.gates import COUNTED, METRIC

@@ -3,21 +3,12 @@
 from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.alias import update_alias
 from pipeline.records.differences import write_diff
-from pipeline.records.inventory import check_linked_index_files, write_inventory
 from pipeline.records.lease import still_held
+from pipeline.records.manifests import check_linked_index_files, manifest_name, read_manifest, refusals_of, write_inventory
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
-from pipeline.records.publication import (
-    manifest_name,
-    move_pointer,
-    publish_version,
-    read_manifest,
-    read_pointer,
-    refusals_of,
-    roll_back,
-)
-from pipeline.records.version_names import resolve_version
+from pipeline.records.publication import move_pointer, publish_version, read_pointer, resolve_version, roll_back
+from pipeline.records.retention import update_alias
 from schemas.corpus import Corpus
 from schemas.errors import ContractError
 from schemas.ids import sha256, version_file
@@ -33,7 +24,7 @@ def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
 
     Raises:
         ContractError: The lease was lost.
-        DamagedError: The parent's collection is damaged; the next refresh fills a new one.
+        TransientError: The parent's collection is damaged; the next refresh fills a new one.
     """
     store = workspace.store
     if not still_held(store, lease):
@@ -60,7 +51,7 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
 
     Raises:
         ContractError: The lease was lost, or another version was published meanwhile.
-        DamagedError: The parent's collection is damaged; the next refresh fills a new one.
+        TransientError: The parent's collection is damaged; the next refresh fills a new one.
     """
     store = workspace.store
     manifest = finish(workspace, version, lease)

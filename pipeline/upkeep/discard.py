@@ -8,24 +8,15 @@ from collections.abc import Iterable, Iterator
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
-from pipeline.records.caption_targets import drawn_cache
-from pipeline.records.descriptions import SPENT
+from pipeline.records.collection import open_vectors, passages
+from pipeline.records.descriptions import SPENT, drawn_cache
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
-from pipeline.records.inventory import changed, missing_or_cut
 from pipeline.records.lease import LEASE
-from pipeline.records.needs import KINDS, NeededRecords, objects_of
-from pipeline.records.publication import (
-    LIVE,
-    drop_previous,
-    manifest_name,
-    read_manifest,
-    read_pointer,
-    readable_manifest,
-    readable_pointer,
-)
-from pipeline.records.quarantine import quarantine_file
+from pipeline.records.ledger import quarantine_file
+from pipeline.records.manifests import changed, manifest_name, missing_or_cut, read_manifest, readable_manifest
+from pipeline.records.publication import LIVE, drop_previous, read_pointer, readable_pointer
+from pipeline.records.retention import KINDS, NeededRecords, objects_of
 from pipeline.records.row_parts import DOCUMENTS
-from pipeline.records.vectors import open_vectors, passages
 from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, MissingError
 from schemas.ids import version_file

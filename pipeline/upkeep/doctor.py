@@ -11,22 +11,15 @@ from pathlib import Path
 
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.corpora import corpora_folder, corpus_files
+from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.presets import check_default_preset
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
-from pipeline.records.alias import update_alias
 from pipeline.records.collection import holds
-from pipeline.records.forgotten import read_forgotten
-from pipeline.records.languages import unknown_languages
 from pipeline.records.lease import holding, release
-from pipeline.records.ledger import readable_ledger
-from pipeline.records.publication import (
-    list_versions,
-    manifests,
-    override_hint,
-    read_manifest,
-    read_pointer,
-    readable_pointer,
-)
+from pipeline.records.ledger import read_forgotten, readable_ledger
+from pipeline.records.manifests import manifests, override_hint, read_manifest
+from pipeline.records.publication import list_versions, read_pointer, readable_pointer
+from pipeline.records.retention import update_alias
 from pipeline.records.row_parts import read_parts
 from pipeline.upkeep.discard import discard, find_damage
 from schemas.errors import DamagedError, InsetError, UserError

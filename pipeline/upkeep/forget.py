@@ -18,18 +18,23 @@ import pyarrow as pa
 from backends.stores.objects import read_model, read_table
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
-from pipeline.records.alias import update_alias
-from pipeline.records.audit import this_person
-from pipeline.records.collection import fill
+from pipeline.records.cache import spent_on_replies
+from pipeline.records.collection import fill, open_vectors
 from pipeline.records.descriptions import add_spent, read_spent
 from pipeline.records.evidence import evidence_parts, version_rows
-from pipeline.records.forgotten import Forgotten, ForgottenDocument, read_forgotten, write_forgotten
-from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import holding, release
-from pipeline.records.ledger import indexed_pages, read_ledger
+from pipeline.records.ledger import (
+    Forgotten,
+    ForgottenDocument,
+    indexed_pages,
+    read_forgotten,
+    read_ledger,
+    write_forgotten,
+)
+from pipeline.records.manifests import manifest_name, manifests, read_manifest, write_inventory
 from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes
-from pipeline.records.publication import manifest_name, manifests, note_rewritten, read_manifest
-from pipeline.records.replies import spent_on_replies
+from pipeline.records.publication import note_rewritten, this_person
+from pipeline.records.retention import update_alias
 from pipeline.records.row_parts import (
     Facts,
     VersionParts,
@@ -38,7 +43,6 @@ from pipeline.records.row_parts import (
     read_parts,
     write_version_rows,
 )
-from pipeline.records.vectors import open_vectors
 from pipeline.upkeep.prune import prune_all
 from pipeline.upkeep.retain import sweep
 from schemas.corpus.retrieval import LEXICAL_FIELDS
@@ -78,7 +82,7 @@ def forget(
     Raises:
         UserError: Neither a kept version nor the corpus's source knows the source.
         TransientError: A refresh is running, or the engine doesn't answer.
-        DamagedError: A version can't be read; refresh, and then repeat it.
+        TransientError: A version can't be read; refresh, and then repeat it.
     """
     run_id = f"forget-{uuid.uuid4().hex[:12]}"
     with holding(workspace.store, run_id, tied_to_process=True):

@@ -10,14 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import RecordCache
-from pipeline.records.collection import fill, read_back
+from pipeline.records.collection import fill, open_vectors, read_back
 from pipeline.records.evidence import evidence_parts, evidence_sample
-from pipeline.records.inventory import FILE, write_inventory
 from pipeline.records.lease import holding, release
-from pipeline.records.needs import Needs, needs_of
-from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
-from pipeline.records.vectors import open_vectors
-from pipeline.records.version_names import resolve_version
+from pipeline.records.manifests import FILE, manifest_name, named_manifest, read_manifest, write_inventory
+from pipeline.records.publication import read_pointer, resolve_version
+from pipeline.records.retention import Needs, needs_of
 from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import ContractError, DamagedError, UserError
 from schemas.ids import collection_name, version_file

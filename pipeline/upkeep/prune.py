@@ -10,11 +10,9 @@ from collections.abc import Sequence, Set
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
-from pipeline.records.descriptions import open_descriptions
+from pipeline.records.descriptions import near_duplicate_cache, open_descriptions
 from pipeline.records.lease import holding, release
-from pipeline.records.near_duplicates import near_duplicate_cache
-from pipeline.records.needs import KINDS, needs_of
-from pipeline.records.retention import removable_versions
+from pipeline.records.retention import KINDS, needs_of, removable_versions
 from pipeline.upkeep.retain import sweep
 from schemas.ids import figure_file, version_file
 from schemas.progress import Report, silent

@@ -4,9 +4,8 @@ import contextlib
 from collections.abc import Iterable
 
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
-from pipeline.records.alias import update_alias
-from pipeline.records.publication import manifest_name
-from pipeline.records.retention import removable_versions
+from pipeline.records.manifests import manifest_name
+from pipeline.records.retention import removable_versions, update_alias
 from pipeline.records.row_parts import read_parts
 from schemas.errors import ContractError, DamagedError, TransientError
 from schemas.ids import version_file

@@ -9,7 +9,7 @@ from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from pipeline.operations.document_changes import document_changes
 from pipeline.operations.health import corpora_health, store_of
 from pipeline.operations.history import changes, history, spending, version_names
-from pipeline.records.audit import read_events
+from pipeline.records.publication import read_events
 from plugins.pages.access import PREFIX, ReadsDag, User, startable
 from plugins.pages.paging import Paged
 from plugins.pages.rendering import render

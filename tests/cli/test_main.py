@@ -14,8 +14,8 @@ import pytest
 
 from cli import main
 from pipeline.corpus.workspace import open_workspace
-from pipeline.records.audit import this_person
 from pipeline.records.lease import acquire
+from pipeline.records.publication import this_person
 from schemas.documents import Chunk, StructuredDocument
 from tasks.enriching.chunk import chunk
 from tests.manuals import write_layered_scan, write_long_table, write_manual, write_scan

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.records.audit import read_events
-from pipeline.records.evaluations import stored_name
-from pipeline.records.publication import read_pointer
+from pipeline.records.differences import stored_name
+from pipeline.records.publication import read_events, read_pointer
 from pipeline.run import refresh
 from plugins.airflow_run import has_moved
 from tests.dags.airflow_runs import airflow, events, states

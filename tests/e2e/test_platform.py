@@ -11,7 +11,8 @@ import pytest
 
 from backends.stores.object_store import s3_client
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.manifests import read_manifest
+from pipeline.records.publication import read_pointer
 from tests import endpoint_server, platform
 from tests.airflow_server import RUN_WITHIN_S, fetch
 from tests.endpoint_server import Call, EndpointServer

@@ -19,8 +19,9 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.ledger import read_ledger
+from pipeline.records.manifests import manifests, read_manifest
 from pipeline.records.notes import read_notes
-from pipeline.records.publication import manifests, read_manifest, read_pointer
+from pipeline.records.publication import read_pointer
 from pipeline.run import RefreshRun, refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose

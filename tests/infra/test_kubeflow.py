@@ -14,7 +14,8 @@ import yaml
 
 from cli.main import app
 from pipeline.corpus.workspace import open_workspace
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.manifests import read_manifest
+from pipeline.records.publication import read_pointer
 from pipeline.run import RefreshRun
 from schemas.stages import ON_A_VERSION, Stage
 

@@ -10,7 +10,8 @@ from cli import main
 from evaluation.questions import GoldPage, GoldRegion, Question
 from lab.descriptive_statistics import Spread, describe_corpus, describe_questions
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.manifests import read_manifest
+from pipeline.records.publication import read_pointer
 from tests.versions import read_evidence
 
 REGION = GoldRegion(doc="pump.pdf", page=1, bbox=(0, 0, 9, 9))

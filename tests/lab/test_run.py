@@ -19,7 +19,7 @@ from lab.results import Results
 from lab.run import evaluate_version, run_experiment
 from lab.statistics import Difference
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.evaluations import Compared, read_compared
+from pipeline.records.differences import Compared, read_compared
 from pipeline.run import refresh
 from schemas.errors import UserError
 from tests import endpoint_server

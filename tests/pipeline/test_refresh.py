@@ -14,8 +14,9 @@ from backends.stores.object_store import FolderStore
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import evidence_parts, read_placements, row_files
+from pipeline.records.manifests import read_manifest
 from pipeline.records.notes import read_notes
-from pipeline.records.publication import list_versions, publish_version, read_manifest, read_pointer, roll_back
+from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
 from pipeline.records.tagged_copies import tagged_copies
 from pipeline.run import RefreshRun, is_refused, refresh
 from schemas.differences import VersionDiff

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from cli.main import app
 from pipeline.approval import approval_of
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.decision import decision, decision_in_words
-from pipeline.records.last_refresh import read_last_refresh
-from pipeline.records.publication import list_versions, read_manifest, read_override, read_pointer
+from pipeline.records.manifests import read_manifest, read_override
+from pipeline.records.notes import read_last_refresh
+from pipeline.records.publication import decision, decision_in_words, list_versions, read_pointer
 from pipeline.run import Approved, RefreshRun, refresh
 from pipeline.run_log import log_note, log_plan
 from pipeline.stages.publish import make_live, roll_back_version

@@ -14,7 +14,7 @@ from airflow.providers.standard.exceptions import HITLRejectException
 
 from pipeline.operations.health import corpus_health
 from pipeline.operations.states import State
-from pipeline.records.last_refresh import LastRefresh, read_last_refresh, write_last_refresh
+from pipeline.records.notes import LastRefresh, read_last_refresh, write_last_refresh
 from pipeline.records.publication import read_pointer
 from plugins.notify import TOLD_TRIES, announce, note_answer, note_question, refresh_callbacks
 from schemas.ids import version_file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.records.publication import override_hint
+from pipeline.records.manifests import override_hint
 from plugins.airflow_run import logged_errors
 from plugins.remedies import PLACES, in_ui
 from schemas.errors import GateError, MissingError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.records.last_refresh import LastRefresh, note_refresh, write_last_refresh
+from pipeline.records.notes import LastRefresh, note_refresh, write_last_refresh
 from plugins.source_trigger import SourceTrigger
 from tasks.versions.plan import listing_digest
 

@@ -8,9 +8,16 @@ from itertools import chain
 
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.caption_targets import CaptionTarget, StructuredFiles, caption_targets, describable_by, drawn_cache
-from pipeline.records.descriptions import add_spent, open_descriptions
-from pipeline.records.near_duplicates import NearDuplicates
+from pipeline.records.descriptions import (
+    CaptionTarget,
+    NearDuplicates,
+    StructuredFiles,
+    add_spent,
+    caption_targets,
+    describable_by,
+    drawn_cache,
+    open_descriptions,
+)
 from pipeline.stages.enrich.keep import Writer
 from ray_jobs.caption import Calls, CaptionRequest, caption
 from ray_jobs.outcomes import Outcome

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from backends.stores.document_files import ParsedDocumentFile, parsed_file
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.caption_targets import open_drawn
+from pipeline.records.descriptions import open_drawn
 from pipeline.stages.enrich.keep import keep
 from schemas.batches import batched
 from schemas.documents import DrawnPage, drawn_page_id

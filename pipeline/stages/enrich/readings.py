@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from backends.stores.document_files import ParsedDocumentFile, parsed_file
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.document_reader import parsed_documents
+from pipeline.records.documents import parsed_documents
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.notes import read_notes, write_plan
 from schemas.errors import BROKEN_FILE, UNREAD_PAGES

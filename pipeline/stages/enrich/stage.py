@@ -16,12 +16,11 @@ from backends.stores.document_files import ParsedDocumentFile, is_finished, pars
 from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
+from pipeline.records.collection import SpaceVectors, open_vectors, passages
 from pipeline.records.descriptions import add_spent, read_spent
-from pipeline.records.document_reader import DocumentReader, parsed_documents
+from pipeline.records.documents import DocumentReader, Inherited, inherit, parsed_documents
 from pipeline.records.expected_calls import vectors_of
-from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
-from pipeline.records.vectors import SpaceVectors, open_vectors, passages
 from pipeline.stages.enrich.captions import describe_targets
 from pipeline.stages.enrich.draw import draw
 from pipeline.stages.enrich.keep import keep

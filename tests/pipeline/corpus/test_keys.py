@@ -6,8 +6,8 @@ import pytest
 
 from backends.models import endpoint, local_model
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records import near_duplicates
-from pipeline.records.near_duplicates import near_duplicate_cache
+from pipeline.records import descriptions
+from pipeline.records.descriptions import near_duplicate_cache
 from schemas.errors import UserError
 from schemas.ids import key
 from tasks.enriching.prompts import PROMPT_VERSION
@@ -58,7 +58,7 @@ def test_whose_description_serves_whom_is_decided_anew_once_hashes_are_made_othe
     used = workspace.captioners["far"]
     first = near_duplicate_cache(workspace, used).folder
     assert first == f"likenesses/{key(captions=used.captions.key, bits=4, step='1')}"
-    monkeypatch.setattr(near_duplicates, "HASH_VERSION", "2")
+    monkeypatch.setattr(descriptions, "HASH_VERSION", "2")
     assert near_duplicate_cache(workspace, used).folder != first
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from backends.stores.object_store import open_store
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from pipeline.records.publication import manifest_name, move_pointer
+from pipeline.records.manifests import manifest_name
+from pipeline.records.publication import move_pointer
 from schemas.ports import ObjectStore
 from schemas.versions import Counts, GateResult, Manifest, Spent
 

@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 from PIL import Image
 
-from pipeline.records.ledger import write_ledger
-from pipeline.records.quarantine import write_failures
+from pipeline.records.ledger import write_failures, write_ledger
 from schemas.errors import Failure, FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS, Modality
 from schemas.ids import figure_file, figure_id, sha256

@@ -15,8 +15,9 @@ from pipeline.operations import health
 from pipeline.operations.health import corpora_health, corpus_health, margin_of, orphans
 from pipeline.operations.states import State
 from pipeline.records import lease
-from pipeline.records.last_refresh import RefreshState, note_refresh
-from pipeline.records.publication import LIVE, manifest_name, publish_version, reject_version, roll_back
+from pipeline.records.manifests import manifest_name
+from pipeline.records.notes import RefreshState, note_refresh
+from pipeline.records.publication import LIVE, publish_version, reject_version, roll_back
 from schemas.errors import GateError
 from schemas.versions import GateResult
 from tests.pipeline.operations.corpora import REFUSES, publish, schedule_of, version_name, write_corpus, write_version

@@ -8,8 +8,9 @@ import pytest
 from pipeline.corpus.workspace import Workspace
 from pipeline.operations.history import changes, history, spending, version_names
 from pipeline.records.descriptions import add_spent
+from pipeline.records.manifests import manifest_name
 from pipeline.records.notes import StageNote, write_note
-from pipeline.records.publication import manifest_name, publish_version
+from pipeline.records.publication import publish_version
 from pipeline.run import refresh
 from schemas.errors import UserError
 from schemas.stages import Stage

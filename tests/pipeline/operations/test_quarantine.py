@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pipeline.operations.quarantine import REMEDIES, quarantine
-from pipeline.records.quarantine import quarantine_file
+from pipeline.records.ledger import quarantine_file
 from schemas.errors import FailureCode
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 from tests.pipeline.operations.sheets import failure, write_quarantine

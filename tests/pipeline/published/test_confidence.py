@@ -9,7 +9,8 @@ import pytest
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import open_version
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.manifests import read_manifest
+from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from schemas.retrieval import AnswerQuery
 from schemas.versions import Calibration

@@ -9,7 +9,7 @@ import pytest
 from backends.models.minilm import MiniLM
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.publication import read_manifest
+from pipeline.records.manifests import read_manifest
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.stages.publish import roll_back_version

@@ -9,14 +9,14 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.audit import AuditEvent, read_events, this_person, write_event
-from pipeline.records.publication import LIVE, read_pointer, restore_pointer
+from pipeline.records.publication import LIVE, read_events, read_pointer, restore_pointer, this_person, write_event
 from pipeline.run import refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.ports import ObjectStore
+from schemas.versions import AuditEvent
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 

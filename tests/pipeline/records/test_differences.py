@@ -10,7 +10,7 @@ import pytest
 from backends.stores.object_store import open_store
 from pipeline.records.differences import write_diff
 from pipeline.records.ledger import write_ledger
-from pipeline.records.publication import manifest_name
+from pipeline.records.manifests import manifest_name
 from schemas.differences import VersionDiff
 from schemas.evidence import PLACEMENTS
 from schemas.ids import sha256, version_file

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.publication import read_manifest
+from pipeline.records.manifests import read_manifest
 from pipeline.run import refresh
 from schemas.evidence import Filters
 from schemas.retrieval import Query

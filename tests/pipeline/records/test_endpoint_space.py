@@ -10,9 +10,9 @@ import pytest
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.collection import search_texts
 from pipeline.records.descriptions import read_spent
-from pipeline.records.publication import read_manifest
-from pipeline.records.vectors import search_texts
+from pipeline.records.manifests import read_manifest
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from schemas.errors import TransientError, UserError

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backends.stores.object_store import open_store
-from pipeline.records.inventory import changed, missing_or_cut, read_inventory, write_inventory
+from pipeline.records.manifests import changed, missing_or_cut, read_inventory, write_inventory
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 

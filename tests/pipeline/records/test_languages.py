@@ -6,10 +6,10 @@ from dataclasses import replace
 import pymupdf
 import pytest
 
+from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.languages import unknown_languages
-from pipeline.records.publication import read_manifest
+from pipeline.records.manifests import read_manifest
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose

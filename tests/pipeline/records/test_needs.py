@@ -8,7 +8,7 @@ import pytest
 from backends.stores.object_store import open_store
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.cache import RecordCache
-from pipeline.records.needs import NeededRecords
+from pipeline.records.retention import NeededRecords
 
 SCHEMA = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("value", pa.int64())))
 

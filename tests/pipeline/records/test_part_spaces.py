@@ -13,7 +13,7 @@ import yaml
 from backends.models.minilm import MiniLM
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.vectors import search_texts
+from pipeline.records.collection import search_texts
 from pipeline.run import refresh
 from schemas.errors import UserError
 from schemas.retrieval import Query

@@ -17,8 +17,8 @@ from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.cache import RecordCache
+from pipeline.records.collection import VectorJoin, open_vectors, passages
 from pipeline.records.notes import read_notes
-from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from pipeline.run import refresh
 from schemas.errors import ContractError, RequestError, UserError
 from schemas.ids import figure_file, key

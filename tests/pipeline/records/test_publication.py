@@ -6,14 +6,8 @@ from pathlib import Path
 import pytest
 
 from backends.stores.object_store import open_store
-from pipeline.records.publication import (
-    list_versions,
-    manifest_name,
-    move_pointer,
-    publish_version,
-    read_pointer,
-    roll_back,
-)
+from pipeline.records.manifests import manifest_name
+from pipeline.records.publication import list_versions, move_pointer, publish_version, read_pointer, roll_back
 from schemas.errors import ContractError, GateError, UserError
 from schemas.ports import ObjectStore
 from schemas.versions import Counts, GateResult, Lease, Manifest

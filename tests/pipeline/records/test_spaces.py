@@ -16,9 +16,9 @@ from pipeline.corpus import workspace as workspace_module
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.collection import SpaceVectors, open_vectors, passages
+from pipeline.records.manifests import manifest_name, read_manifest
 from pipeline.records.notes import read_notes
-from pipeline.records.publication import manifest_name, read_manifest
-from pipeline.records.vectors import SpaceVectors, open_vectors, passages
 from pipeline.run import refresh
 from pipeline.stages.publish import make_live
 from pipeline.upkeep.discard import find_damage

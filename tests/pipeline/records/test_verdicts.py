@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.publication import keep_verdicts, list_versions, manifest_name, read_manifest, refusals_of
+from pipeline.records.manifests import keep_verdicts, manifest_name, read_manifest, refusals_of
+from pipeline.records.publication import list_versions
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from tests.pipeline.conftest import write_corpus

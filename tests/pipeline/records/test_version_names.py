@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from backends.stores.object_store import open_store
-from pipeline.records.publication import LIVE, list_versions, manifest_name, publish_version
-from pipeline.records.version_names import nothing_live, resolve_version
+from pipeline.records.manifests import manifest_name
+from pipeline.records.publication import LIVE, list_versions, nothing_live, publish_version, resolve_version
 from schemas.errors import DamagedError, NotFoundError
 from schemas.ports import ObjectStore
 from schemas.versions import Counts, GateResult, Manifest

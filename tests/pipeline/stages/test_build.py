@@ -9,12 +9,11 @@ import pytest
 
 from backends.engines.lancedb_index import LanceIndex
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.collection import ENGINE_GATES, read_back
+from pipeline.records.collection import ENGINE_GATES, open_vectors, read_back
 from pipeline.records.collection import fill as fill_collection
 from pipeline.records.evidence import evidence_parts
-from pipeline.records.inventory import changed
+from pipeline.records.manifests import changed
 from pipeline.records.notes import read_notes
-from pipeline.records.vectors import open_vectors
 from pipeline.run import refresh
 from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import TransientError

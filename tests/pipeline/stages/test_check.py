@@ -12,7 +12,8 @@ from backends.stores.document_files import StructuredDocumentFile
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records import row_parts
 from pipeline.records.ledger import read_ledger
-from pipeline.records.publication import read_pointer, refusals_of
+from pipeline.records.manifests import refusals_of
+from pipeline.records.publication import read_pointer
 from pipeline.run import RefreshRun, is_refused, refresh
 from pipeline.run_log import log_note
 from pipeline.stages.plan import plan

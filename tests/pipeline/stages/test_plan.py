@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.publication import list_versions, manifest_name, read_manifest, read_pointer, refusals_of
+from pipeline.records.manifests import manifest_name, read_manifest, refusals_of
+from pipeline.records.publication import list_versions, read_pointer
 from pipeline.run import RefreshRun, is_refused, refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from schemas.versions import RefreshResult, RunOptions

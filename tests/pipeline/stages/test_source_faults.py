@@ -8,7 +8,8 @@ import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.evidence import evidence_parts
-from pipeline.records.publication import manifests, read_pointer
+from pipeline.records.manifests import manifests
+from pipeline.records.publication import read_pointer
 from pipeline.run import RefreshRun, is_refused, refresh
 from pipeline.stages.publish import make_live
 from ray_jobs import enrich

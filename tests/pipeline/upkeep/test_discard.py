@@ -9,11 +9,11 @@ import pytest
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.cache import RecordCache
+from pipeline.records.collection import open_vectors
 from pipeline.records.evidence import row_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import LIVE, list_versions, publish_version, read_pointer, roll_back
-from pipeline.records.vectors import open_vectors
 from pipeline.run import RefreshRun, refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.discard import find_damage

@@ -11,13 +11,12 @@ import pytest
 from backends.stores.objects import read_table
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.audit import read_events
 from pipeline.records.descriptions import open_descriptions, read_spent
-from pipeline.records.forgotten import FORGOTTEN, read_forgotten
 from pipeline.records.lease import acquire
-from pipeline.records.ledger import read_ledger
+from pipeline.records.ledger import FORGOTTEN, read_forgotten, read_ledger
+from pipeline.records.manifests import manifests
 from pipeline.records.notes import DERIVATIONS, read_notes
-from pipeline.records.publication import manifests
+from pipeline.records.publication import read_events
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.stages.publish import roll_back_version

@@ -7,8 +7,9 @@ import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.manifests import read_manifest
 from pipeline.records.notes import read_notes
-from pipeline.records.publication import read_manifest, read_pointer, roll_back
+from pipeline.records.publication import read_pointer, roll_back
 from pipeline.run import refresh
 from pipeline.stages.publish import make_live
 from pipeline.upkeep.doctor import diagnose

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from pipeline.records import lease
-from pipeline.records.evaluations import Compared, stored_name
+from pipeline.records.differences import Compared, stored_name
 from pipeline.records.ledger import write_ledger
 from pipeline.records.notes import StageNote, read_plan_summary, write_note
 from plugins.airflow_run import plan_summary

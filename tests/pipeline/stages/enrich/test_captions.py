@@ -12,8 +12,9 @@ from PIL import Image
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.descriptions import read_spent
+from pipeline.records.manifests import read_manifest
 from pipeline.records.notes import StageNote, read_notes
-from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.prune import prune

@@ -13,8 +13,8 @@ from PIL import Image
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.manifests import read_manifest
 from pipeline.records.notes import read_notes
-from pipeline.records.publication import read_manifest
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose

@@ -1,20 +1,131 @@
-"""The inventory of a version: the files of its own folder with their sizes and digests.
-
-Listing the store shows what is missing or cut; reading shows what changed.
-"""
+"""Versions as they were finished: manifest, verdicts, override and rejection, and the list of their files."""
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from backends.stores.objects import is_remote, read_table
+from backends.stores.objects import is_remote, read_model, read_table
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
-from pipeline.records.publication import manifest_name
 from pipeline.records.row_parts import FOLDER, read_parts
-from schemas.errors import DamagedError, MissingError
+from schemas.errors import DamagedError, MissingError, UserError
+from schemas.gates import Bounds, judge_again
 from schemas.ids import sha256, version_file
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
+from schemas.versions import GateResult, Manifest, Override, Verdicts
+
+
+def manifest_name(version: str) -> str:
+    """Name a version's manifest in its store."""
+    return f"versions/{version}/manifest.json"
+
+
+def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
+    """Return a finished version's manifest, with its latest verdicts; None where the version is unknown or unfinished.
+
+    Raises:
+        TransientError: It can't be read.
+    """
+    try:
+        manifest = read_model(store, manifest_name(version), Manifest)
+    except FileNotFoundError:
+        return None
+    if not refusals_of(manifest):
+        return manifest
+    try:
+        return manifest.model_copy(update={"gates": read_model(store, _verdicts_name(version), Verdicts).gates})
+    except DamagedError:  # missing, or written again by the next refresh
+        return manifest
+
+
+def _verdicts_name(version: str) -> str:
+    return f"versions/{version}/gates.json"
+
+
+def judge_gates_anew(store: ObjectStore, version: str, bounds: Bounds) -> list[GateResult]:
+    """Return the verdicts on a finished version by the present bounds: of refusals whose bound changed, from their value."""
+    return [judge_again(gate, bounds) for gate in read_model(store, manifest_name(version), Manifest).gates]
+
+
+def keep_verdicts(store: ObjectStore, version: str, bounds: Bounds) -> None:
+    """Keep the verdicts by the present bounds, unless an operator let the version pass. Call it under the lease."""
+    manifest = read_manifest(store, version)
+    if manifest is None or read_override(store, version) is not None:
+        return
+    gates = judge_gates_anew(store, version, bounds)
+    if gates != manifest.gates:
+        store.replace(_verdicts_name(version), Verdicts(gates=gates).model_dump_json(indent=1).encode())
+
+
+def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | None:
+    """Return a finished version's manifest; None where none can be read."""
+    try:
+        return read_manifest(store, version) if version else None
+    except DamagedError:
+        return None
+
+
+def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
+    """Return the manifest of a version.
+
+    Raises:
+        UserError: There is no such version; the message names some that exist.
+    """
+    manifest = read_manifest(store, version)
+    if manifest is None:
+        version_names = ", ".join(existing.version for existing in manifests(store)[:5]) or "none yet"
+        raise UserError(f"corpus {corpus}: there is no version {version}; there are: {version_names}")
+    return manifest
+
+
+def manifests(store: ObjectStore) -> list[Manifest]:
+    """Return the manifests of all finished versions, newest first, without damaged ones."""
+    stored = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
+    return [manifest for manifest in stored if manifest is not None]
+
+
+def _override_name(version: str) -> str:
+    return f"versions/{version}/override.json"
+
+
+def read_override(store: ObjectStore, version: str) -> Override | None:
+    """Return the override of a refused version; None where there is none."""
+    try:
+        return read_model(store, _override_name(version), Override)
+    except FileNotFoundError:
+        return None
+
+
+def _rejection_name(version: str) -> str:
+    return f"versions/{version}/rejection.json"
+
+
+def _rejection_in_words(rejection: Override) -> str:
+    reason = f": {rejection.reason}" if rejection.reason else ""
+    return f"rejected by {rejection.by} at {rejection.at:%Y-%m-%d %H:%M} UTC{reason}"
+
+
+def refusals_in(store: ObjectStore, manifest: Manifest) -> list[str]:
+    """Return the failed gates with their messages, and the rejection by a person; [] where nothing refuses the version."""
+    rejection = rejection_of(store, manifest.version)
+    return [*refusals_of(manifest), *([rejection] if rejection else [])]
+
+
+def rejection_of(store: ObjectStore, version: str) -> str | None:
+    """Return who rejected a version, when and why, in words; None where nobody did."""
+    name = _rejection_name(version)
+    return _rejection_in_words(read_model(store, name, Override)) if store.exists(name) else None
+
+
+def override_hint(corpus: str, version: str) -> str:
+    """Return the command that publishes a refused version."""
+    return f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
+
+
+def refusals_of(manifest: Manifest) -> list[str]:
+    """Return the failed gates with their messages; [] where all hold."""
+    return [f"{gate.gate}: {gate.message}" for gate in manifest.gates if not gate.passed]
+
 
 FILE = "files.parquet"
 EARLIER_FILE = "inventory.parquet"
@@ -54,7 +165,7 @@ def read_inventory(store: ObjectStore, version: str) -> tuple[Item, ...]:
     """Return the files of a version's folder.
 
     Raises:
-        DamagedError: The list can't be read.
+        TransientError: The list can't be read.
     """
     try:
         table = read_table(store, version_file(version, FILE), schema_of(Item))
@@ -108,7 +219,7 @@ def check_index_files(workspace: Workspace, version: str, *, digests: bool = Fal
     With ``digests``, files on this machine are read too; files in ``skip`` are not checked.
 
     Raises:
-        DamagedError: A file is missing, cut or changed.
+        TransientError: A file is missing, cut or changed.
     """
     store = workspace.store
     items = [item for item in _index_files(store, version) if item.name not in skip]
@@ -141,7 +252,7 @@ def check_linked_index_files(workspace: Workspace, version: str, parent: str) ->
     """Raise where a version's index has hard links to damaged files of its parent's.
 
     Raises:
-        DamagedError: Such a file differs from the parent's inventory.
+        TransientError: Such a file differs from the parent's inventory.
     """
     store = workspace.store
     digests_by_name = {item.name: item.sha256 for item in read_inventory(store, version)}

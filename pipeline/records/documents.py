@@ -1,0 +1,215 @@
+"""Finished documents: which are parsed, which are taken over from the live version, and the parts that rows are made of."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backends.models.language import Py3LangId
+from backends.models.registry import TEXT_EMBEDDERS
+from backends.stores.document_files import parsed_file
+from backends.stores.objects import existing
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.cache import RecordCache
+from pipeline.records.descriptions import Descriptions, StructuredFiles, caption_targets, drawn_cache, target_ids
+from pipeline.records.evidence import evidence_parts, placement_parts
+from pipeline.records.ledger import indexed_pages, read_failures, read_ledger
+from pipeline.records.manifests import missing_or_cut, readable_manifest
+from pipeline.records.row_parts import DocumentFacts, VersionParts, read_documents, read_parts
+from schemas.documents import Chunk, DrawnPage, Figure, Node, PlacedFigure, Placement
+from schemas.errors import UNFINISHED, DamagedError, Failure
+from schemas.generation import Subject
+from schemas.ports import ObjectStore
+from schemas.stages import Step
+from schemas.versions import Manifest, Plan
+from tasks.enriching.caption import DescriptionResults, as_one_line, describe, description_subject, fit_summaries
+from tasks.enriching.language import language_of
+from tasks.enriching.spaces import RowText
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """Documents of the parent that the next version takes over, with their number of pages; their rows stay in the parent.
+
+    ``failures`` are those of their pages. ``parts`` and ``facts`` are those of all documents of the parent.
+    """
+
+    pages: Mapping[str, int]
+    failures: Sequence[Failure]
+    version: str | None = None
+    """The parent; None where nothing is taken over."""
+    parts: VersionParts = field(default_factory=VersionParts)
+    facts: Mapping[str, DocumentFacts] = field(default_factory=dict)
+    embedded: bool = True
+    """Whether their rows have vectors in the spaces of the next version."""
+
+    @property
+    def documents(self) -> Set[str]:
+        """Ids of the documents."""
+        return self.pages.keys()
+
+    def without(self, doc_ids: Collection[str]) -> "Inherited":
+        """Return the rest without some documents."""
+        if self.documents.isdisjoint(doc_ids):
+            return self
+        pages = {doc_id: count for doc_id, count in self.pages.items() if doc_id not in doc_ids}
+        failures = [failure for failure in self.failures if failure.doc_id in pages]
+        return dataclasses.replace(self, pages=pages, failures=failures)
+
+    def evidence(self, store: ObjectStore) -> Iterator[pa.Table]:
+        """Yield their evidence."""
+        return self._inherited_rows(evidence_parts, store)
+
+    def placements(self, store: ObjectStore) -> Iterator[pa.Table]:
+        """Yield their placements."""
+        return self._inherited_rows(placement_parts, store)
+
+    def _inherited_rows(
+        self, parts: Callable[[ObjectStore, str], Iterator[pa.Table]], store: ObjectStore
+    ) -> Iterator[pa.Table]:
+        if self.version is not None and self.pages:
+            inherited_ids = pa.array(sorted(self.pages), pa.string())
+            yield from (_rows_of(table, inherited_ids) for table in parts(store, self.version))
+
+
+NOTHING = Inherited({}, ())
+
+
+def inherit(workspace: Workspace, plan: Plan) -> Inherited:
+    """Return the documents of a plan whose rows the parent made with the same keys; none where its files are damaged.
+
+    They make a refresh cost as much as the change, and not as the corpus.
+    """
+    store = workspace.store
+    manifest = readable_manifest(store, plan.parent)
+    if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
+        return NOTHING
+    if any(missing_or_cut(store, manifest.version)):
+        return NOTHING
+    try:
+        return _inherited_from(workspace, plan, manifest)
+    except DamagedError:
+        return NOTHING
+
+
+def _inherited_from(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:
+    store = workspace.store
+    failures, parts = read_failures(store, manifest), read_parts(store, manifest.version)
+    if failures is None or parts is None:
+        return NOTHING
+    before = indexed_pages(read_ledger(store, manifest.version))
+    # A document that is parsed again was damaged; one that a budget left unread may be read now.
+    redone = {doc_id for shard in plan.shards for doc_id in shard}
+    redone |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
+    pages = {
+        document.doc_id: before[document.doc_id]
+        for document in plan.documents
+        if document.doc_id in before and document.doc_id not in redone
+    }
+    # Tagged copies that failed are tried again.
+    failures = [failure for failure in failures if failure.doc_id in pages and failure.step != Step.TAG]
+    facts, embedded = read_documents(store, manifest.version), manifest.spaces == workspace.spaces
+    return Inherited(pages, failures, manifest.version, parts, facts, embedded)
+
+
+def _rows_of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:
+    return table.filter(pc.is_in(table.column("doc_id"), documents))
+
+
+WITHOUT_TAG: tuple[Subject, ...] = ("page", "text")
+"""Subjects that have no tag, and so no number."""
+
+
+def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
+    """Return the documents that are parsed, sorted."""
+    files = {parsed_file(doc_id, workspace.keys.parse): doc_id for doc_id in doc_ids}
+    return sorted(files[name] for name in existing(workspace.store, "parsed", files))
+
+
+@dataclass(frozen=True)
+class StructuredParts:
+    """The parts of a structured document that rows are made of."""
+
+    title: str
+    date: str | None
+    chunks: list[Chunk]
+    figures: tuple[Figure, ...]
+    placements: tuple[Placement, ...]
+    placed: tuple[PlacedFigure, ...]
+    wordings: DescriptionResults
+    drawn: tuple[DrawnPage, ...]
+    language: str | None
+    labels: tuple[str, ...]
+    tree: tuple[Node, ...]
+
+
+class DocumentReader:
+    """Reads structured documents with their descriptions.
+
+    ``documents`` are all of the version whose rows are made, ``inherited`` all others.
+    """
+
+    def __init__(self, workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> None:
+        self._workspace = workspace
+        self._drawn = drawn_cache(workspace)
+        self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
+        self._languages = Py3LangId()
+        self._descriptions = Descriptions(workspace, lambda: _describable(workspace, documents, inherited, self._drawn))
+
+    def read(self, doc_id: str, source: str) -> StructuredParts:
+        """Return a document's parts; its first source selects the captioner."""
+        files = StructuredFiles(self._workspace, doc_id, self._drawn)
+        tokens = self._workspace.corpus.chunks.tokens
+        wordings = fit_summaries(self._descriptions.of(source, files), self._count_tokens, max_tokens=tokens)
+        rows = describe(files.rows(), files.figures, wordings, self._count_tokens, max_tokens=tokens)
+        language = language_of(files.chunks, self._languages)
+        head = files.head
+        return StructuredParts(
+            *(
+                head.title,
+                head.date,
+                rows,
+                files.all_figures,
+                files.placements,
+                files.figures,
+                wordings,
+                files.drawn,
+                language,
+            ),
+            head.labels,
+            files.tree,
+        )
+
+    def passages(self, doc_id: str, source: str) -> list[RowText]:
+        """Return what can be embedded of each row of a document; arguments as for ``read``."""
+        parts = self.read(doc_id, source)
+        return [
+            RowText(
+                *(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id),
+                description=as_one_line(parts.wordings[name].text)
+                if (name := description_subject(piece)) in parts.wordings
+                else None,
+                caption=piece.caption,
+                tagged_text=piece.tagged_text,
+            )
+            for piece in parts.chunks
+        ]
+
+
+def _describable(
+    workspace: Workspace, documents: Iterable[str], inherited: Inherited, drawn: RecordCache | None
+) -> Iterator[tuple[str, int | None]]:
+    """Yield the ids that corrections may name, some more than once, and of figures the SHA-1 or its last digits."""
+    for doc_id in documents:
+        files = StructuredFiles(workspace, doc_id, drawn)
+        yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in files.all_figures)
+        yield from ((name, None) for subject in WITHOUT_TAG for name in caption_targets(subject, files))
+    for part in inherited.placements(workspace.store):
+        for row in part.select(["figure_id", "number"]).to_pylist():
+            if row["number"] is not None:
+                yield row["figure_id"], int(row["number"])
+    for part in inherited.evidence(workspace.store):
+        yield from ((name, None) for subject in WITHOUT_TAG for name in target_ids(subject, part))

@@ -1,12 +1,7 @@
-"""Nouns to Arrow tables and Parquet bytes, and back. In memory only: stores do the I/O.
-
-A file carries a checksum for each page, as the format has them, and the digest of all its bytes, since a page's checksum leaves
-out its header and the footer. The digest stands in the file's metadata, and counts as zeros there.
-"""
+"""Nouns to Arrow tables and Parquet bytes, and back. In memory only: stores do the I/O. Pages carry the format's checksums."""
 
 import dataclasses
 import functools
-import hashlib
 import io
 import types
 import typing
@@ -27,42 +22,34 @@ T = typing.TypeVar("T")
 _LARGE_BYTES = 1 << 20
 
 
-_UNSET = "0" * 64
-_MARK = b"inset.sha256\x18@"
-"""The digest's key as the footer spells it: Thrift's compact protocol, where the value's field and its length (64) follow."""
-
-
 def to_parquet(table: pa.Table) -> bytes:
     """Encode a table; the same table gives the same bytes."""
     sink = io.BytesIO()
-    options: dict[str, Any] = {"compression": "zstd", "store_schema": False, "write_statistics": False}
-    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **options) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({"inset.sha256": _UNSET})
-    data = bytearray(sink.getvalue())
-    offset = data.rindex(_MARK) + len(_MARK)
-    data[offset : offset + len(_UNSET)] = _digest_without(data, offset)
-    return bytes(data)
+    pq.write_table(table, sink, compression="zstd", store_schema=False, write_statistics=False, write_page_checksum=True)
+    return sink.getvalue()
 
 
 def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    """Decode a table, or some of its columns, of bytes that ``check_parquet`` accepts; a store has checked what it returns.
+    """Decode a table, or some of its columns.
 
     Raises:
-        ValueError: A page isn't what was written; the message says what is wrong with it.
+        ValueError: It isn't what was written; the message says what is wrong with it.
     """
+    if data[-4:] != b"PAR1":
+        raise ValueError("is cut short, or no Parquet file" if data else "is empty")
     try:
         # Most are small: a pool of threads for each costs more than the reading.
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        return file.read(
-            list(columns) if columns is not None else None, use_threads=len(data) > _LARGE_BYTES
-        ).replace_schema_metadata(None)
+        table = file.read(list(columns) if columns is not None else None, use_threads=len(data) > _LARGE_BYTES)
+        if file.metadata.num_rows != table.num_rows:
+            raise pa.ArrowInvalid(f"has {table.num_rows} rows instead of {file.metadata.num_rows}")
+        return table.replace_schema_metadata(None)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"isn't what was written ({str(error).splitlines()[0]})") from error
 
 
 def read_column(file: BinaryIO, name: str) -> "pa.ChunkedArray[Any]":
-    """Read one column of a file and nothing else; its pages' checksums are checked, and not the digest of the file.
+    """Read one column of a file and nothing else.
 
     Raises:
         ValueError: The bytes aren't what was written.
@@ -72,31 +59,6 @@ def read_column(file: BinaryIO, name: str) -> "pa.ChunkedArray[Any]":
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error).splitlines()[0]) from error
     return read.column(name)
-
-
-def check_parquet(data: bytes) -> None:
-    """Raise where a file isn't what ``to_parquet`` made; one from before there were digests need only be whole.
-
-    Raises:
-        ValueError: It isn't; the message says what is wrong.
-    """
-    if data[:4] != b"PAR1" or data[-4:] != b"PAR1":
-        raise ValueError("is empty" if not data else "is cut short, or no Parquet file")
-    offset = _digest_place(data)
-    if offset is not None and data[offset : offset + len(_UNSET)] != _digest_without(data, offset):
-        raise ValueError("isn't what was written: its bytes have another digest than it says")
-
-
-def _digest_place(data: bytes) -> int | None:
-    mark_offset = data.rfind(_MARK)
-    return mark_offset + len(_MARK) if mark_offset >= 0 else None
-
-
-def _digest_without(data: bytes | bytearray, offset: int) -> bytes:
-    view, digest = memoryview(data), hashlib.sha256()
-    for part in (view[:offset], _UNSET.encode(), view[offset + len(_UNSET) :]):
-        digest.update(part)
-    return digest.hexdigest().encode()
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Checksums of stored objects, placed where each format has room, so that any tool still reads them.
 
-Documents and rows are named by the digest of their bytes, and figures by that of their pixels. A JSON object ends with the digest
-of the bytes before it, a Parquet file contains its own (``schemas.parquet``), and a tagged copy ends with a comment.
+Documents and rows are named by the digest of their bytes, and figures by that of their pixels. Pages of Parquet files have the
+format's checksums. A JSON object ends with the digest of the bytes before it, and a tagged copy ends with a comment.
 """
 
 import io
@@ -11,13 +11,11 @@ from typing import TypeVar
 
 from schemas.errors import DamagedError
 from schemas.ids import figure_id, sha256
-from schemas.parquet import check_parquet
+from schemas.parquet import from_parquet
 
-_DOCUMENT = re.compile(r"(?:.*/)?documents/([0-9a-f]{64})\.pdf")
+_NAMED = re.compile(r"(?:.*/)?(?:documents|rows)/([0-9a-f]{64})\.(?:pdf|parquet)")
 _FIGURE = re.compile(r"(?:.*/)?figures/([0-9a-f]{64})\.png")
 _TAGGED = re.compile(r"(?:.*/)?tagged/.*\.pdf")
-
-_ROWS = re.compile(r"(?:.*/)?rows/([0-9a-f]{64})\.parquet")
 
 _SHARED = ("documents/", "figures/", "parsed/", "structured/")
 """Objects that a refresh doesn't read again."""
@@ -48,14 +46,10 @@ def unsealed(name: str, data: bytes) -> bytes:
     """
     if not data and is_checked(name):
         raise ValueError("is empty")
-    if match := _DOCUMENT.fullmatch(name):
+    if match := _NAMED.fullmatch(name):
         _expect(sha256(data) == match[1], "isn't what was written: its name is another digest than its bytes'")
     elif match := _FIGURE.fullmatch(name):
         _check_pixels(data, match[1])
-    elif match := _ROWS.fullmatch(name):
-        _expect(sha256(data) == match[1], "isn't what was written: its name is another digest than its bytes'")
-    elif name.endswith(".parquet"):
-        check_parquet(data)
     elif _TAGGED.fullmatch(name):
         return _unsealed_comment(data)
     elif _is_json(name):
@@ -63,9 +57,19 @@ def unsealed(name: str, data: bytes) -> bytes:
     return data
 
 
+def check_content(name: str, data: bytes) -> None:
+    """Check an object that ``unsealed`` returned as far as only reading shows: pages of Parquet files.
+
+    Raises:
+        ValueError: It isn't what was written.
+    """
+    if name.endswith(".parquet"):
+        from_parquet(data)
+
+
 def is_checked(name: str) -> bool:
     """Return whether objects of that name have a checksum."""
-    patterns = (_DOCUMENT, _FIGURE, _TAGGED)
+    patterns = (_NAMED, _FIGURE, _TAGGED)
     return name.endswith(".parquet") or _is_json(name) or any(pattern.fullmatch(name) for pattern in patterns)
 
 

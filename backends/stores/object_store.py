@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import tenacity
 
-from backends.stores.checksums import damage, sealed, unsealed
+from backends.stores.checksums import check_content, damage, sealed, unsealed
 from schemas.errors import ContractError, DamagedError, MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
@@ -132,7 +132,8 @@ class _CheckedStore(ObjectStore):
         if self._memory is not None:
             self._memory.add(name, data)
 
-    def _forget(self, name: str) -> None:
+    def forget(self, name: str) -> None:
+        """Read an object anew, since another process may have written it."""
         if self._memory is not None:
             self._memory.drop(name)
 
@@ -170,8 +171,8 @@ class _CheckedStore(ObjectStore):
         if self._remembered(name) is not None:
             return True
         try:
-            self._verified(name, self._read(name))
-        except DamagedError:
+            check_content(name, self._verified(name, self._read(name)))
+        except (DamagedError, ValueError):
             return False
         return True
 
@@ -215,7 +216,7 @@ class FolderStore(_CheckedStore):
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one."""
-        self._forget(name)
+        self.forget(name)
         self._write(self._path(name), sealed(name, data))
         self._remember(name, data)
 
@@ -263,7 +264,7 @@ class FolderStore(_CheckedStore):
 
     def delete(self, name: str) -> None:
         """Delete an object, and folders that become empty."""
-        self._forget(name)
+        self.forget(name)
         path = self._path(name)
         with _folder_errors(path):
             path.unlink(missing_ok=True)
@@ -282,7 +283,7 @@ class FolderStore(_CheckedStore):
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write under a file lock if the ETag is still the expected one."""
-        self._forget(name)
+        self.forget(name)
         with self._locked(name):
             if self.etag(name) != expected:
                 return False
@@ -446,7 +447,7 @@ class S3Store(_CheckedStore):
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one, in parts if it is large."""
-        self._forget(name)
+        self.forget(name)
         with s3_errors(self._address, name):
             self.client.upload_fileobj(io.BytesIO(sealed(name, data)), self.bucket, self.key(name))
         self._remember(name, data)
@@ -491,7 +492,7 @@ class S3Store(_CheckedStore):
 
     def delete(self, name: str) -> None:
         """Remove an object."""
-        self._forget(name)
+        self.forget(name)
         with s3_errors(self._address, name):
             self.client.delete_object(Bucket=self.bucket, Key=self.key(name))
 
@@ -502,7 +503,7 @@ class S3Store(_CheckedStore):
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write by conditional put."""
-        self._forget(name)
+        self.forget(name)
         condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
         stored = sealed(name, data)
         try:

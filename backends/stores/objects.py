@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter
 
-from backends.stores.checksums import damage
+from backends.stores.checksums import check_content, damage
 from backends.stores.sources import LISTED_AT_ONCE
 from schemas.errors import DamagedError
 from schemas.parquet import from_parquet, read_column
@@ -34,6 +34,13 @@ def existing(store: ObjectStore, folder: str, names: Collection[str]) -> set[str
         else:
             return existing_names
     return {name for name in names if store.exists(name)}
+
+
+def check_object(store: ObjectStore, name: str) -> None:
+    """Read a whole object; raises as ``read_model`` does."""
+    data = store.get(name)
+    with reading(store, name):
+        check_content(name, data)
 
 
 def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:
@@ -70,16 +77,15 @@ def read_table(
 
 def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     missing = [field for field in schema if field.nullable and field.name not in table.column_names]
+    if missing and (unknown := set(table.column_names) - set(schema.names)):
+        raise ValueError(f"has column {min(unknown)!r}, which nobody writes")
     for field in missing:
         table = table.append_column(field, pa.nulls(len(table), field.type))
     return table.select(schema.names) if missing else table
 
 
 def read_part(store: ObjectStore, name: str, column: str) -> "pa.ChunkedArray[Any]":
-    """Return one column of a stored table without reading the rest of the file; raises as ``read_model`` does.
-
-    Only the column's page checksums are checked; read the whole object before its content is used.
-    """
+    """Return one column of a stored table without reading the rest of the file; raises as ``read_model`` does."""
     with store.open(name) as file, reading(store, name):
         return read_column(file, column)
 

@@ -1,23 +1,19 @@
 """Caches of model results: records in Parquet shards, below a folder for each key."""
 
-import shutil
-import sqlite3
-import tempfile
 import time
 import uuid
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from backends.models.registry import language_model_card
 from backends.stores.checksums import damage
 from backends.stores.objects import read_part, read_table, reading
-from schemas.batches import batched
 from schemas.corpus.models import ModelConfig
 from schemas.errors import DamagedError
 from schemas.ids import key
@@ -38,9 +34,65 @@ _SMALL_SHARDS = 64
 _SMALL_BYTES = _BYTES_A_SHARD // 8
 """Size from which a shard isn't joined, so that large records aren't rewritten."""
 
-_IDS_A_QUERY = 10_000
+_DECODED_BYTES = 512 << 20
+"""Decoded shards in memory; documents and shards come in the same order, so that few shards are read twice."""
 
 Found = TypeVar("Found")
+
+
+class _Locations:
+    """Shard and row of each record, in arrays sorted by a 64-bit hash of its id: 16 bytes a record.
+
+    Of a hundred million records, the chance that one is taken for another is one in ten thousand for a million ids.
+    """
+
+    def __init__(self) -> None:
+        self._shards: list[str] = []
+        self._hashes, self._rows = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._added: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+
+    def add(self, shard: str, names: Sequence[str]) -> None:
+        """Add the records of a shard that is newer than the others."""
+        rows = (len(self._shards) << 32) + np.arange(len(names))
+        self._shards.append(shard)
+        self._added.append((_hashes(names), rows))
+
+    def drop(self, shard: str) -> None:
+        """Remove the records of a shard."""
+        self._sort()
+        if shard in self._shards:
+            is_left = self._rows >> 32 != self._shards.index(shard)
+            self._hashes, self._rows = self._hashes[is_left], self._rows[is_left]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of records in each shard that has any."""
+        self._sort()
+        numbers, counts = np.unique(self._rows >> 32, return_counts=True)
+        return {self._shards[number]: int(count) for number, count in zip(numbers, counts, strict=True)}
+
+    def find(self, ids: Collection[str]) -> dict[str, dict[str, int]]:
+        """Return the row of each record by the newest shard that has it, and id."""
+        self._sort()
+        names, rows_by_shard = sorted(ids), dict[str, dict[str, int]]()
+        hashes = _hashes(names)
+        stops = np.searchsorted(self._hashes, hashes, "right")  # of equal ones, the last is the newest
+        is_stored = stops > np.searchsorted(self._hashes, hashes, "left")
+        for index in np.flatnonzero(is_stored):
+            row = int(self._rows[stops[index] - 1])
+            rows_by_shard.setdefault(self._shards[row >> 32], {})[names[index]] = row & 0xFFFFFFFF
+        return rows_by_shard
+
+    def _sort(self) -> None:
+        if self._added:
+            hashes = np.concatenate([self._hashes, *(hashes for hashes, _ in self._added)])
+            order = np.argsort(hashes, kind="stable")
+            self._rows = np.concatenate([self._rows, *(rows for _, rows in self._added)])[order]
+            self._hashes = hashes[order]
+            self._added.clear()
+
+
+def _hashes(names: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(hash, names), np.int64, len(names))
 
 
 class RecordCache:
@@ -48,9 +100,6 @@ class RecordCache:
 
     Shards are written atomically, so work of a killed job is kept. Two shards may hold the same record with the same bytes. A
     damaged shard counts as absent, and is deleted when the next one is written.
-
-    An index of record ids is a temporary SQLite database, and shards are decoded to temporary Arrow files: callers read a few
-    records at a time of millions.
     """
 
     def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
@@ -58,16 +107,12 @@ class RecordCache:
         self._folder = folder
         self.schema = schema
         self._damaged: list[str] = []
-        self._decoded: dict[str, Path] = {}
-        self._files: Path | None = None
         self.close()
 
     def close(self) -> None:
-        """Remove the temporary files; they are made again when needed."""
-        self._index: sqlite3.Connection | None = None
-        for file in self._decoded.values():
-            file.unlink()
-        self._decoded.clear()
+        """Free memory; shards are read again when needed."""
+        self._locations: _Locations | None = None
+        self._decoded: dict[str, pa.Table] = {}
         self._intact: set[str] = set()
 
     @property
@@ -91,17 +136,14 @@ class RecordCache:
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that have no record, sorted, each once; the shards of the others are read and checked."""
-        missing = set[str]()
-        for batch in batched(ids, _IDS_A_QUERY):
-            missing |= set(batch).difference(*self._locate(set(batch), self._is_intact).values())
-        return sorted(missing)
+        wanted_ids = set(ids)
+        return sorted(wanted_ids.difference(*self._locate(wanted_ids, self._is_intact).values()))
 
     def read(self, ids: Sequence[str]) -> pa.Table:
         """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
         tables = [self.schema.empty_table()]
         for shard, rows in self._locate(set(ids), self._is_decoded).items():
-            with pa.memory_map(str(self._decoded[shard])) as file:
-                tables.append(pa.ipc.open_file(file).read_all().take(pa.array(rows.values())))
+            tables.append(self._decode(shard).take(pa.array(rows.values())))
         return pa.concat_tables(tables)
 
     def shards(self) -> Iterator[pa.Table]:
@@ -117,18 +159,19 @@ class RecordCache:
         name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
         self._store.put(name, to_parquet(table))
         self._intact.add(name)
-        if self._index is not None:
-            self._index_shard(self._index, name, _strings(table.column("id")))
+        if self._locations is not None:
+            self._locations.add(name, _strings(table.column("id")))
         while self._damaged:
             self._store.delete(self._damaged.pop())
 
     def compact(self) -> None:
         """Join small shards where there are many."""
-        index, sizes = self._opened_index(), self._store.sizes(self._folder)
-        counts = index.execute(
-            "SELECT shard FROM locations GROUP BY shard HAVING count(*) < ? ORDER BY shard DESC", (_RECORDS_A_SHARD // 2,)
-        )
-        small = [shard for (shard,) in counts if sizes.get(shard, 0) < _SMALL_BYTES]
+        counts, sizes = self._opened_locations().counts(), self._store.sizes(self._folder)
+        small = [
+            shard
+            for shard, count in sorted(counts.items(), reverse=True)
+            if count < _RECORDS_A_SHARD // 2 and sizes.get(shard, 0) < _SMALL_BYTES
+        ]
         if len(small) > _SMALL_SHARDS:
             self._rewrite(small, pa.array([], pa.string()))
 
@@ -172,43 +215,24 @@ class RecordCache:
 
     def _locate(self, ids: set[str], usable: Callable[[str], bool]) -> dict[str, dict[str, int]]:
         """Return the row of each record by shard and id, in the newest usable shard."""
-        rows_by_shard = self._find(ids)
+        locations = self._opened_locations()
+        rows_by_shard = locations.find(ids)
         while not all(usable(shard) for shard in rows_by_shard):
-            rows_by_shard = self._find(ids)  # without the damaged shard
+            rows_by_shard = locations.find(ids)  # without the damaged shard
         return rows_by_shard
 
-    def _find(self, ids: set[str]) -> dict[str, dict[str, int]]:
-        index, rows_by_shard = self._opened_index(), dict[str, dict[str, int]]()
-        for batch in batched(ids, _IDS_A_QUERY):
-            placeholders = ",".join("?" * len(batch))
-            # SQLite takes the other columns from the row with the maximum.
-            query = f"SELECT id, max(shard), row FROM locations WHERE id IN ({placeholders}) GROUP BY id"
-            for name, shard, row in index.execute(query, batch):
-                rows_by_shard.setdefault(shard, {})[name] = row
-        return rows_by_shard
-
-    def _opened_index(self) -> sqlite3.Connection:
-        if self._index is None:
-            # A database without a name is a temporary file that SQLite removes.
-            self._index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-            self._index.execute(
-                "CREATE TABLE locations (id TEXT, shard TEXT, row INTEGER, PRIMARY KEY (id, shard)) WITHOUT ROWID"
-            )
-            for shard in self._shards():
+    def _opened_locations(self) -> "_Locations":
+        if self._locations is None:
+            self._locations = _Locations()
+            for shard in reversed(self._shards()):
                 if (names := self._unless_damaged(self._read_ids, shard)) is not None:
-                    self._index_shard(self._index, shard, names)
-        return self._index
-
-    def _index_shard(self, index: sqlite3.Connection, shard: str, names: Sequence[str]) -> None:
-        index.execute("BEGIN")
-        index.executemany(
-            "INSERT OR IGNORE INTO locations VALUES (?, ?, ?)", ((name, shard, row) for row, name in enumerate(names))
-        )
-        index.execute("COMMIT")
+                    self._locations.add(shard, names)
+        return self._locations
 
     def _drop(self, shard: str) -> None:
-        if self._index is not None:
-            self._index.execute("DELETE FROM locations WHERE shard = ?", (shard,))
+        self._decoded.pop(shard, None)
+        if self._locations is not None:
+            self._locations.drop(shard)
 
     def _is_intact(self, shard: str) -> bool:
         """Return whether a shard is intact; each is read once for this."""
@@ -217,20 +241,16 @@ class RecordCache:
         return shard in self._intact
 
     def _is_decoded(self, shard: str) -> bool:
-        """Write a shard's records to a temporary Arrow file; return whether it is intact."""
-        if shard in self._decoded:
-            return True
-        if (table := self._unless_damaged(self._read, shard)) is None:
-            return False
-        if self._files is None:
-            self._files = Path(tempfile.mkdtemp(prefix="inset-"))
-            weakref.finalize(self, shutil.rmtree, self._files)
-        file = self._files / f"{len(self._decoded)}.arrow"
-        with pa.ipc.new_file(str(file), table.schema) as writer:
-            writer.write_table(table.combine_chunks())
-        self._decoded[shard] = file
-        self._intact.add(shard)
-        return True
+        return shard in self._decoded or self._unless_damaged(self._decode, shard) is not None
+
+    def _decode(self, shard: str) -> pa.Table:
+        """Return a shard's records, which stay in memory until others need the room."""
+        if shard not in self._decoded:
+            self._decoded[shard] = self._read(shard).combine_chunks()
+            self._intact.add(shard)
+            while len(self._decoded) > 1 and sum(table.nbytes for table in self._decoded.values()) > _DECODED_BYTES:
+                del self._decoded[next(iter(self._decoded))]
+        return self._decoded[shard]
 
     def _unless_damaged(self, read: Callable[[str], Found], shard: str) -> Found | None:
         """Return what ``read`` returns; None where the shard is damaged, or another process removed it."""

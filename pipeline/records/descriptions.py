@@ -21,9 +21,8 @@ from backends.stores.objects import reading
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.kept_files import read_kept
 from schemas.corpus.captions import PERSON, CaptionerKind
-from schemas.documents import Chunk, DrawnPage, Page, PageFailure, PlacedFigure, Role, drawn_page_id
+from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
 from schemas.errors import TransientError, UserError
 from schemas.flags import Flag
 from schemas.generation import Description, PictureHash, Subject
@@ -66,11 +65,6 @@ class StructuredFiles(StructuredDocumentFile):
         super().__init__(workspace.store, structured_file(doc_id, workspace.keys.structured))
         self.parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
         self._doc_id, self._drawn = doc_id, drawn
-
-    @functools.cached_property
-    def _data(self) -> bytes:
-        # A document with failures may be structured again under the same name.
-        return read_kept(self._store, self.file, lambda data: not self._rows_in(data, "failures", PageFailure))
 
     @property
     def pages(self) -> tuple[Page, ...]:

@@ -5,6 +5,7 @@ Originals, the pointer and the audit log are the truth; everything else is deriv
 
 from collections.abc import Iterable, Iterator
 
+from backends.stores.objects import check_object
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
@@ -144,7 +145,7 @@ def _shared_objects(workspace: Workspace, version: str) -> Iterator[str]:
 def _unreadable_objects(store: ObjectStore, names: Iterable[str], *, optional: bool = False) -> Iterator[DamagedError]:
     for name in names:
         try:
-            store.get(name)
+            check_object(store, name)
         except MissingError as error:
             if not optional:
                 yield error

@@ -173,6 +173,8 @@ def _structure(
         for structured_count, outcomes in enumerate(finished, start + 1):
             failed |= {outcome.row_id: outcome.failure for outcome in outcomes if outcome.failure is not None}
             report(Step.STRUCTURE, structured_count, len(todo))
+        for doc_id in batch:
+            store.forget(files[doc_id])
     counts["structured"] = len(todo) - len(failed)
     return dict(counts), failed
 

@@ -4,7 +4,6 @@ import io
 import json
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -48,7 +47,7 @@ OBJECTS = _objects()
 def _meaning(name: str, data: bytes) -> object:
     """Return what a reader takes an object for."""
     if name.endswith(".parquet"):
-        return from_parquet(data).to_pylist()
+        return from_parquet(data).select(TABLE.column_names).cast(TABLE.schema).to_pylist()
     return json.loads(data) if data[:1] == b"{" else Image.open(io.BytesIO(data)).tobytes() if data[:1] == b"\x89" else data
 
 
@@ -68,7 +67,7 @@ def test_no_turned_bit_is_read_as_another_value(name: str) -> None:
         turned[bit // 8] ^= 1 << bit % 8
         try:
             after = _meaning(name, unsealed(name, bytes(turned)))
-        except ValueError:
+        except (ValueError, KeyError, pa.ArrowException):
             found += 1
         else:
             assert after == before, f"bit {bit}"
@@ -89,22 +88,18 @@ def test_every_bit_of_a_parquet_file_counts() -> None:
         turned = bytearray(data)
         turned[bit // 8] ^= 1 << bit % 8
         try:
-            found = from_parquet(unsealed("a.parquet", bytes(turned)))
-            assert found.equals(TABLE.cast(from_parquet(data).schema)), f"bit {bit}"
-        except ValueError:
+            found = _meaning("a.parquet", unsealed("a.parquet", bytes(turned)))
+        except (ValueError, KeyError, pa.ArrowException):
             continue
+        assert found == TABLE.to_pylist(), f"bit {bit}"
 
 
-def test_a_parquet_file_has_the_checksums_of_the_format_too() -> None:
+def test_parts_of_rows_are_named_by_their_bytes() -> None:
     data = to_parquet(TABLE)
-    place = data.index(b"inset.sha256")
-    without = data[:place] + b"inset.sha255" + data[place + 12 :]  # so that only the pages' own checksums are left
-    column = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(1)
-    middle = column.dictionary_page_offset or column.data_page_offset
-    turned = bytearray(without)
-    turned[middle + column.total_compressed_size // 2] ^= 4
-    with pytest.raises(ValueError, match="isn't what was written"):
-        from_parquet(unsealed("a.parquet", bytes(turned)))
+    name = f"rows/{sha256(data)}.parquet"
+    assert unsealed(name, data) == data
+    with pytest.raises(ValueError, match="another digest"):
+        unsealed(name, data[:-20] + bytes([data[-20] ^ 1]) + data[-19:])
 
 
 def test_a_stored_json_object_is_still_one() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from backends.stores.object_store import open_store
@@ -133,7 +134,8 @@ def test_a_record_is_read_from_an_older_shard_where_the_newest_that_holds_it_is_
     cache.append(_records(2, 3))
     newest = Path(store.root, store.names(cache.folder)[-1])
     data = bytearray(newest.read_bytes())
-    data[-20] ^= 1  # past the names, which alone are looked at first
+    column = pq.ParquetFile(newest).metadata.row_group(0).column(1)  # after the ids, which alone are read at first
+    data[(column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size // 2] ^= 1
     newest.write_bytes(bytes(data))
     assert _values(_open(store).read(["id01", "id02", "id03"])) == [1, 2]
 

@@ -131,8 +131,8 @@ class RecordCache:
     def ids_by_shard(self) -> Iterator[list[str]]:
         """Yield the ids of all records, a shard at a time; one may come twice."""
         for shard in self._shards():
-            if (names := self._unless_damaged(self._checked_ids, shard)) is not None:
-                yield names
+            if (table := self._unless_damaged(self._read, shard)) is not None:
+                yield _strings(table.column("id"))
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that have no record, sorted, each once; the shards of the others are read and checked."""
@@ -236,9 +236,7 @@ class RecordCache:
 
     def _is_intact(self, shard: str) -> bool:
         """Return whether a shard is intact; each is read once for this."""
-        if shard not in self._intact and self._unless_damaged(self._checked_ids, shard) is not None:
-            self._intact.add(shard)
-        return shard in self._intact
+        return shard in self._intact or self._is_decoded(shard)
 
     def _is_decoded(self, shard: str) -> bool:
         return shard in self._decoded or self._unless_damaged(self._decode, shard) is not None
@@ -264,10 +262,6 @@ class RecordCache:
     def _read_ids(self, shard: str) -> list[str]:
         """Return the ids in a shard; only that column is read and checked."""
         return _strings(read_part(self._store, shard, "id"))
-
-    def _checked_ids(self, shard: str) -> list[str]:
-        """Return the ids in a shard, with all its bytes checked."""
-        return _strings(read_table(self._store, shard, columns=["id"]).column("id"))
 
     def _read(self, shard: str) -> pa.Table:
         table = read_table(self._store, shard)

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an un
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -360,13 +361,16 @@ def ask(
         list[str] | None, typer.Option(help="Answer from the page on which this is printed, such as iv or A-12.")
     ] = None,
     image: Annotated[Path | None, typer.Option(help="A picture that goes with the question.")] = None,
+    continues: Annotated[
+        bool, typer.Option("--continue", help="It follows up the last question that was asked of this corpus here.")
+    ] = False,
     version: VersionOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Show the rest of each passage too.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question, figures in place, a citation for each part."""
-    from cli.answers import show_answer
+    from cli.answers import Conversation, show_answer, turn_of
     from pipeline.published.corpus import open_published
     from schemas.retrieval import AnswerQuery
 
@@ -392,11 +396,15 @@ def ask(
         trace=trace,
     )
     published = open_published(corpus)
+    conversation = Conversation(corpus)
+    query = replace(query, history=conversation.turns() if continues else ())
     if as_json:
-        print_json(published.answer(query))
-        return
-    result = show_answer(published.answer_events(query), everything=everything)
-    _show_trace(result.trace or [])
+        result = published.answer(query)
+        print_json(result)
+    else:
+        result = show_answer(published.answer_events(query), everything=everything)
+        _show_trace(result.trace or [])
+    conversation.keep([*query.history, turn_of(text, result)])
 
 
 def serve(

@@ -29,6 +29,7 @@ SLOW_S = 5.0
 REQUEST_ID = "x-request-id"
 
 _EXCHANGE = "inset.exchange"
+_WORDED = ("question", "follow_up")  # fields with the words of a reader
 _NO_ROUTE = "none"
 _CLIENT_GONE = 499  # as nginx logs it
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -110,7 +111,7 @@ class Observed:
                 self._log(scope, exchange, status, seconds)
 
     def _log(self, scope: Scope, exchange: Exchange, status: int, seconds: float) -> None:
-        fields = {name: value for name, value in exchange.fields.items() if name != "question" or self._options.questions}
+        fields = {name: value for name, value in exchange.fields.items() if name not in _WORDED or self._options.questions}
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request_id": exchange.request_id,

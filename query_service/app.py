@@ -258,7 +258,7 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     everything before) or ``error``. Calls of models end when the client disconnects.
     """
     query, admission = body.as_query(), admission_of(request)
-    describe(request, question=body.question, preset=body.preset, answer=body.answer)
+    describe(request, question=body.question, preset=body.preset, answer=body.answer, turns=len(body.history))
     check_k(request, query.steps.get("select", {}).get("k"))
     cost = await run_in_threadpool(cost_of_answer, corpus, query)
     deadline_s = admission.deadline_s * ANSWER_DEADLINES
@@ -269,7 +269,9 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
         lambda: late(deadline_s),
         deadline_s,
     )
-    events = metrics_of(request).answered(corpus.name, events)
+    events = metrics_of(request).answered(
+        corpus.name, events, lambda result: describe(request, follow_up=result.follow_up and result.follow_up.question)
+    )
     if body.stream or "text/event-stream" in request.headers.get("accept", ""):
         first = await anext(events, None)  # errors before the first event get their own status
         if first is None:

@@ -19,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from pipeline.published.corpus import PublishedCorpus
 from query_service.access import METRICS
 from query_service.errors import Problem
-from schemas.answers import AnswerEvent, AnswerFinished
+from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Upper bounds of latency: from a cached figure to the deadline of an answer."""
@@ -88,8 +88,10 @@ class Metrics:
         """Count a step, by its name in the trace of a search."""
         self._step_seconds.labels(name).observe(seconds)
 
-    async def answered(self, corpus: str, events: AsyncGenerator[AnswerEvent, None]) -> AsyncGenerator[AnswerEvent, None]:
-        """Pass the events of an answer on, and count what its models used."""
+    async def answered(
+        self, corpus: str, events: AsyncGenerator[AnswerEvent, None], log: Callable[[AnswerResult], None]
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """Pass the events of an answer on, count what its models used, and log its result."""
         try:
             async for event in events:
                 if isinstance(event, AnswerFinished):
@@ -97,6 +99,7 @@ class Metrics:
                     self._tokens.labels(corpus, "input").inc(spent.input_tokens)
                     self._tokens.labels(corpus, "output").inc(spent.output_tokens)
                     self._spent.labels(corpus).inc(spent.money)
+                    log(event.result)
                 yield event
         finally:
             await events.aclose()  # the client has left: the model stops

@@ -27,7 +27,7 @@ from pipeline.published.version import Box
 from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
 from schemas.answer_presets import AnswerSettings
 from schemas.evidence import Filters
-from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, Query
+from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, Query, Turn
 
 QUERY_LIMIT = 2000
 """Maximum characters of a query or question."""
@@ -225,6 +225,10 @@ class SearchRequest(_Body):
         )
 
 
+MOST_TURNS = 10
+"""Maximum turns of a conversation that a request may send."""
+
+
 class AnswerRequest(_Body):
     """What to answer."""
 
@@ -249,6 +253,11 @@ class AnswerRequest(_Body):
     )
     filters: Filters = Filters()
     version: VersionName | None = None
+    history: Annotated[list[Turn], Field(max_length=MOST_TURNS)] = Field(
+        [],
+        description="The turns before a follow-up question, oldest first. What it refers to is carried over: words, and the "
+        "document that the last answer cites first; follow_up of the answer says how it was understood.",
+    )
     stream: bool = Field(False, strict=True, description="Send the answer as server-sent events while it is written.")
     trace: bool = Field(False, strict=True, description="Report what each step did.")
 
@@ -264,4 +273,5 @@ class AnswerRequest(_Body):
             filters=self.filters,
             version=self.version,
             trace=self.trace,
+            history=self.history,
         )

@@ -126,6 +126,15 @@ class Round(Frozen):
     spent: Spent = Field(Spent(), description="What generative models used; money by the prices in the corpus file.")
 
 
+class FollowUp(Frozen):
+    """How a follow-up question was understood."""
+
+    question: str = Field(description="The question that stands alone, made from it and the turns before it.")
+    source: str = Field(
+        "", description="The document that was searched because the last answer cites it first; empty for all."
+    )
+
+
 class AnswerResult(Frozen):
     """An answer as an ordered list of parts.
 
@@ -141,6 +150,9 @@ class AnswerResult(Frozen):
     preset: str = Field("extractive", description="The answer preset.")
     model: str | None = Field(None, description="The model that wrote it; null: every word is the documents'.")
     note: str = Field("", description="Why the answer is extractive despite a model, or may lack something; else empty.")
+    follow_up: FollowUp | None = Field(
+        None, description="How a question with a history was understood, if not as it stands."
+    )
     parts: list[Part]
     citations: list[Citation]
     counts: AnswerCounts = AnswerCounts()

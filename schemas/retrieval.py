@@ -1,6 +1,6 @@
 """Retrieval plans: the steps of a search, as data. A preset is a plan with a name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
@@ -401,6 +401,14 @@ class Query:
     trace: bool = False
 
 
+class Turn(Frozen):
+    """A question that was answered before, and its answer."""
+
+    question: str = Field(min_length=1, max_length=2_000)
+    answer: str = Field("", max_length=8_000, description="The text of its answer; models read its beginning.")
+    evidence_ids: list[str] = Field([], max_length=50, description="The rows that it cites, in its order.")
+
+
 @dataclass(frozen=True)
 class AnswerQuery:
     """A request for an answer.
@@ -415,6 +423,7 @@ class AnswerQuery:
         filters: Which rows to answer from.
         version: None for the live version.
         trace: Report what each step did.
+        history: The turns before a follow-up question, oldest first.
     """
 
     text: str
@@ -426,3 +435,4 @@ class AnswerQuery:
     filters: Filters = NO_FILTERS
     version: str | None = None
     trace: bool = False
+    history: Sequence[Turn] = ()

@@ -145,6 +145,14 @@ def unprivileged(tmp_path: Path) -> Iterator[Path]:
 _NOBODY = 65534
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What commands keep for the next one, such as the questions asked, isn't kept in the user's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def airflow_env(tmp_path: Path) -> dict[str, str]:
     """The environment of an Airflow of its own: SQLite under ``tmp_path``, this checkout's DAG file and corpora."""

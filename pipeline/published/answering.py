@@ -3,9 +3,10 @@
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
+from pipeline.corpus.models import QueryModels
 from pipeline.published.extractive import Material, evidence_for, extractive_answer
 from pipeline.published.version import OpenVersion
 from schemas.answer_presets import AnswerPreset, Content
@@ -16,6 +17,7 @@ from schemas.answers import (
     AnswerStarted,
     Citation,
     FigurePart,
+    FollowUp,
     Part,
     PartFinished,
     Round,
@@ -26,8 +28,8 @@ from schemas.answers import (
 from schemas.corpus.budget import Spend
 from schemas.corpus.models import ModelConfig
 from schemas.errors import RequestError, UserError
-from schemas.evidence import Filters, Hit, Modality
-from schemas.retrieval import Preset
+from schemas.evidence import NO_FILTERS, Filters, Hit, Modality
+from schemas.retrieval import Preset, Turn
 from schemas.versions import Spent
 from tasks.answering.ask_model import reply
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
@@ -35,6 +37,7 @@ from tasks.answering.cite import citation, figure_part
 from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose, rows_to_send
 from tasks.answering.confidence import confidence, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.follow_up import refers_back, reworded_follow_up, with_subject
 from tasks.answering.generate import WrittenAnswer, write
 from tasks.answering.presets import packaged
 from tasks.answering.read_reply import with_uncited
@@ -62,6 +65,7 @@ class AnswerPlan:
         fallback: The retrieval preset where the model fails.
         prompt: The model's prompt; None without a model.
         filters: Unresolved filters.
+        history: The turns before a follow-up question, oldest first.
     """
 
     question: EmbeddedQuery
@@ -70,6 +74,7 @@ class AnswerPlan:
     fallback: Preset
     prompt: AnswerPrompt | None
     filters: Filters
+    history: Sequence[Turn] = ()
 
 
 def answer_events(
@@ -88,15 +93,42 @@ def answer_events(
     Raises:
         RequestError: The version or the request lacks what the preset needs.
     """
-    trace = Trace(time.perf_counter, stopped)
+    trace, models = Trace(time.perf_counter, stopped), opened.models(stopped)
+    plan, follow_up = _standalone(opened, plan, models, trace, stopped) if plan.history else (plan, None)
     if plan.preset.model is None or plan.prompt is None:
         result = extractive_answer(opened, plan.question, plan.retrieval, filters=plan.filters, trace=trace)
-        result = result.model_copy(update={"preset": plan.preset.name})
+        result = result.model_copy(update={"preset": plan.preset.name, "follow_up": follow_up})
         yield AnswerStarted(version=opened.version, preset=plan.preset.name, citations=result.citations)
         yield from (PartFinished(part=number, value=part) for number, part in enumerate(result.parts))
         yield AnswerFinished(result=result.model_copy(update={"trace": trace.steps if traced else None}))
         return
-    yield from _Generated(opened, plan, plan.prompt, trace, traced, stopped).events()
+    yield from _Generated(opened, plan, plan.prompt, trace, traced, stopped, models, follow_up).events()
+
+
+def _standalone(
+    opened: OpenVersion, plan: AnswerPlan, models: QueryModels, trace: Trace, stopped: Callable[[], bool]
+) -> tuple[AnswerPlan, FollowUp | None]:
+    """Return the plan for a question that stands alone, and how it was understood; None if it refers to no turn before."""
+    question, history, filters = plan.question.words, plan.history, plan.filters
+    if not question or not refers_back(question):
+        return plan, None
+    with trace.step("follow-up", question) as record:
+        text = ""
+        if plan.preset.model is not None:
+            try:
+                text = reworded_follow_up(question, history, models[plan.preset.model], record)
+            except UserError as error:
+                record.note = error.message
+        text = text or with_subject(question, history)
+        record.note = record.note or text
+        source = ""
+        cited_rows = opened.hits([(evidence_id, 0.0) for evidence_id in history[-1].evidence_ids[:1]])
+        if cited_rows and filters == NO_FILTERS:
+            source = cited_rows[0].source
+            filters = Filters(documents=[cited_rows[0].doc_id])
+    follow_up = FollowUp(question=text, source=source)
+    embedded = opened.question(text, plan.question.picture, stopped)
+    return replace(plan, question=embedded, filters=filters), follow_up
 
 
 class _Generated:
@@ -110,12 +142,14 @@ class _Generated:
         trace: Trace,
         traced: bool,
         stopped: Callable[[], bool],
+        models: QueryModels,
+        follow_up: FollowUp | None,
     ) -> None:
         self._opened, self._plan, self._prompt, self._trace = opened, plan, prompt, trace
         self._traced, self._stopped = traced, stopped
         self._preset = plan.preset
         self._corpus = opened.settings()
-        self._models = opened.models(stopped)
+        self._models, self._follow_up = models, follow_up
         self._model = self._preset.model or ""
         self._options = cast(ModelConfig, self._corpus.retrieval.models[self._model])
 
@@ -158,6 +192,7 @@ class _Generated:
     def _finish(self, answer: WrittenAnswer, model_input: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
         common_fields = {
             "preset": self._preset.name,
+            "follow_up": self._follow_up,
             "rounds": list(rounds),
             "counts": answer.counts,
             "spent": self._models.spent,

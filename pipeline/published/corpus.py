@@ -277,6 +277,7 @@ class PublishedCorpus:
                 fallback=self._plan(query.preset, query.steps),
                 prompt=prompt,
                 filters=query.filters,
+                history=query.history,
             )
             yield from answer_events(opened, plan, traced=query.trace, stopped=stopped)
 

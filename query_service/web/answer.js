@@ -95,8 +95,9 @@ function picture(part, of) {
 }
 
 function figure(part, of) {
-  const legend = el("figcaption", { dir: "auto" }, part.caption.trim(), part.added ? el("span", { class: "added" }, " Chosen by Inset.") : "");
+  const legend = el("figcaption", { dir: "auto" }, part.caption.trim());
   attach(legend, chips(part, of));
+  if (part.added) legend.append(el("span", { class: "added" }, " Chosen by Inset."));
   return el("figure", {}, picture(part, of), legend);
 }
 
@@ -234,7 +235,10 @@ export class Drawing {
     const sections = this.#of.model === null
       ? grouped(parts, (part) => part.citations.join()).map((run, place) => this.#section(run.parts, place))
       : parts.length ? [this.#section(parts, 0)] : [];
+    const understood = result?.follow_up;
     const above = [
+      understood && this.#keep(`understood ${understood.question}`, () => el("p", { class: "aside" },
+        `Understood as: ${understood.question}${understood.source ? `, in ${fileName(understood.source)}` : ""}`)),
       result?.note && this.#keep(`note ${result.note}`, () => el("p", { class: "aside" }, begun(result.note))),
       result?.unsure && this.#keep(`unsure ${result.model}`, () => el("p", { class: "unsure" },
         result.model === null ? "Not sure: the nearest passage says" : "Not sure that the documents answer this. A model wrote")),

@@ -376,7 +376,8 @@ function change(changes) {
   else if (isAsked()) ask();
 }
 
-function begin(question) {
+function begin(question, history = []) {
+  sent = { question: question.trim(), history };
   Object.assign(state, BROWSED);
   state.q = question.trim();
   state.k = FEW;
@@ -442,6 +443,16 @@ function dropPicture() {
 
 // ---- asking ----
 
+const MOST_TURNS = 5;
+let sent = { question: "", history: [] }; // a question with the turns before it, oldest first
+let turns = []; // those and the question's own
+
+const turnOf = (question, { parts, citations }) => ({
+  question,
+  answer: parts.filter((part) => part.type === "text" && !part.folded).map((part) => part.text).join(" ").slice(0, 8000),
+  evidence_ids: citations.map((citation) => citation.evidence_id).slice(0, 50),
+});
+
 function stop() {
   stopBrowsing();
   running?.abort();
@@ -461,6 +472,7 @@ async function ask() {
   $("heading").textContent = heading();
   clear($("provenance"));
   $("citations").hidden = true;
+  $("follow").hidden = true;
   $("other-answer").hidden = true;
   if (given) {
     $("answer").removeAttribute("aria-busy");
@@ -476,11 +488,15 @@ async function ask() {
   $("answer").setAttribute("aria-busy", "true");
   say("Looking for an answer");
   const evidence = drawEvidence(pinned());
-  const wanted = { question: q, filters: filters(), ...(state.answer ? { answer: state.answer } : {}), ...pinned() };
+  const history = sent.question === q ? sent.history : [];
+  const wanted = { question: q, filters: filters(), ...(state.answer ? { answer: state.answer } : {}), ...(history.length ? { history } : {}), ...pinned() };
   try {
     const [found] = await Promise.all([stream($("parts"), wanted, turn), drawOther(wanted, turn)]);
     if (turn !== running) return;
     drawAnswer(found);
+    turns = [...history, turnOf(q, found)].slice(-MOST_TURNS);
+    $("follow-question").value = "";
+    $("follow").hidden = false;
     // If another version was published meanwhile, search the version that answered.
     const version = await evidence;
     if (turn === running && version && version !== found.version) drawEvidence({ version: found.version });
@@ -717,6 +733,11 @@ function foldable(text) {
 }
 
 // ---- what the reader does ----
+
+$("follow").addEventListener("submit", (event) => {
+  event.preventDefault();
+  begin($("follow-question").value, turns);
+});
 
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();

@@ -13,7 +13,12 @@ MOST_LINES = 1
 
 def rewritten(question: str, model: StreamingModel, record: StepRecord) -> str:
     """Return a question in a model's words; unchanged, with a note, if the reply is empty, a refusal or no query."""
-    query = reply(model, filled("rewrite", question=question), record).strip("\"'`“”„ ")
+    return query_from(model, filled("rewrite", question=question), record) or question
+
+
+def query_from(model: StreamingModel, prompt: str, record: StepRecord) -> str:
+    """Return the one-line query that a model writes; "", with a note, if the reply is empty, a refusal or no query."""
+    query = reply(model, prompt, record).strip("\"'`“”„ ")
     if not query:
         record.note = record.note or "the model wrote nothing; the question is used"
     elif len(query) > MOST_CHARS or len(query.splitlines()) > MOST_LINES:
@@ -22,4 +27,4 @@ def rewritten(question: str, model: StreamingModel, record: StepRecord) -> str:
         record.note = "the model refused; the question is used"
     else:
         return query
-    return question
+    return ""

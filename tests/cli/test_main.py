@@ -182,6 +182,9 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     assert {n for part in answer["parts"] for n in part["citations"]} == {cited["n"] for cited in answer["citations"]}
     spoken = inset("ask", "manuals", "What does the repaired valve look like from side 2?")
     assert "(broken.pdf), page 2" in spoken.out
+    followed = inset("ask", "manuals", "And from side 1?", "--continue")
+    assert "understood as: And from side 1? (repaired valve" in followed.err
+    assert "2. " not in inset("ask", "manuals", "And its screws?", "--continue", "--json").json["follow_up"]["source"]
     assert inset("ask", "manuals", "What is a valve?", "--preset", "magic").err.startswith(
         "inset: there is no preset 'magic'"
     )

@@ -19,6 +19,7 @@ from schemas.answers import (
     AnswerResult,
     AnswerStarted,
     FigurePart,
+    FollowUp,
     Part,
     PartFinished,
     Round,
@@ -611,6 +612,33 @@ def test_an_answer_without_a_model_says_why_or_that_it_is_not_sure(browser: Brow
     assert _words(_parts(html)) == f"{text} Service Turn <b>the</b> valve. 1 Then wait."
     assert "Written by" not in html
     assert "Not sure: the nearest passage with 0 figures and 1 citation." in html
+
+
+def test_a_written_answer_that_is_not_sure_is_not_called_a_passage(browser: Browser) -> None:
+    added = FIGURE.model_copy(update={"added": True})
+    html = page_after(browser, _answering(STARTED, _answer([FIRST, added], model=MODEL, unsure=True)))
+    assert _words(_parts(html)).startswith("Not sure that the documents answer this. A model wrote")
+    assert "the nearest passage" not in html
+    assert "Chosen by Inset." in _parts(html)
+
+
+def test_a_follow_up_question_is_sent_with_the_turns_before_it(browser: Browser) -> None:
+    understood = FollowUp(question="And its seal? (valve)", source="pumps/pump.pdf")
+    corpus = _answering(_answer([FIRST]))
+    corpus.streams["And its seal?"] = lambda _: iter([_answer([FIRST], follow_up=understood)])
+    with opened(browser, corpus, "q=valve"):
+        browser.settled()
+        browser.run("document.querySelector('#follow-question').value = 'And its seal?'")
+        browser.click("#follow button")
+        browser.until("document.querySelector('#parts').textContent.includes('Understood as')")
+        text = browser.run("document.querySelector('#parts').textContent")
+        browser.run("document.querySelector('#question').value = 'valve'")
+        browser.click("#ask button[type=submit]")
+        browser.settled()
+    assert "Understood as: And its seal? (valve), in pump.pdf" in text
+    turns = [[turn.question for turn in query.history] for query in corpus.answer_queries]
+    assert turns == [[], ["valve"], []]
+    assert corpus.answer_queries[1].history[0].evidence_ids == [CITED.evidence_id]
 
 
 def test_a_citation_names_title_page_and_section_and_leads_to_the_pdf_there(browser: Browser) -> None:

@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
     raise SystemExit(f"the package {error.name} is missing; install it with: pip install 'inset-client[mcp]'") from None
 
 from inset_client import ApiError, AsyncClient
-from inset_client.models import Filters
+from inset_client.models import Filters, Turn
 
 KEY = "INSET_KEY"
 """Environment variable of the key."""
@@ -45,13 +45,19 @@ SearchPreset = Annotated[
 AnswerPreset = Annotated[
     str | None, Field(description="How to answer, by the name of a preset; the default of the corpus.")
 ]
+History = Annotated[
+    Sequence[Turn],
+    Field(
+        description="The turns before a follow-up question, oldest first: question, answer, and evidence_ids of its citations."
+    ),
+]
 DocumentTypes = Annotated[Sequence[str], Field(description="Only documents of these types, as list_corpora names them.")]
 
 _HIT = (
     *("evidence_id", "doc_id", "source", "title", "page", "section_path", "modality", "tagged_text", "figures"),
     *("date", "doc_type"),
 )
-_CITATION = ("n", "doc_id", "source", "title", "page", "label", "section_path", "page_link")
+_CITATION = ("n", "evidence_id", "doc_id", "source", "title", "page", "label", "section_path", "page_link")
 _PLACED = ("caption", "doc_id", "source", "page")
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
@@ -130,6 +136,7 @@ def server_of(connect: Connect) -> MCPServer:
         pages: Pages = (),
         version: Version = None,
         preset: AnswerPreset = None,
+        history: History = (),
     ) -> dict[str, Any]:
         """Answer a question by text, tables and figures in order; ``citations`` of a part are numbers of those below."""
         filters: Filters = {
@@ -139,8 +146,10 @@ def server_of(connect: Connect) -> MCPServer:
             "pages": [*pages],
         }
         async with asking(ctx) as inset:
-            reply = await inset.answer(corpus, question=question, filters=filters, version=version, answer=preset)
-        answer_fields = _select(("version", "abstained", "unsure", "model", "parts"), reply)
+            reply = await inset.answer(
+                corpus, question=question, filters=filters, version=version, answer=preset, history=[*history]
+            )
+        answer_fields = _select(("version", "abstained", "unsure", "model", "follow_up", "parts"), reply)
         return {**answer_fields, "citations": [_select(_CITATION, citation) for citation in reply["citations"]]}
 
     @server.tool(annotations=_READS, structured_output=False)

@@ -229,6 +229,21 @@ class FigureSummary(TypedDict):
     """
 
 
+class FollowUp(TypedDict):
+    """
+    How a follow-up question was understood.
+    """
+
+    question: str
+    """
+    The question that stands alone, made from it and the turns before it.
+    """
+    source: str
+    """
+    The document that was searched because the last answer cites it first; empty for all.
+    """
+
+
 class Fuse(TypedDict):
     """
     How rankings are merged. Omitted keys are those of ``ranking`` of the corpus file.
@@ -697,6 +712,22 @@ class TracedRow(TypedDict):
 
     evidence_id: str
     score: float
+
+
+class Turn(TypedDict):
+    """
+    A question that was answered before, and its answer.
+    """
+
+    question: str
+    answer: NotRequired[str]
+    """
+    The text of its answer; models read its beginning.
+    """
+    evidence_ids: NotRequired[list[str]]
+    """
+    The rows that it cites, in its order.
+    """
 
 
 class VersionRow(TypedDict):
@@ -1732,6 +1763,10 @@ class AnswerResult(TypedDict):
     """
     Why the answer is extractive despite a model, or may lack something; else empty.
     """
+    follow_up: FollowUp | None
+    """
+    How a question with a history was understood, if not as it stands.
+    """
     parts: list[TextPart | TablePart | FigurePart]
     citations: list[Citation]
     counts: AnswerCounts
@@ -1947,6 +1982,10 @@ class AnswerRequest(TypedDict):
     """
     filters: NotRequired[Filters]
     version: NotRequired[str | None]
+    history: NotRequired[list[Turn]]
+    """
+    The turns before a follow-up question, oldest first. What it refers to is carried over: words, and the document that the last answer cites first; follow_up of the answer says how it was understood.
+    """
     stream: NotRequired[bool]
     """
     Send the answer as server-sent events while it is written.

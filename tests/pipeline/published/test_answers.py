@@ -17,7 +17,7 @@ from pipeline.upkeep.doctor import diagnose
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, AnswerStarted, TextDelta
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Filters, Modality
-from schemas.retrieval import AnswerQuery, Query
+from schemas.retrieval import AnswerQuery, Query, Turn
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.trace import Stopped
 from tests.endpoint_server import Call, EndpointServer, answer, cut, hang, status
@@ -420,6 +420,28 @@ def test_plan_and_doctor_say_what_is_wrong_with_answers(folder: Path, more: str,
     finding = next(one for subject, one in findings.items() if subject.endswith("answers") or says in one.message)
     assert not finding.ok
     assert says in finding.message
+
+
+def test_a_follow_up_question_is_answered_about_the_subject_and_document_of_the_turn_before(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    before = corpus.answer(AnswerQuery("How many bar does the steel winch take?"))
+    history = [Turn(question="How many bar does the steel winch take?", evidence_ids=[before.citations[0].evidence_id])]
+    found = corpus.answer(AnswerQuery("And what does it look like?", history=history, trace=True))
+    assert found.follow_up is not None
+    assert "steel winch" in found.follow_up.question
+    assert found.follow_up.source == before.citations[0].source
+    assert {citation.source for citation in found.citations} == {before.citations[0].source}
+    assert "follow-up" in [step.step for step in found.trace or []]
+    assert corpus.answer(AnswerQuery("Where is the water pump shown?", history=history)).follow_up is None
+    model.replies = lambda call: (
+        "What does the steel winch look like?" if "Last question" in call.prompt else "It takes 21 bar [P1]."
+    )
+    written = corpus.answer(AnswerQuery("And what does it look like?", history=history, answer="written"))
+    assert written.follow_up is not None
+    assert written.follow_up.question == "What does the steel winch look like?"
+    assert written.spent.calls == 2
+    assert "What does the steel winch look like?" in model.calls[-1].prompt
 
 
 def _result(events: list[AnswerEvent]) -> AnswerResult:

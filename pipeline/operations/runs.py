@@ -19,7 +19,6 @@ from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
 from schemas.errors import DamagedError, NotFoundError, UserError
 from schemas.frozen import Frozen
-from schemas.gates import OF_ROWS
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION, Stage
@@ -170,42 +169,6 @@ class RunReport(Frozen):
         """What generative models cost; None where none was asked."""
         spent = [captioner.spent.money for captioner in self.captioners if captioner.spent is not None]
         return sum(spent) if spent else None
-
-
-class Expectation(Frozen):
-    """An expectation on the rows of a version; ``broken`` and ``allowed`` are None where it is not about single rows.
-
-    Attributes:
-        rule: What is expected.
-        passed: Whether it holds.
-        broken: Rows that break it.
-        allowed: Share of rows that may.
-        message: The finding.
-    """
-
-    rule: str
-    passed: bool
-    broken: int | None
-    allowed: float | None
-    message: str
-
-
-class Quality(Frozen):
-    """How ``check`` judged a version.
-
-    Attributes:
-        version: The version.
-        rows: How many rows were checked.
-        expectations: Those on rows, broken ones first.
-        invariants: Other verdicts without a bound, such as laws of conservation, broken ones first.
-        docs: Address of the Data Docs in the store; None where there are none.
-    """
-
-    version: str
-    rows: int
-    expectations: list[Expectation]
-    invariants: list[GateMargin]
-    docs: str | None
 
 
 _runs: dict[tuple[str, str], str] = {}
@@ -484,36 +447,3 @@ def _by_file_name(store: ObjectStore, version: str) -> dict[str, str]:
     if fates is None:
         return {}
     return {fate.source.rpartition("/")[2]: fate.doc_id for fate in each_fate(fates) if fate.status is Status.INDEXED}
-
-
-def quality(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Quality:
-    """Return how ``check`` judged a finished version.
-
-    Raises:
-        UserError: There is no such version, or it isn't finished.
-    """
-    manifest = readable_manifest(store, version)
-    if manifest is None:
-        raise UserError(f"corpus {schedule.name}: {version} isn't finished, or can't be read")
-    (entry,) = history(store, [version])
-    rows = manifest.counts.rows
-    expectations = [
-        Expectation(
-            rule=gate.gate.removeprefix(OF_ROWS),
-            passed=gate.passed,
-            broken=None if gate.value is None else round(gate.value * rows),
-            allowed=gate.bound,
-            message=gate.message,
-        )
-        for gate in entry.gates
-        if gate.gate.startswith(OF_ROWS)
-    ]
-    invariants = [gate for gate in entry.gates if gate.margin is None and not gate.gate.startswith(OF_ROWS)]
-    docs = version_file(version, "quality/index.html")
-    return Quality(
-        version=version,
-        rows=rows,
-        expectations=sorted(expectations, key=lambda expectation: (expectation.passed, -(expectation.broken or 0))),
-        invariants=sorted(invariants, key=lambda gate: gate.passed),
-        docs=f"{store.root}/{docs}" if store.exists(docs) else None,
-    )

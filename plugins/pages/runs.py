@@ -7,7 +7,8 @@ from fastapi.responses import HTMLResponse
 
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import CorpusHealth, corpora_health, store_of
-from pipeline.operations.runs import experiment_report, quality, run_report, version_of_run
+from pipeline.operations.history import quality
+from pipeline.operations.runs import experiment_report, run_report, version_of_run
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import VERSION_PATTERN, stored_corpus_of
 from plugins.pages.rendering import HEADERS, render

@@ -10,7 +10,8 @@ from evaluation.golden import ModeReport, QuestionScore
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import Workspace
 from pipeline.operations.health import TREND
-from pipeline.operations.runs import MOST_QUESTIONS, MOST_SHARDS, RunReport, quality, run_report, version_of_run
+from pipeline.operations.history import quality
+from pipeline.operations.runs import MOST_QUESTIONS, MOST_SHARDS, RunReport, run_report, version_of_run
 from pipeline.records.ledger import write_ledger
 from pipeline.records.notes import SLOWEST, StageNote, join_notes, write_note, write_plan
 from pipeline.run import refresh

@@ -72,6 +72,9 @@ class PaperTable(Section):
 
     title: Text
     note: str = ""
+    metric: Text | None = Field(
+        None, description="Ours, where columns are types of documents; none: a column is a metric, such as evidence recall."
+    )
     columns: list[Text]
     rows: list[PaperRow]
 

@@ -22,17 +22,20 @@ _environment.filters |= {"number": lambda value: f"{value:,.3f}" if abs(value) <
 
 
 def paper_cells(results: Results, table: PaperTable) -> list[list[tuple[str, str]]]:
-    """Return the cells of a paper's table, the paper's figure and ours, a list a row.
+    """Return the cells of a paper's table, the paper's figure and ours, a list a row."""
+    systems = {system_result.system.id: system_result for system_result in results.systems}
 
-    A column is a metric by its name, such as ``evidence recall``.
-    """
-    means = {system_result.system.id: system_result.means for system_result in results.systems}
+    def ours(system: str, column: str) -> str:
+        system_result = systems.get(system)
+        if system_result is None:
+            return DASH
+        if table.metric is None:
+            return str(system_result.means.get(column.replace(" ", "_"), Estimate(n=0)))
+        return str(system_result.kinds.get(f"documents: {column}", {}).get(table.metric, Estimate(n=0)))
+
     return [
         [
-            (
-                DASH if value is None else f"{value:.2f}",
-                str(means.get(row.system, {}).get(column.replace(" ", "_"), Estimate(n=0))),
-            )
+            (DASH if value is None else f"{value:.2f}", ours(row.system, column))
             for column, value in zip(table.columns, row.values, strict=True)
         ]
         for row in table.rows

@@ -1,10 +1,10 @@
 """Scores of judges together."""
 
 from evaluation.questions import Question
-from lab.experiment import PaperRow, PaperTable, System
+from lab.experiment import PaperRow, PaperTable, System, packaged_experiments
 from lab.outcomes import Grade
-from lab.report import paper_tables
-from lab.results import Results, SystemResult, judgements, together
+from lab.report import paper_cells, paper_tables
+from lab.results import COMPARED, Results, SystemResult, judgements, together
 from lab.statistics import Estimate
 
 
@@ -32,11 +32,8 @@ def test_an_outcome_without_a_grade_is_no_grade_of_nought() -> None:
     assert (found.mean.mean, found.mean.n, found.nulls, found.reason) == (0.5, 2, 1, "Hm.")
 
 
-def test_a_papers_table_has_ours_beside_each_figure_and_a_dash_for_what_is_undefined() -> None:
-    rows = [PaperRow(system="bm25", values=[0.38, None]), PaperRow(system="GPT-4", setup="Web", values=[0.5, 0.1])]
-    table = PaperTable(title="Table 3", columns=["evidence precision", "evidence recall"], rows=rows)
-    ours = {"evidence_precision": Estimate(n=9, mean=0.4, low=0.3, high=0.5)}
-    results = Results(
+def results_of(systems: list[SystemResult], papers: list[PaperTable]) -> Results:
+    return Results(
         name="x",
         label="",
         sentence="",
@@ -46,13 +43,37 @@ def test_a_papers_table_has_ours_beside_each_figure_and_a_dash_for_what_is_undef
         questions=9,
         repetitions=1,
         baseline="bm25",
-        systems=[SystemResult(system=System(id="bm25", kind="search", preset="bm25"), means=ours)],
+        systems=systems,
         hypotheses=[],
-        papers=[table],
+        papers=papers,
     )
+
+
+def test_a_papers_table_has_ours_beside_each_figure_and_a_dash_for_what_is_undefined() -> None:
+    rows = [PaperRow(system="bm25", values=[0.38, None]), PaperRow(system="GPT-4", setup="Web", values=[0.5, 0.1])]
+    table = PaperTable(title="Table 3", columns=["evidence precision", "evidence recall"], rows=rows)
+    ours = {"evidence_precision": Estimate(n=9, mean=0.4, low=0.3, high=0.5)}
+    results = results_of([SystemResult(system=System(id="bm25", kind="search", preset="bm25"), means=ours)], [table])
     assert paper_tables(results).splitlines()[2:] == [
         "| system | setup | evidence precision | evidence recall |",
         "|---|---|---|---|",
         "| bm25 |  | 0.38; ours 0.40 (0.30 to 0.50, n 9) | –; ours – |",
         "| GPT-4 | Web | 0.50; ours – | 0.10; ours – |",
     ]
+
+
+def test_a_table_by_type_of_document_has_one_metric_of_each_type() -> None:
+    table = PaperTable(
+        title="Table II",
+        metric="figure_recall_shown",
+        columns=["manuals", "surveys"],
+        rows=[PaperRow(system="ilt", values=[0.95, 0.95])],
+    )
+    kinds = {"documents: manuals": {"figure_recall_shown": Estimate(n=3, mean=0.5, low=0.25, high=0.75)}}
+    ran = SystemResult(system=System(id="ilt", kind="answer", preset="ilt"), kinds=kinds)
+    assert paper_cells(results_of([ran], [table]), table) == [[("0.95", "0.50 (0.25 to 0.75, n 3)"), ("0.95", "–")]]
+
+
+def test_metrics_of_papers_tables_are_compared_by_kind() -> None:
+    tables = [table for experiment in packaged_experiments().values() for table in experiment.papers]
+    assert {table.metric for table in tables} - {None} <= {*COMPARED}

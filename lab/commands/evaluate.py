@@ -15,8 +15,8 @@ def evaluate(
         str,
         typer.Argument(
             metavar="EXPERIMENT",
-            help="An experiment file, a packaged experiment (presets, article, beyond-text, omg-qa), or a corpus, which means "
-            "presets.",
+            help="An experiment file, a packaged experiment (presets, article, beyond-text, ilt, omg-qa), or a corpus, "
+            "which means presets.",
         ),
     ],
     corpus: Annotated[str | None, typer.Option(help="The corpus; by default that of the experiment.")] = None,

@@ -161,14 +161,19 @@ def pool(
         raise UserError(
             f"these experiments ran on {len(versions)} versions; pool those of one: {', '.join(sorted(versions))}"
         )
-    asked, version = load_questions(str(question_file)), versions.pop()
-    candidates = pool_answers(asked, outcomes, version) if answers else pooled(asked, outcomes, version, depth)
+    loaded_questions, version = load_questions(str(question_file)), versions.pop()
+    if answers:
+        candidates, unit, verb = (
+            pool_answers(loaded_questions, outcomes, version),
+            "answers or figures of answers",
+            "answered",
+        )
+    else:
+        candidates, unit, verb = pooled(loaded_questions, outcomes, version, depth), "rows", "retrieved anything for"
     if not candidates:
-        made = "answered" if answers else "retrieved anything for"
-        raise UserError(f"{question_file}: no system {made} its questions; name the set that the experiment asked")
+        raise UserError(f"{question_file}: no system {verb} its questions; name the set that the experiment asked")
     write_records(candidates, out)
-    what = "answers, and answers for their figures," if answers else "rows"
-    say(f"wrote {len(candidates)} {what} of {len(outcomes)} systems to {out}")
+    say(f"wrote {len(candidates)} {unit} of {len(outcomes)} systems to {out}")
     say(f"to judge them: inset questions judge {out} --corpus NAME --by NAME")
 
 
@@ -254,9 +259,9 @@ def qrels(
         correction for file in corrections_files(pool_file) for correction in read_records(file, Correction, "corrections")
     ]
     candidates = read_records(pool_file, Candidate, "rows")
-    asked = load_questions(str(question_file))
+    loaded_questions = load_questions(str(question_file))
     if candidates and candidates[0].asks != "row":
-        shares, settled = answer_shares(asked, candidates, judgements)
+        shares, settled = answer_shares(loaded_questions, candidates, judgements)
         if as_json:
             print_json(
                 {"shares": [share.model_dump(mode="json") for share in shares], **settled.model_dump(exclude={"grades"})}
@@ -266,7 +271,7 @@ def qrels(
         print_table("Right, as people judge", ("system", "judged", "documents", "share", "not judged"), cells, fold=False)
         _say_reliability(settled)
         return
-    judged = judged_questions(asked, candidates, judgements, corrections)
+    judged = judged_questions(loaded_questions, candidates, judgements, corrections)
     write_questions(judged.questions, out)
     if as_json:
         print_json(judged.model_copy(update={"questions": []}))

@@ -125,13 +125,13 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
             return Response(opened.figure(figure_id), media_type="image/png")
 
     @app.post("/grades")
-    def grade(given: GradeRequest) -> dict[str, int]:
-        judging.grade(_candidate_at(candidates, given.place), given.grade)
+    def grade(request: GradeRequest) -> dict[str, int]:
+        judging.grade(_candidate_at(candidates, request.place), request.grade)
         return {"judged": len(judging.grades)}
 
     @app.post("/corrections")
-    def correct(given: CorrectionRequest) -> dict[str, int]:
-        judging.correct(_candidate_at(candidates, given.place), given.question, given.answer or None)
+    def correct(request: CorrectionRequest) -> dict[str, int]:
+        judging.correct(_candidate_at(candidates, request.place), request.question, request.answer or None)
         return {"corrected": len(judging.texts)}
 
     app.mount("/", StaticFiles(directory=_WEB, html=True))

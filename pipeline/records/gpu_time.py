@@ -35,12 +35,12 @@ def expected_gpu_work(
         documents: All documents of the refresh.
         live: The manifest of the live version.
     """
-    work: dict[str, GpuWork] = {}
+    work_by_label: dict[str, GpuWork] = {}
     for label, captioner in workspace.captioners.items():
         options, expected = captioner.options, calls.get(label)
         uses_gpu = options.tensor_parallel > 1 or (options.gpus != "auto" and options.gpus > 0)
         if expected is not None and expected.items and not options.kind.is_at_endpoint and uses_gpu:
-            work[label] = _work(options.model, expected.items, f"{expected.subject}s")
+            work_by_label[label] = _work(options.model, expected.items, f"{expected.subject}s")
     embeddings = workspace.corpus.embeddings
     for vectors in open_vectors(workspace.store, workspace.spaces):
         space, model = vectors.space, vectors.space.model(embeddings)
@@ -51,8 +51,8 @@ def expected_gpu_work(
         size = sum({document.doc_id: document.size for document in (changed if has_vectors else documents)}.values())
         if rows := math.ceil(size * rows_per_byte(space, live)):
             precision = str(model.setting(PRECISION) or FLOAT32)
-            work[f"vectors {space.name}"] = _work(model.name, rows, _unit(space), precision)
-    return work
+            work_by_label[f"vectors {space.name}"] = _work(model.name, rows, _unit(space), precision)
+    return work_by_label
 
 
 def _unit(space: Space) -> str:

@@ -124,8 +124,8 @@ class Prompt:
     @property
     def digest(self) -> str:
         """Part of the key of replies, without the expectations."""
-        shown = [f"\n{turn.role} {turn.text} {' '.join(map(sha256, turn.pictures))}" for turn in self.examples]
-        return sha256(f"{PROMPT_VERSION}\n{self.body}{''.join(shown)}".encode())
+        turns = [f"\n{turn.role} {turn.text} {' '.join(map(sha256, turn.pictures))}" for turn in self.examples]
+        return sha256(f"{PROMPT_VERSION}\n{self.body}{''.join(turns)}".encode())
 
     @property
     def expected(self) -> dict[str, object]:
@@ -197,8 +197,8 @@ def read_prompt(name: str, text: str, picture: Callable[[str], bytes] = no_pictu
     turns: list[Message] = []
     for example in front.examples:
         pictures = () if example.picture is None else (picture(example.picture),)
-        asked = prompt.render(Surroundings(caption=example.caption, words=example.words))
-        turns += [Message("user", asked, pictures), Message("assistant", example.reply)]
+        request_text = prompt.render(Surroundings(caption=example.caption, words=example.words))
+        turns += [Message("user", request_text, pictures), Message("assistant", example.reply)]
     return replace(prompt, examples=tuple(turns))
 
 

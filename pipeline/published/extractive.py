@@ -84,7 +84,7 @@ def evidence_for(
     ranked = opened.ranked(question, plan, max_passages * RANKED, resolved_filters, trace)
     with trace.step("passages", question.words):
         hits = opened.hits(ranked)
-        passages, tags = _passages(opened, hits)
+        passages, tags = _passages(opened, hits), opened.tags({hit.doc_id for hit in hits})
         answer_candidates = candidates(passages, opened.template)
     with trace.step(f"compare: {NEARNESS.name}", question.words):
 
@@ -132,7 +132,7 @@ def _figures(
     rows = [
         position.evidence_id
         for doc_id in dict.fromkeys(hit.doc_id for hit in hits)
-        for position in opened.reading_order(doc_id)[0]
+        for position in opened.reading_order(doc_id)
         if position.modality == Modality.FIGURE and (doc_id, position.page) in page_ranks
     ]
     page_scores: dict[tuple[str, int], float] = {}
@@ -150,20 +150,15 @@ def _figures(
     return asked_figures(question.words, figures, cosines, page_scores, page_ranks)
 
 
-def _passages(opened: OpenVersion, hits: Sequence[Hit]) -> tuple[list[Passage], dict[str, str]]:
-    """Return hits with their neighbouring rows, best first, and the tags of the figures that have rows in their documents."""
+def _passages(opened: OpenVersion, hits: Sequence[Hit]) -> list[Passage]:
+    """Return hits with their neighbouring rows, best first."""
     rows_of: dict[str, list[str]] = defaultdict(list)
     for hit in hits:
         rows_of[hit.doc_id].append(hit.evidence_id)
-    runs: list[list[str]] = []
-    tags: dict[str, str] = {}
-    for doc_id, rows in rows_of.items():
-        positions, tags_of_document = opened.reading_order(doc_id)
-        runs += around(positions, rows)
-        tags |= tags_of_document
+    runs = [run for doc_id, rows in rows_of.items() for run in around(opened.reading_order(doc_id), rows)]
     by_id = {hit.evidence_id: hit for hit in hits}
     neighbours = [(name, 0.0) for run in runs for name in run if name not in by_id]
     by_id |= {hit.evidence_id: hit for hit in opened.hits(neighbours)}
     ranks = {hit.evidence_id: rank for rank, hit in enumerate(hits)}
     passages = (read_passage([by_id[name] for name in run], ranks, opened.template) for run in runs)
-    return sorted(passages, key=lambda passage: passage.rank), tags
+    return sorted(passages, key=lambda passage: passage.rank)

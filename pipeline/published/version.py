@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -355,7 +355,7 @@ class OpenVersion:
     @functools.cached_property
     def _figures(self) -> pa.Table:
         """The placements that have pixels."""
-        columns = ["doc_id", "page", "order", "bbox", "figure_id", "number", "caption", "width", "height"]
+        columns = ["doc_id", "page", "order", "bbox", "figure_id", "number", "tag", "caption", "width", "height"]
         table = read_placements(self.workspace.store, self.version).select(columns)
         return table.filter(pc.is_valid(table.column("figure_id")))
 
@@ -375,21 +375,19 @@ class OpenVersion:
         return SentenceVectors(lambda texts: cast(TextEmbedder, self.embedders[NEARNESS.name]).embed_documents(texts))
 
     @functools.cached_property
-    def reading_order(self) -> Callable[[str], tuple[list[RowPosition], dict[str, str]]]:
-        """Returns the rows of a document in reading order, and the tags of its figures that have rows, by figure id."""
+    def reading_order(self) -> Callable[[str], list[RowPosition]]:
+        """Returns the rows of a document in reading order."""
         return functools.lru_cache(DOCUMENTS_KEPT)(self._reading_order)
 
-    def _reading_order(self, doc_id: str) -> tuple[list[RowPosition], dict[str, str]]:
-        columns = ["evidence_id", "modality", "section_path", "page", "figure_id", "tagged_text"]
-        rows = self.document_rows.of(doc_id, columns)
-        positions = rows.select(columns[:4]).to_pylist()
-        figures = rows.filter(pc.equal(rows.column("modality"), pa.scalar(str(Modality.FIGURE))))
-        tags: dict[str, str] = {}
-        for row in figures.select(["figure_id", "tagged_text"]).to_pylist():
-            tags.setdefault(row["figure_id"], self.template.split(row["tagged_text"])[0][0])
-        return [
-            RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"]), row["page"]) for row in positions
-        ], tags
+    def _reading_order(self, doc_id: str) -> list[RowPosition]:
+        rows = self.document_rows.of(doc_id, ["evidence_id", "modality", "section_path", "page"]).to_pylist()
+        return [RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"]), row["page"]) for row in rows]
+
+    def tags(self, doc_ids: Iterable[str]) -> dict[str, str]:
+        """Return the tags of documents' figures, by figure id: that of the first placement."""
+        placements = self.tagged_figures.select(["doc_id", "figure_id", "tag"])
+        rows = placements.filter(pc.is_in(placements.column("doc_id"), pa.array(sorted(doc_ids), pa.string()))).to_pylist()
+        return {row["figure_id"]: row["tag"] for row in reversed(rows)}
 
     @functools.cached_property
     def _figure_rows(self) -> pa.Table:

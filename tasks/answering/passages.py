@@ -1,5 +1,6 @@
 """Read the rows around a hit as headings, sentences, list items, code, tables and figures."""
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -147,9 +148,14 @@ def _without_captions(row: Hit, template: TagTemplate) -> str:
     caption_patterns = [r"\s+".join(map(re.escape, captions[number].split())) for _, number in pieces if number in captions]
     if not caption_patterns:
         return row.tagged_text.strip()
-    # Tried once for each run of white space, not once for each of its characters.
-    caption = re.compile(rf"(?:\A|(?<=\n))[^\S\n]*+(?:{'|'.join(caption_patterns)})[^\S\n]*+(?=\n|\Z)")
+    caption = _line_of("|".join(caption_patterns))
     return "".join(words if number is not None else caption.sub("\n", words) for words, number in pieces).strip()
+
+
+@functools.lru_cache(2_000)
+def _line_of(pattern: str) -> re.Pattern[str]:
+    # Tried once for each run of white space, not once for each of its characters.
+    return re.compile(rf"(?:\A|(?<=\n))[^\S\n]*+(?:{pattern})[^\S\n]*+(?=\n|\Z)")
 
 
 def _style_runs(paragraph: str, titles: set[str], template: TagTemplate) -> Iterator[tuple[Style, str]]:

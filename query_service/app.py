@@ -106,7 +106,6 @@ WEB = Path(__file__).parent / "web"
 _logger = logging.getLogger("inset.query_service")
 
 _YEAR_S = 365 * 24 * 3600
-_DAY_S = 24 * 3600
 
 
 class Health(BaseModel):

@@ -27,7 +27,7 @@ WHOLE_TEXT: Mapping[str, float] = MappingProxyType({"search_text": 1.0})
 class ObjectStore(Protocol):
     """Immutable objects under slash-separated names, and a few mutable ones changed by compare-and-swap.
 
-    Reads verify checksums and raise ``DamagedError``, which names the object, if they don't match.
+    Reads verify checksums and raise a ``TransientError`` that names the object, if they don't match.
     """
 
     @property

@@ -1,6 +1,6 @@
-"""Read stored objects as models and tables; what can't be decoded raises ``DamagedError`` with the object's name."""
+"""Read stored objects as models and tables; what can't be decoded raises an error with the object's name."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from schemas.ports import ObjectStore
 
 Model = TypeVar("Model", bound=BaseModel)
 Noun = TypeVar("Noun")
+Found = TypeVar("Found")
 
 
 def is_remote(store: ObjectStore) -> bool:
@@ -34,6 +35,19 @@ def existing(store: ObjectStore, folder: str, names: Collection[str]) -> set[str
         else:
             return existing_names
     return {name for name in names if store.exists(name)}
+
+
+def attempt(read: Callable[[], Found]) -> tuple[Found | None, DamagedError | None]:
+    """Return what is read, or the error where it is missing or damaged."""
+    try:
+        return read(), None
+    except DamagedError as error:
+        return None, error
+
+
+def unless_damaged(read: Callable[[], Found]) -> Found | None:
+    """Return what is read; None where it is missing or damaged, since a refresh makes it again."""
+    return attempt(read)[0]
 
 
 def check_object(store: ObjectStore, name: str) -> None:

@@ -15,13 +15,14 @@ from croniter import croniter
 from pydantic import Field
 
 from backends.stores.object_store import join, open_store
+from backends.stores.objects import attempt, unless_damaged
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.states import State
 from pipeline.records.lease import LEASE
 from pipeline.records.manifests import read_manifest, read_override, readable_manifest, refusals_in
 from pipeline.records.notes import LastRefresh, read_last_refresh
 from pipeline.records.publication import read_pointer, readable_pointer
-from schemas.errors import DamagedError, InsetError
+from schemas.errors import InsetError
 from schemas.frozen import Frozen
 from schemas.gates import gate_of
 from schemas.ports import ObjectStore
@@ -221,9 +222,8 @@ def corpus_health(schedule: CorpusSchedule, now: datetime) -> CorpusHealth:
     if not schedule.store:
         return _without_store(schedule, State.BROKEN, schedule.problem, now)
     try:
-        return _read_health(schedule, store_of(schedule), now)
-    except DamagedError as error:
-        return _without_store(schedule, State.DAMAGED, error.message, now)
+        health, damage = attempt(lambda: _read_health(schedule, store_of(schedule), now))
+        return health or _without_store(schedule, State.DAMAGED, damage.message if damage else "", now)
     except InsetError as error:
         return _without_store(schedule, State.UNREACHABLE, error.message, now)
     except Exception as error:  # noqa: BLE001  must not hide the other corpora
@@ -349,11 +349,10 @@ def _disk_problems(store: ObjectStore) -> Iterator[tuple[State, str]]:
 
 
 def _lease(store: ObjectStore) -> Lease | None:
-    try:
-        lease_and_etag = store.read_mutable(LEASE)
+    with contextlib.suppress(ValueError):  # the next refresh replaces it
+        lease_and_etag = unless_damaged(lambda: store.read_mutable(LEASE))
         return Lease.model_validate_json(lease_and_etag[0]) if lease_and_etag else None
-    except (DamagedError, ValueError):
-        return None  # the next refresh replaces it
+    return None
 
 
 def _trend(store: ObjectStore, names: Sequence[str]) -> list[TrendPoint]:

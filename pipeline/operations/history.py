@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
-from backends.stores.objects import read_model
+from backends.stores.objects import attempt, read_model, unless_damaged
 from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import open_workspace
@@ -16,7 +16,7 @@ from pipeline.records.manifests import named_manifest, read_manifest, read_overr
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import readable_pointer
 from schemas.differences import VersionDiff
-from schemas.errors import DamagedError, UserError
+from schemas.errors import UserError
 from schemas.frozen import Frozen
 from schemas.gates import OF_ROWS
 from schemas.ids import version_file, version_time
@@ -78,16 +78,17 @@ def history(store: ObjectStore, names: Sequence[str], events: Sequence[AuditEven
 
 
 def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> VersionEntry:
-    try:
-        manifest = read_manifest(store, version)
-        # Parsing spends nothing, and may have thousands of notes.
-        notes = () if manifest else read_notes(store, version, ON_A_VERSION).values()
-        refusals = refusals_in(store, manifest) if manifest else []
-        override = read_override(store, version) if refusals else None
-    except DamagedError as error:
-        return VersionEntry(
-            version=version, state="damaged", created=version_time(version), refusals=error.message.splitlines()
-        )
+    entry, damage = attempt(lambda: _readable_entry(store, version, pointer))
+    refusals = damage.message.splitlines() if damage else []
+    return entry or VersionEntry(version=version, state="damaged", created=version_time(version), refusals=refusals)
+
+
+def _readable_entry(store: ObjectStore, version: str, pointer: Pointer | None) -> VersionEntry:
+    manifest = read_manifest(store, version)
+    # Parsing spends nothing, and may have thousands of notes.
+    notes = () if manifest else read_notes(store, version, ON_A_VERSION).values()
+    refusals = refusals_in(store, manifest) if manifest else []
+    override = read_override(store, version) if refusals else None
     if manifest is None:
         return VersionEntry(
             version=version,
@@ -218,9 +219,10 @@ def changes(file: str, store: ObjectStore, base: str, version: str) -> VersionDi
         TransientError: A version can't be read.
     """
     manifest = named_manifest(store, store.root.rpartition("/")[2], version)
-    if manifest.parent == base:
-        with contextlib.suppress(FileNotFoundError, DamagedError):  # what it was made of may be there
-            return read_model(store, version_file(version, "diff.json"), VersionDiff)
+    # What it was made of may be there where it is damaged.
+    stored = unless_damaged(lambda: read_model(store, version_file(version, "diff.json"), VersionDiff))
+    if manifest.parent == base and stored is not None:
+        return stored
     return _cached_diff(file, base, version)
 
 

@@ -1,12 +1,11 @@
 """A run of a refresh as an operator sees it: its plan, what each stage did, and how its version was judged."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 from pydantic import Field
 
-from backends.stores.objects import read_model
+from backends.stores.objects import read_model, unless_damaged
 from evaluation.golden import ModeReport, QuestionScore
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.corpora import load_corpus
@@ -17,7 +16,7 @@ from pipeline.records.differences import JUDGED, REPORT, Compared, read_compared
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
-from schemas.errors import DamagedError, NotFoundError, UserError
+from schemas.errors import NotFoundError, UserError
 from schemas.frozen import Frozen
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
@@ -40,8 +39,6 @@ _ENRICHED = {
     "over_budget": "pictures not read: budget spent",
     "undescribed": "descriptions missing",
 }
-
-Found = TypeVar("Found")
 
 
 class WorkItem(Frozen):
@@ -231,9 +228,9 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
         slowest=manifest.slowest if manifest else parse.slowest if parse else [],
         gates=_gates(store, entry),
         questions=_changed_ranks(schedule, store, version, version_source.parent, judged),
-        note=(_unless_damaged(lambda: store.get(version_file(version, "release_note.md"))) or b"").decode(),
+        note=(unless_damaged(lambda: store.get(version_file(version, "release_note.md"))) or b"").decode(),
         experiments={
-            name: _unless_damaged(partial(read_compared, store, version, name)) for name in _experiments(store, version)
+            name: unless_damaged(partial(read_compared, store, version, name)) for name in _experiments(store, version)
         },
     )
 
@@ -254,21 +251,13 @@ def _experiments(store: ObjectStore, version: str) -> list[str]:
     return [name for name in names if store.exists(stored_name(version, name, REPORT))]
 
 
-def _unless_damaged(read: Callable[[], Found]) -> Found | None:
-    """Return what is read; None where it is damaged or missing."""
-    try:
-        return read()
-    except DamagedError:
-        return None
-
-
 def _readable_plan(store: ObjectStore, version: str) -> Plan | None:
-    return _unless_damaged(lambda: read_plan_summary(store, version))
+    return unless_damaged(lambda: read_plan_summary(store, version))
 
 
 def _golden_report(store: ObjectStore, version: str) -> ModeReport | None:
     name = version_file(version, f"evaluation/{JUDGED}.json")
-    return _unless_damaged(lambda: read_model(store, name, ModeReport))
+    return unless_damaged(lambda: read_model(store, name, ModeReport))
 
 
 def _parse_note(
@@ -443,7 +432,7 @@ def _questions(schedule: CorpusSchedule) -> dict[str, Question]:
 
 def _by_file_name(store: ObjectStore, version: str) -> dict[str, str]:
     """Return the documents of a version by the file names of their sources, as questions name them."""
-    fates = _unless_damaged(lambda: read_fates(store, version))
+    fates = unless_damaged(lambda: read_fates(store, version))
     if fates is None:
         return {}
     return {fate.source.rpartition("/")[2]: fate.doc_id for fate in each_fate(fates) if fate.status is Status.INDEXED}

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from backends.stores.objects import unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.manifests import check_index_files
 from pipeline.records.row_parts import Difference
 from schemas.batches import batched
-from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import ObjectStore, SearchIndex, Vector
 from schemas.progress import Report, silent
@@ -316,11 +316,12 @@ def holds(workspace: Workspace, manifest: Manifest) -> bool:
     Raises:
         TransientError: The engine doesn't answer.
     """
-    try:
+
+    def count() -> int:
         check_index_files(workspace, manifest.version)
-        return workspace.index(manifest.version).count() == manifest.counts.rows
-    except DamagedError:
-        return False
+        return workspace.index(manifest.version).count()
+
+    return unless_damaged(count) == manifest.counts.rows
 
 
 def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces: Iterable[Space]) -> list[GateResult]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.stores.objects import read_model
+from backends.stores.objects import read_model, unless_damaged
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
@@ -16,7 +16,6 @@ from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
 from pipeline.records.row_parts import difference, rows_of_documents, tagged_figures
 from schemas.differences import VersionDiff
-from schemas.errors import DamagedError
 from schemas.evidence import rows_before
 from schemas.frozen import Frozen
 from schemas.ids import version_file
@@ -77,12 +76,9 @@ def compare_versions(workspace: Workspace, base: str, version: str) -> VersionDi
 def write_diff(store: ObjectStore, manifest: Manifest) -> None:
     """Write what changed since a version's parent: ``diff.json``, and ``release_note.md`` for people."""
     base = readable_manifest(store, manifest.parent)
-    try:
-        version_diff = _version_diff(store, base, manifest)
-    except DamagedError:
-        if base is None:
-            raise
-        version_diff = _version_diff(store, None, manifest)  # files of the parent are damaged
+    # Files of the parent may be damaged.
+    version_diff = unless_damaged(lambda: _version_diff(store, base, manifest)) if base is not None else None
+    version_diff = version_diff or _version_diff(store, None, manifest)
     store.replace(version_file(manifest.version, "diff.json"), version_diff.model_dump_json(indent=1).encode())
     store.replace(version_file(manifest.version, "release_note.md"), release_note(version_diff).encode())
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.document_files import parsed_file
-from backends.stores.objects import existing
+from backends.stores.objects import existing, unless_damaged
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.descriptions import Descriptions, StructuredFiles, caption_targets, drawn_cache, target_ids
@@ -20,7 +20,7 @@ from pipeline.records.ledger import indexed_pages, read_failures, read_ledger
 from pipeline.records.manifests import missing_or_cut, readable_manifest
 from pipeline.records.row_parts import DocumentFacts, VersionParts, read_documents, read_parts
 from schemas.documents import Chunk, DrawnPage, Figure, Node, PlacedFigure, Placement
-from schemas.errors import UNFINISHED, DamagedError, Failure
+from schemas.errors import UNFINISHED, Failure
 from schemas.generation import Subject
 from schemas.ports import ObjectStore
 from schemas.stages import Step
@@ -89,10 +89,7 @@ def inherit(workspace: Workspace, plan: Plan) -> Inherited:
         return NOTHING
     if any(missing_or_cut(store, manifest.version)):
         return NOTHING
-    try:
-        return _inherited_from(workspace, plan, manifest)
-    except DamagedError:
-        return NOTHING
+    return unless_damaged(lambda: _inherited_from(workspace, plan, manifest)) or NOTHING
 
 
 def _inherited_from(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:

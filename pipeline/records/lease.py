@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 
-from backends.stores.objects import reading
+from backends.stores.objects import reading, unless_damaged
 from pipeline.records.publication import check_format, readable_pointer
-from schemas.errors import DamagedError, TransientError, UserError
+from schemas.errors import TransientError, UserError
 from schemas.ports import ObjectStore
 from schemas.versions import Lease
 
@@ -140,15 +140,16 @@ def still_held(store: ObjectStore, lease: Lease) -> bool:
 
 def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
     """Return the lease and its ETag. A damaged lease counts as free: its holder can't publish without its fence."""
-    try:
+
+    def read() -> tuple[Lease | None, str | None]:
         lease_and_etag = store.read_mutable(LEASE)
         if lease_and_etag is None:
             return None, None
         check_format(store, lease_and_etag[0])
         with reading(store, LEASE):
             return Lease.model_validate_json(lease_and_etag[0]), lease_and_etag[1]
-    except DamagedError:
-        return None, store.etag(LEASE)
+
+    return unless_damaged(read) or (None, store.etag(LEASE))
 
 
 def _last_fence(store: ObjectStore, lease: Lease | None) -> int:

@@ -6,8 +6,8 @@ from datetime import datetime
 import pyarrow as pa
 from pydantic import Field
 
-from backends.stores.objects import read_model, read_table, reading
-from schemas.errors import DamagedError, Failure, FailureCode
+from backends.stores.objects import read_model, read_table, reading, unless_damaged
+from schemas.errors import Failure, FailureCode
 from schemas.frozen import Frozen
 from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
@@ -25,10 +25,7 @@ def read_ledger(store: ObjectStore, version: str) -> Rows[LedgerRow]:
 
 def readable_ledger(store: ObjectStore, version: str) -> Sequence[LedgerRow]:
     """Return a version's ledger; [] where it can't be read, so that every source counts as new."""
-    try:
-        return read_ledger(store, version)
-    except DamagedError:
-        return []
+    return unless_damaged(lambda: read_ledger(store, version)) or []
 
 
 def write_ledger(store: ObjectStore, version: str, rows: Rows[LedgerRow]) -> None:

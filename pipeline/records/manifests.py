@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from backends.stores.objects import is_remote, read_model, read_table
+from backends.stores.objects import is_remote, read_model, read_table, unless_damaged
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.errors import DamagedError, MissingError, UserError
@@ -59,10 +59,7 @@ def keep_verdicts(store: ObjectStore, version: str, bounds: Bounds) -> None:
 
 def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | None:
     """Return a finished version's manifest; None where none can be read."""
-    try:
-        return read_manifest(store, version) if version else None
-    except DamagedError:
-        return None
+    return unless_damaged(lambda: read_manifest(store, version)) if version else None
 
 
 def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:

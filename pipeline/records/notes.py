@@ -7,10 +7,10 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from backends.stores.objects import read_model, read_table
+from backends.stores.objects import read_model, read_table, unless_damaged
 from pipeline.records.row_parts import IN, OF_TYPE
 from schemas.corpus.retrieval import Ranking
-from schemas.errors import DamagedError, Failure
+from schemas.errors import Failure
 from schemas.frozen import Frozen
 from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
@@ -160,10 +160,7 @@ def write_last_refresh(store: ObjectStore, last_refresh: LastRefresh) -> None:
 
 def read_last_refresh(store: ObjectStore) -> LastRefresh | None:
     """Return the record; None where there is none, or it can't be read."""
-    try:
-        return read_model(store, _NAME, LastRefresh)
-    except (FileNotFoundError, DamagedError):
-        return None
+    return unless_damaged(lambda: read_model(store, _NAME, LastRefresh))
 
 
 def note_refresh(

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 from backends.stores.checksums import damage
-from backends.stores.objects import read_model, reading
+from backends.stores.objects import read_model, reading, unless_damaged
 from pipeline.records.manifests import (
     _override_name,
     _rejection_in_words,
@@ -54,10 +54,8 @@ def read_events(store: ObjectStore, limit: int) -> list[AuditEvent]:
     for name in reversed(store.names(_FOLDER)):
         if len(events) == limit:
             break
-        try:
-            events.append(read_model(store, name, AuditEvent))
-        except DamagedError:
-            continue
+        if (event := unless_damaged(lambda name=name: read_model(store, name, AuditEvent))) is not None:  # type: ignore[misc]
+            events.append(event)
     return events
 
 
@@ -86,10 +84,7 @@ def read_pointer(store: ObjectStore, *, fresh: bool = False) -> Pointer | None:
 
 def readable_pointer(store: ObjectStore) -> Pointer | None:
     """Return the pointer; None where there is none, or it is damaged."""
-    try:
-        return read_pointer(store)
-    except DamagedError:
-        return None
+    return unless_damaged(lambda: read_pointer(store))
 
 
 def _read_pointer(store: ObjectStore, *, fresh: bool = True) -> tuple[Pointer | None, str | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from backends.stores.document_files import parsed_file, structured_file
-from backends.stores.objects import read_names
+from backends.stores.objects import read_names, unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace, open_server
 from pipeline.records.cache import RecordCache
@@ -20,7 +20,7 @@ from pipeline.records.publication import read_pointer
 from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.batches import batched
 from schemas.documents import Recognised, Segmented, drawn_page_id
-from schemas.errors import DamagedError, TransientError
+from schemas.errors import TransientError
 from schemas.evidence import Modality
 from schemas.ids import alias_name, document_file, figure_file, version_file
 from schemas.parquet import schema_of
@@ -107,9 +107,7 @@ def _beyond_retention(workspace: Workspace, except_version: str | None) -> list[
 
 def _removable(workspace: Workspace, version: str) -> bool:
     try:
-        return not alias_points_to(workspace, version)
-    except DamagedError:
-        return True
+        return not unless_damaged(lambda: alias_points_to(workspace, version))
     except TransientError:
         return False
 
@@ -119,11 +117,9 @@ def _spare(workspace: Workspace, removable: list[str]) -> str | None:
         return None
     shape, finished = workspace.corpus.index.shape(), {manifest.version for manifest in manifests(workspace.store)}
     for version in reversed(removable):
-        try:
-            if version in finished and workspace.index_options(version).shape() == shape:
-                return version
-        except DamagedError:
-            continue
+        options = unless_damaged(lambda version=version: workspace.index_options(version))  # type: ignore[misc]
+        if version in finished and options is not None and options.shape() == shape:
+            return version
     return None
 
 

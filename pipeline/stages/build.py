@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Collection, Sequence
 
+from backends.stores.objects import attempt
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import SpaceVectors, derive, fill, holds, is_forwarded, open_vectors, read_back
 from pipeline.records.evidence import evidence_parts, evidence_sample
@@ -19,7 +20,7 @@ from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes
 from pipeline.records.retention import spare_version
 from pipeline.records.row_parts import Difference, difference
 from schemas.corpus.retrieval import LEXICAL_FIELDS
-from schemas.errors import DamagedError, InsetError, TransientError
+from schemas.errors import InsetError, TransientError
 from schemas.progress import Report, silent
 from schemas.stages import Stage
 from schemas.versions import Counts
@@ -74,26 +75,28 @@ def _bring_forward(workspace: Workspace, version: str, counted: Counts, spaces: 
 
     A killed attempt is repeated as a whole: rows are deleted by document and written by id.
     """
+    row_count, error = attempt(lambda: _brought_forward(workspace, version, counted, spaces))
+    if error is not None and not error.name.startswith("versions/") and error.name != workspace.collection(version):
+        raise error
+    return row_count
+
+
+def _brought_forward(workspace: Workspace, version: str, counted: Counts, spaces: Sequence[SpaceVectors]) -> int | None:
     store = workspace.store
-    try:
-        earlier = workspace.forwarded_from(version) or spare_version(workspace, version)
-        changes = difference(store, version, earlier) if earlier else None
-        if earlier is None or changes is None or not _is_small(changes, counted):
-            return None
-        if workspace.forwarded_from(version) is None:
-            manifest = read_manifest(store, earlier)
-            if manifest is None or manifest.spaces != workspace.spaces or not holds(workspace, manifest):
-                return None
-            # From here on nobody opens the earlier version, and the next sweep removes the rest of it.
-            store.delete(manifest_name(earlier))
-            workspace.write_index_options(version, counted.documents_by_language, earlier)
-        index = workspace.index(version)
-        row_count = derive(index, index, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
-        return row_count if row_count is not None and is_forwarded(index, changes, spaces, counted.rows) else None
-    except DamagedError as error:
-        if not error.name.startswith("versions/") and error.name != workspace.collection(version):
-            raise
+    earlier = workspace.forwarded_from(version) or spare_version(workspace, version)
+    changes = difference(store, version, earlier) if earlier else None
+    if earlier is None or changes is None or not _is_small(changes, counted):
         return None
+    if workspace.forwarded_from(version) is None:
+        manifest = read_manifest(store, earlier)
+        if manifest is None or manifest.spaces != workspace.spaces or not holds(workspace, manifest):
+            return None
+        # From here on nobody opens the earlier version, and the next sweep removes the rest of it.
+        store.delete(manifest_name(earlier))
+        workspace.write_index_options(version, counted.documents_by_language, earlier)
+    index = workspace.index(version)
+    row_count = derive(index, index, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
+    return row_count if row_count is not None and is_forwarded(index, changes, spaces, counted.rows) else None
 
 
 def _is_small(changes: Difference, counted: Counts) -> bool:
@@ -147,8 +150,4 @@ def _derive_from_parent(
 
 
 def _is_intact(workspace: Workspace, version: str, *, skip: Collection[str]) -> bool:
-    try:
-        check_index_files(workspace, version, digests=True, skip=skip)
-    except DamagedError:
-        return False
-    return True
+    return attempt(lambda: check_index_files(workspace, version, digests=True, skip=skip))[1] is None

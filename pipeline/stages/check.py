@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from backends.expectations import RowBatch, UnchangedRows, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
+from backends.stores.objects import attempt
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.languages import known_languages
 from pipeline.corpus.workspace import Workspace
@@ -42,7 +43,7 @@ from pipeline.records.row_parts import (
     rows_of_documents,
 )
 from pipeline.records.tagged_copies import list_copies
-from schemas.errors import DamagedError, MissingError
+from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE
 from schemas.gates import COUNTED, DUPLICATES, LONG_TEXTS
 from schemas.ids import figure_file, version_file
@@ -371,17 +372,15 @@ def _figures(
         TransientError: A figure is damaged or missing: its documents are parsed again. Those of ``parsed_now`` are at fault
             themselves.
     """
-    damaged: dict[str, DamagedError] = {}
+    damaged: dict[str, Exception] = {}
 
     def load(figure: str) -> bytes:
-        try:
-            return store.get(figure_file(figure))
-        except MissingError as error:
+        pixels, error = attempt(lambda: store.get(figure_file(figure)))
+        if error is not None:
             damaged[figure] = error
-            raise
-        except DamagedError as error:
-            damaged[figure] = error
-            return b""
+        if isinstance(error, MissingError):
+            raise error
+        return pixels or b""
 
     verdict = figures_are_their_names(by_figure, load, names)
     documents = {violation.doc_id for violation in verdict.violations if violation.doc_id is not None}

@@ -5,7 +5,7 @@ Originals, the pointer and the audit log are the truth; everything else is deriv
 
 from collections.abc import Iterable, Iterator
 
-from backends.stores.objects import check_object
+from backends.stores.objects import attempt, check_object, unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
@@ -175,25 +175,22 @@ def _missing_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
 
 def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
     """Return the documents that contain a figure, or of which it is a page; all where that can't be read."""
-    try:
+
+    def read() -> set[str]:
         pages = (row for part in evidence_parts(store, version) for row in page_rows(part))
-        pictured_documents = {doc_id for doc_id, _, picture in pages if picture == figure}
-        return pictured_documents | {
-            str(row["doc_id"]) for row in _placement_rows(store, version) if row["figure_id"] == figure
-        }
-    except DamagedError:
-        return set(store.folders("parsed"))
+        placed = (row for row in _placement_rows(store, version) if row["figure_id"] == figure)
+        return {doc_id for doc_id, _, picture in pages if picture == figure} | {str(row["doc_id"]) for row in placed}
+
+    documents, damage = attempt(read)
+    return documents if documents is not None and damage is None else set(store.folders("parsed"))
 
 
 def _forget_segments(workspace: Workspace, version: str, documents: set[str]) -> None:
     """Forget the segments of documents' scanned pages, so that their figures are cut and stored again."""
     cache = RecordCache(workspace.store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
-    try:
-        rows = _placement_rows(workspace.store, version)
-        scans = {str(row["figure_id"]) for row in rows if row["doc_id"] in documents and row["kind"] == Kind.SCAN}
-    except DamagedError:
-        scans = cache.ids()
-    cache.remove(scans)
+    rows = unless_damaged(lambda: [*_placement_rows(workspace.store, version)])
+    scans = [row for row in rows or () if row["doc_id"] in documents and row["kind"] == Kind.SCAN]
+    cache.remove(cache.ids() if rows is None else {str(row["figure_id"]) for row in scans})
 
 
 def _placement_rows(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:

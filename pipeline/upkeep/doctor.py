@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from backends.stores.objects import attempt, unless_damaged
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.corpora import corpora_folder, corpus_files
 from pipeline.corpus.languages import unknown_languages
@@ -22,7 +23,7 @@ from pipeline.records.publication import list_versions, read_pointer, readable_p
 from pipeline.records.retention import update_alias
 from pipeline.records.row_parts import read_parts
 from pipeline.upkeep.discard import discard, find_damage
-from schemas.errors import DamagedError, InsetError, UserError
+from schemas.errors import InsetError, UserError
 from schemas.inspection import Diagnosis, Finding
 from schemas.progress import Report, silent
 from workers.isolation import missing_isolation
@@ -109,10 +110,10 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
     ]
     for check in checks:
         try:
-            finding = check(workspace)
-        except DamagedError as error:
-            problem, _, remedy = error.message.partition("; ")
-            finding = Finding(subject="", ok=False, message=problem, remedy=remedy)
+            finding, damage = attempt(lambda check=check: check(workspace))  # type: ignore[misc]
+            if damage is not None:
+                problem, _, remedy = damage.message.partition("; ")
+                finding = Finding(subject="", ok=False, message=problem, remedy=remedy)
         except InsetError as error:
             remedy = f"correct {workspace.file}, or what it names"
             finding = Finding(subject="", ok=False, message=error.message, remedy=remedy)
@@ -296,10 +297,7 @@ def _remedy(workspace: Workspace, damaged: str) -> str:
 
 def _parts_of(workspace: Workspace, version: str) -> Collection[str]:
     """Return the names of a version's parts; none where they can't be read, so that the version is built again."""
-    try:
-        parts = read_parts(workspace.store, version)
-    except DamagedError:
-        return ()
+    parts = unless_damaged(lambda: read_parts(workspace.store, version))
     return parts.sizes() if parts is not None else ()
 
 

@@ -7,6 +7,7 @@ filled from the copied rows and vectors.
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
+from backends.stores.objects import unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import RecordCache
@@ -17,7 +18,7 @@ from pipeline.records.manifests import FILE, manifest_name, named_manifest, read
 from pipeline.records.publication import read_pointer, resolve_version
 from pipeline.records.retention import Needs, needs_of
 from schemas.corpus.retrieval import LEXICAL_FIELDS
-from schemas.errors import ContractError, DamagedError, UserError
+from schemas.errors import ContractError, UserError
 from schemas.ids import collection_name, version_file
 from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
@@ -73,9 +74,7 @@ def _claim(target: Workspace, version: str) -> None:
     if target.store.exists(version_file(version, INDEX_FILE)):
         return  # left by an earlier mirror
     index = open_index(target.store.root, target.corpus.name, version, target.corpus.index)
-    try:
-        index.count()
-    except DamagedError:
+    if unless_damaged(index.count) is None:
         return
     raise UserError(
         f"{target.file} names a server that has collection {collection_name(target.corpus.name, version)} already, for another "

@@ -3,11 +3,12 @@
 import contextlib
 from collections.abc import Iterable
 
+from backends.stores.objects import attempt, unless_damaged
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.manifests import manifest_name
 from pipeline.records.retention import removable_versions, update_alias
 from pipeline.records.row_parts import read_parts
-from schemas.errors import ContractError, DamagedError, TransientError
+from schemas.errors import ContractError, TransientError
 from schemas.ids import version_file
 from schemas.ports import ObjectStore, SearchIndex
 
@@ -46,26 +47,20 @@ def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare
 
 def _row_names(store: ObjectStore, version: str) -> Iterable[str]:
     """Return the names of a version's parts; none where they can't be read: ``prune`` finds them."""
-    try:
-        parts = read_parts(store, version)
-    except DamagedError:
-        return ()
+    parts = unless_damaged(lambda: read_parts(store, version))
     return parts.sizes() if parts is not None else ()
 
 
 def _is_taken_over(workspace: Workspace, version: str) -> bool:
     """Return whether a newer version has the collection of this one, or may have: a file that says so is damaged."""
-    try:
-        collection = workspace.collection(version)
-        newer = (newer_version for newer_version in workspace.store.folders("versions") if newer_version > version)
-        return any(workspace.collection(newer_version) == collection for newer_version in newer)
-    except DamagedError:
+    versions = [newer for newer in workspace.store.folders("versions") if newer >= version]
+    names, damage = attempt(lambda: [workspace.collection(name) for name in versions])
+    if names is None or damage is not None:
         return workspace.corpus.index.engine == "weaviate"
+    return names[0] in names[1:]
 
 
 def _index(workspace: Workspace, version: str) -> SearchIndex:
     """Open a version's collection where its own file says, or where the corpus file says if that is damaged."""
-    try:
-        return workspace.index(version)
-    except DamagedError:
-        return open_index(workspace.store.root, workspace.corpus.name, version, workspace.corpus.index)
+    own_index = unless_damaged(lambda: workspace.index(version))
+    return own_index or open_index(workspace.store.root, workspace.corpus.name, version, workspace.corpus.index)

@@ -115,7 +115,7 @@ def read_failures(store: ObjectStore, manifest: Manifest) -> list[Failure] | Non
 
 def _failures_of(store: ObjectStore, run_id: str) -> list[Failure] | None:
     try:
-        table = read_table(store, name := quarantine_file(run_id))
+        table = read_table(store, name := quarantine_file(run_id), FAILURES)
     except FileNotFoundError:
         return None
     with reading(store, name):

@@ -13,7 +13,7 @@ from pipeline.records.collection import open_vectors, passages
 from pipeline.records.descriptions import SPENT, drawn_cache
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
 from pipeline.records.lease import LEASE
-from pipeline.records.ledger import quarantine_file
+from pipeline.records.ledger import quarantine_file, read_failures
 from pipeline.records.manifests import changed, manifest_name, missing_or_cut, read_manifest, readable_manifest
 from pipeline.records.publication import LIVE, drop_previous, read_pointer, readable_pointer
 from pipeline.records.retention import KINDS, NeededRecords, objects_of
@@ -44,6 +44,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     errors = [*_unreadable_objects(store, (LIVE, LEASE, SPENT), optional=True)]
     live = readable_manifest(store, pointer.version) if pointer else None
     errors += _unreadable_objects(store, [quarantine_file(live.run_id)]) if live else ()
+    errors += [error] if live and (error := attempt(lambda: read_failures(store, live))[1]) else []
     if deep:
         errors += _unreadable_objects(store, (name for kind in CACHES for name in store.names(kind)))
         errors += _missing_vectors(workspace, pointer.version if pointer else None)

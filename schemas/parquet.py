@@ -36,7 +36,7 @@ def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
         ValueError: It isn't what was written; the message says what is wrong with it.
     """
     if data[-4:] != b"PAR1":
-        raise ValueError("is cut short, or no Parquet file" if data else "is empty")
+        raise ValueError("cut short, or no Parquet file" if data else "empty")
     try:
         # Most are small: a pool of threads for each costs more than the reading.
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
@@ -45,7 +45,7 @@ def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
             raise pa.ArrowInvalid(f"has {table.num_rows} rows instead of {file.metadata.num_rows}")
         return table.replace_schema_metadata(None)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"isn't what was written ({str(error).splitlines()[0]})") from error
+        raise ValueError(str(error).splitlines()[0]) from error
 
 
 def read_column(file: BinaryIO, name: str) -> "pa.ChunkedArray[Any]":

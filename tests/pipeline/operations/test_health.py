@@ -125,11 +125,11 @@ def test_a_store_that_never_answers_costs_its_own_line_and_is_asked_once(
     read = object_store.FolderStore.read_mutable
     answers = threading.Event()
 
-    def read_slowly(self: object_store.FolderStore, name: str) -> tuple[bytes, str] | None:
+    def read_slowly(self: object_store.FolderStore, name: str, *, fresh: bool = True) -> tuple[bytes, str] | None:
         if name == LIVE:
             asked[self.root.rpartition("/")[2]] += 1
             assert "hangs" not in self.root or answers.wait(60)
-        return read(self, name)
+        return read(self, name, fresh=fresh)
 
     monkeypatch.setattr(object_store.FolderStore, "read_mutable", read_slowly)
     for _ in range(3):
@@ -147,9 +147,9 @@ def test_requests_at_the_same_time_share_one_read(folder: Path, monkeypatch: pyt
     read = object_store.FolderStore.read_mutable
     both = threading.Event()
 
-    def read_later(self: object_store.FolderStore, name: str) -> tuple[bytes, str] | None:
+    def read_later(self: object_store.FolderStore, name: str, *, fresh: bool = True) -> tuple[bytes, str] | None:
         assert both.wait(60)
-        return read(self, name)
+        return read(self, name, fresh=fresh)
 
     monkeypatch.setattr(object_store.FolderStore, "read_mutable", read_later)
     with ThreadPoolExecutor(2) as requests:

@@ -7,6 +7,10 @@ questions, by a hash of their id, is for tuning; the other half is held aside, a
 
 Plain ways, in the same run, of the same rows in the same order: whole rows where one cosine is high enough, which was the rule
 before confidence; and the first row, whatever it is.
+
+``--model URL`` has a model behind an OpenAI-compatible endpoint write the answers of a sample (``--sample``), inside their
+documents, and prints them beside the extractive ones. An answer begins with what answers if its first 60 words have half of the
+words of the question's ``answer``. "Replaced" are replies in whose place the extractive answer stands.
 """
 
 import argparse
@@ -18,21 +22,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from pipeline.corpus.presets import default_preset
-from pipeline.corpus.workspace import open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.answering import AnswerPlan, answer_events
 from pipeline.published.extractive import extractive_answer
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
-from schemas.answers import FigurePart, Part, TablePart
+from schemas.answers import AnswerFinished, AnswerResult, FigurePart, Part, TablePart
+from schemas.corpus.models import EndpointOptions, ModelConfig
 from schemas.evidence import Filters, Hit
 from schemas.geometry import BBox
 from schemas.retrieval import Preset, Query
+from tasks.answering.answer_presets import packaged_answers
+from tasks.answering.candidates import stems
+from tasks.answering.compose import answer_prompt
 from tasks.answering.confidence import NEARNESS
 from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.highlight import content_words
 from tasks.answering.search import POOL
 
 OURS, ONE_COSINE, FIRST_ROW = "ours", "one cosine", "first row"
@@ -47,6 +57,7 @@ SAME, WITHIN = 0.5, 0.7
 CUTS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8)
 Region = tuple[str, int, BBox]
 Page = tuple[str, int]
+Choose = Callable[[Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True)
@@ -81,6 +92,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", nargs="?")
     parser.add_argument("questions", type=Path, nargs="?")
+    parser.add_argument(
+        "--model", metavar="URL", help="the endpoint of a model that writes, such as http://localhost:8000/v1"
+    )
+    parser.add_argument("--name", default="model", help="its name there")
+    parser.add_argument("--sample", type=int, default=20, help="questions that it answers")
     parser.add_argument("--every", type=int, default=1, help="only one in so many questions, for a quick look")
     arguments = parser.parse_args()
     if arguments.questions is None:
@@ -93,6 +109,9 @@ def main() -> None:
     opened, plan = open_version(workspace, live.version), default_preset(workspace.corpus.retrieval)
     read = map(json.loads, arguments.questions.read_text(encoding="utf-8").splitlines())
     questions = [one for one in read if one.get("gold_agrees") is not False][:: arguments.every]
+    if arguments.model:
+        print(_beside_a_model(workspace, live.version, questions, arguments))
+        return
     made = list(_asked(opened, plan, questions))
     print(report(made, opened))
 
@@ -110,23 +129,90 @@ def _ways(opened: OpenVersion, plan: Preset, words: str, filters: Filters) -> di
     started = time.perf_counter()
     result = extractive_answer(opened, opened.question(words), plan, filters=filters)
     took = time.perf_counter() - started
-    sources = {citation.n: citation.source for citation in result.citations}
-    open_parts = [part for part in result.parts if not part.folded]
-    ours = Shown(
-        abstained=result.abstained,
-        words=sum(map(_words, open_parts)),
-        figures=[(sources[part.citations[0]], part.page, BBox(*part.bbox)) for part in _figures(open_parts)],
-        cited=[[(one.source, region.page) for region in one.regions] for one in result.citations],
-        seconds=took,
-        unsure=result.unsure,
-        confidence=result.confidence or 0.0,
-    )
+    ours = _shown(result, took)
     started = time.perf_counter()
     asked = opened.question(words)
     hits = opened.search(Query(words, k=PASSAGES * 3, filters=filters), plan, asked).hits
     took = time.perf_counter() - started
     near = _near(opened, asked, filters, hits)
     return {OURS: ours, ONE_COSINE: _rows(near, time.perf_counter() - started), FIRST_ROW: _rows(hits[:1], took)}
+
+
+def _shown(result: AnswerResult, seconds: float) -> Shown:
+    sources = {citation.n: citation.source for citation in result.citations}
+    open_parts = [part for part in result.parts if not part.folded]
+    return Shown(
+        abstained=result.abstained,
+        words=sum(map(_words, open_parts)),
+        figures=[(sources[part.citations[0]], part.page, BBox(*part.bbox)) for part in _figures(open_parts)],
+        cited=[[(one.source, region.page) for region in one.regions] for one in result.citations],
+        seconds=seconds,
+        unsure=result.unsure,
+        confidence=result.confidence or 0.0,
+    )
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer, extractive or written, and how long it took."""
+
+    question: Mapping[str, Any]
+    result: AnswerResult
+    shown: Shown
+
+
+def _begins(reply: Reply) -> bool:
+    texts = (part.text if part.type == "text" else "" for part in reply.result.parts if not part.folded)
+    words = stems(content_words(str(reply.question["answer"])))
+    return len(words & stems(" ".join(" ".join(texts).split()[:60]))) >= len(words) / 2
+
+
+REPLY_MEASURES: Mapping[str, tuple[Choose, Callable[[Reply], float]]] = {
+    "right figure shown": (lambda q: bool(q.get("regions") or q.get("figures")), lambda r: shows(r.shown, r.question)),
+    "figures shown, mean": (lambda _: True, lambda r: len(r.shown.figures)),
+    "gold page cited": (lambda q: q["answerable"] and bool(q["pages"]), lambda r: _cites(r.shown, r.question)),
+    "begins with what answers": (lambda q: q["answerable"] and bool(q.get("answer")), _begins),
+    "abstained although answerable": (lambda q: q["answerable"], lambda r: r.result.abstained),
+    "not sure although answerable": (lambda q: q["answerable"], lambda r: r.result.unsure),
+    "abstained or not sure rightly": (lambda q: not q["answerable"], lambda r: r.result.abstained or r.result.unsure),
+    "uncited sentences, mean": (lambda _: True, lambda r: r.result.counts.uncited_sentences),
+    "claims without support, mean": (lambda _: True, lambda r: r.result.counts.unsupported),
+    "replies replaced": (lambda _: True, lambda r: r.result.model is None and bool(r.result.note)),
+    "tokens, mean": (lambda _: True, lambda r: r.result.spent.input_tokens + r.result.spent.output_tokens),
+    "seconds, mean": (lambda _: True, lambda r: r.shown.seconds),
+}
+
+
+def _beside_a_model(
+    workspace: Workspace, version: str, questions: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
+) -> str:
+    """Return a table of a model's answers beside the extractive ones."""
+    endpoint = EndpointOptions(url=arguments.model, retries=0, timeout_s=600)
+    model = ModelConfig(kind="llm", model=arguments.name, revision="bench", endpoint=endpoint)
+    retrieval = workspace.corpus.retrieval.model_copy(update={"models": {"llm": model}})
+    corpus = workspace.corpus.model_copy(update={"retrieval": retrieval})
+    opened, plan = open_version(workspace, version, lambda: corpus), default_preset(retrieval)
+    sample = questions[:: max(1, len(questions) // arguments.sample)][: arguments.sample]
+    replies: dict[str, list[Reply]] = {"extractive": [], "written": []}
+    for question in sample:
+        filters = Filters(documents=[question["doc"]] if question.get("doc") else [])
+        for name, rows in replies.items():
+            preset = packaged_answers()[name]
+            prompt = answer_prompt(preset.prompt) if preset.model else None
+            started = time.perf_counter()
+            *_, last = answer_events(
+                opened, AnswerPlan(opened.question(question["question"]), preset, plan, plan, prompt, filters)
+            )
+            result = cast(AnswerFinished, last).result
+            rows.append(Reply(question, result, _shown(result, time.perf_counter() - started)))
+            texts = " ".join(part.text for part in result.parts if part.type == "text" and not part.folded)[:300]
+            print(f"{name}: {question['question']} → {texts} ({result.note})", file=sys.stderr, flush=True)
+    lines = ["| | questions | extractive | written |", "|---|---:|---:|---:|"]
+    for title, (chosen, measure) in REPLY_MEASURES.items():
+        values = {name: [float(measure(row)) for row in rows if chosen(row.question)] for name, rows in replies.items()}
+        cells = [f"{np.mean(column):.2f}" if column else "–" for column in values.values()]
+        lines.append(_line(title, str(len(values["written"])), *cells))
+    return "\n".join(lines)
 
 
 def _near(opened: OpenVersion, asked: EmbeddedQuery, filters: Filters, hits: Sequence[Hit]) -> list[Hit]:
@@ -169,7 +255,8 @@ def _figures(parts: Sequence[Part]) -> Iterator[FigurePart]:
 
 def shows(shown: Shown, question: Mapping[str, Any]) -> bool:
     """Return whether a figure of an answer is a gold region, or holds it, or lies in it."""
-    gold = [(region["page"], BBox(*region["bbox"])) for region in question["regions"]]
+    regions = question.get("regions") or question.get("figures", [])
+    gold = [(region["page"], BBox(*region["bbox"])) for region in regions]
     return any(
         _name(source) == question["doc"] and page == gold_page and same(box, gold_box)
         for source, page, box in shown.figures
@@ -200,7 +287,6 @@ def _is_figure(question: Mapping[str, Any]) -> bool:
     return bool(kinds & {"Figure", "Chart"}) and bool(question.get("regions"))
 
 
-Choose = Callable[[Mapping[str, Any]], bool]
 MEASURES: Mapping[str, tuple[Choose, Callable[[Shown, Mapping[str, Any]], float]]] = {
     "right figure shown (questions with figure or chart)": (_is_figure, shows),
     "gold page cited": (lambda q: q["answerable"] and bool(q["pages"]), _cites),

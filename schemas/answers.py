@@ -149,7 +149,11 @@ class AnswerResult(Frozen):
     confidence: float | None = None
     preset: str = Field("extractive", description="The answer preset.")
     model: str | None = Field(None, description="The model that wrote it; null: every word is the documents'.")
-    note: str = Field("", description="Why the answer is extractive despite a model, or may lack something; else empty.")
+    note: str = Field(
+        "",
+        description="Why the answer is extractive despite a model or may lack something, or how misspelt words were read; "
+        "else empty.",
+    )
     follow_up: FollowUp | None = Field(
         None, description="How a question with a history was understood, if not as it stands."
     )

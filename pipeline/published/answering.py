@@ -35,14 +35,16 @@ from tasks.answering.ask_model import reply
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.cite import citation, figure_part
 from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose, rows_to_send
-from tasks.answering.confidence import confidence, thresholds
+from tasks.answering.confidence import NEARNESS, confidence, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.follow_up import refers_back, reworded_follow_up, with_subject
 from tasks.answering.generate import WrittenAnswer, write
+from tasks.answering.narrow import NOTHING
 from tasks.answering.presets import packaged
 from tasks.answering.read_reply import with_uncited
 from tasks.answering.retrieve import takes_pictures
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
+from tasks.answering.spelling import NEAREST, spelt
 from tasks.answering.support import figures_beside, with_support
 from tasks.answering.trace import Trace
 from tasks.enriching.spending import Budget, maximum_text_cost
@@ -95,14 +97,34 @@ def answer_events(
     """
     trace, models = Trace(time.perf_counter, stopped), opened.models(stopped)
     plan, follow_up = _standalone(opened, plan, models, trace, stopped) if plan.history else (plan, None)
+    plan, spelling = _spelt(opened, plan, trace, stopped)
     if plan.preset.model is None or plan.prompt is None:
         result = extractive_answer(opened, plan.question, plan.retrieval, filters=plan.filters, trace=trace)
-        result = result.model_copy(update={"preset": plan.preset.name, "follow_up": follow_up})
+        result = result.model_copy(update={"preset": plan.preset.name, "follow_up": follow_up, "note": spelling})
         yield AnswerStarted(version=opened.version, preset=plan.preset.name, citations=result.citations)
         yield from (PartFinished(part=number, value=part) for number, part in enumerate(result.parts))
         yield AnswerFinished(result=result.model_copy(update={"trace": trace.steps if traced else None}))
         return
-    yield from _Generated(opened, plan, plan.prompt, trace, traced, stopped, models, follow_up).events()
+    yield from _Generated(opened, plan, plan.prompt, trace, traced, stopped, models, follow_up, spelling).events()
+
+
+def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace, stopped: Callable[[], bool]) -> tuple[AnswerPlan, str]:
+    """Return the plan for the question with misspelt words corrected, and a note that says so; "" if none is."""
+    question, index = plan.question, opened.index
+    filters = opened.resolved_without_pages(plan.filters)
+    if not question.words or plan.preset.context != "retrieved" or filters == NOTHING:
+        return plan, ""
+
+    def nearest_texts() -> list[str]:
+        nearest = index.dense(question.vector(NEARNESS.name), NEAREST, filters, NEARNESS.name)
+        return [hit.text for hit in opened.hits(nearest)]
+
+    with trace.step("spelling", question.words) as record:
+        text = spelt(question.words, lambda word: bool(index.bm25(word, 1, filters)), nearest_texts)
+        if text == question.words:
+            return plan, ""
+        record.note = f"read as: {text}"
+    return replace(plan, question=opened.question(text, question.picture, stopped)), record.note
 
 
 def _standalone(
@@ -144,12 +166,13 @@ class _Generated:
         stopped: Callable[[], bool],
         models: QueryModels,
         follow_up: FollowUp | None,
+        spelling: str,
     ) -> None:
         self._opened, self._plan, self._prompt, self._trace = opened, plan, prompt, trace
         self._traced, self._stopped = traced, stopped
         self._preset = plan.preset
         self._corpus = opened.settings()
-        self._models, self._follow_up = models, follow_up
+        self._models, self._follow_up, self._spelling = models, follow_up, spelling
         self._model = self._preset.model or ""
         self._options = cast(ModelConfig, self._corpus.retrieval.models[self._model])
 
@@ -202,7 +225,7 @@ class _Generated:
         else:
             result = self._checked(answer, model_input)
             common_fields["counts"] = result.counts
-        result = result.model_copy(update=common_fields)
+        result = result.model_copy(update=common_fields | {"note": result.note or self._spelling})
         return AnswerFinished(result=result.model_copy(update={"trace": self._trace.steps if self._traced else None}))
 
     def _extractive(self) -> AnswerResult:

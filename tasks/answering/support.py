@@ -52,7 +52,7 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
             citations = [
                 n
                 for n in fitting
-                if (details or not part.citations) and _likeness(claim, passage_sentences[n - 1])[0] >= ALIKE
+                if (details or not part.citations) and _likeness(claim, passage_sentences[n - 1], question)[0] >= ALIKE
             ][:1]
         unsupported += bool(part.citations or details) and not citations
         checked.append(part.model_copy(update={"citations": citations}))
@@ -94,9 +94,13 @@ def _details(text: str) -> set[str]:
     return {word.casefold() for word in (*_NUMBER.findall(text), *_NAME.findall(text))}
 
 
-def _likeness(claim: str, passage_sentences: Sequence[str]) -> tuple[float, str]:
-    """Return the largest share of a claim's words that one sentence has, and that sentence."""
+def _likeness(claim: str, passage_sentences: Sequence[str], question: str = "") -> tuple[float, str]:
+    """Return the largest share of a claim's words that one sentence has, and that sentence.
+
+    Words of the question, which an answer repeats, don't count, unless the claim has no others.
+    """
     words = stems(content_words(claim))
+    words = words - stems(question) or words
     return max(
         ((len(words & stems(sentence)) / max(1, len(words)), sentence) for sentence in passage_sentences), default=(0.0, "")
     )

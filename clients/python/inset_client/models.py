@@ -1761,7 +1761,7 @@ class AnswerResult(TypedDict):
     """
     note: str
     """
-    Why the answer is extractive despite a model, or may lack something; else empty.
+    Why the answer is extractive despite a model or may lack something, or how misspelt words were read; else empty.
     """
     follow_up: FollowUp | None
     """

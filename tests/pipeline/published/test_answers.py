@@ -444,6 +444,14 @@ def test_a_follow_up_question_is_answered_about_the_subject_and_document_of_the_
     assert "What does the steel winch look like?" in model.calls[-1].prompt
 
 
+def test_a_misspelt_question_is_answered_as_the_right_one_and_says_how_it_was_read(corpus: PublishedCorpus) -> None:
+    right = corpus.answer(AnswerQuery(QUESTION))
+    misspelt = corpus.answer(AnswerQuery(QUESTION.replace("winch", "wincch"), trace=True))
+    assert misspelt.note == f"read as: {QUESTION}"
+    assert (misspelt.parts, misspelt.confidence) == (right.parts, right.confidence)
+    assert right.note == ""
+
+
 def _result(events: list[AnswerEvent]) -> AnswerResult:
     assert isinstance(events[-1], AnswerFinished)
     return events[-1].result

@@ -21,6 +21,8 @@ QUESTION = "At which pressure does the Kestrel pump open?"
         ("It needs oil.", [1], [], 1),
         ("2. The winch lifts 300 kg.", [2], [2], 0),
         ("That is all.", [], [], 0),
+        ("The pressure of the Kestrel pump is 3 bar.", [], [1], 0),
+        ("The pressure of the Kestrel pump is 8 bar.", [], [], 1),
     ],
 )
 def test_citations_come_from_the_passages(text: str, cited: list[int], supported: list[int], unsupported: int) -> None:

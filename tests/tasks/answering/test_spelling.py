@@ -1,0 +1,26 @@
+"""Misspelt questions: corrected by the words of near passages, and left alone otherwise."""
+
+import pytest
+
+from tasks.answering.spelling import spelt
+
+PASSAGES = ["Mortgage closing costs are paid once.", "The Torch keeps its height; a price list follows."]
+INDEXED = {"mortgage", "closing", "costs", "torch", "height", "price", "list"}
+
+
+@pytest.mark.parametrize(
+    ("question", "corrected"),
+    [
+        ("morgage clossing costs", "mortgage closing costs"),
+        ("What is a Tourch, and its heigth?", "What is a torch, and its height?"),
+        ("What is the price of SheetCam?", "What is the price of SheetCam?"),
+        ("Which costs are closed?", "Which costs are closed?"),
+        ("Where is F12345?", "Where is F12345?"),
+    ],
+)
+def test_a_word_of_no_row_becomes_the_most_similar_word_of_near_passages(question: str, corrected: str) -> None:
+    assert spelt(question, INDEXED.__contains__, lambda: PASSAGES) == corrected
+
+
+def test_the_passages_are_read_only_where_a_word_is_unknown() -> None:
+    assert spelt("mortgage costs", INDEXED.__contains__, list) == "mortgage costs"

@@ -1,9 +1,10 @@
 """What the query service adds to a search, how it grows, what a switch costs: ``python -m bench.service [--seconds S] [--json]``.
 
 The example manuals are refreshed twice, the second time with one manual more. Then, over HTTP: the time from ``inset serve`` to
-the first answer; searches and answers of one client beside the same calls in this process, in turns, embedding included in both.
-32 clients search through two workers while the live version moves ten times and a worker is killed: every reply must hold what
-its version holds. At last ``bench.service_load`` searches 100,000 made-up rows.
+the first answer; the service's CPU for questions that it hears first, and again; searches and answers of one client beside the
+same calls in this process, in turns, embedding included in both. 32 clients search through two workers while the live version
+moves ten times and a worker is killed: every reply must hold what its version holds. At last ``bench.service_load`` searches
+100,000 made-up rows.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ import psutil
 
 from bench.page_bombs import held_mib
 from bench.served import serving, until_ready
-from bench.service_load import WARM_UP, Ask, at_scale, client_of, compared
+from bench.service_load import WARM_UP, Ask, at_scale, client_of, compared, cpu_a_request
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
@@ -135,6 +136,9 @@ def _beside(service: Service, workspace: Workspace, questions: Sequence[str]) ->
             )
 
         kinds = {name: searching(name) for name in PRESETS}
+        for name, (over_http, _) in kinds.items():
+            yield from cpu_a_request(name, over_http, service.process, questions)
+        yield from cpu_a_request("answer", lambda words: answer({"question": words}), service.process, questions)
         kinds["answer"] = lambda words: answer({"question": words}), lambda words: corpus.answer(AnswerQuery(words))
         for name, (over_http, here) in kinds.items():
             yield from compared(name, over_http, here, "in this process", asked)

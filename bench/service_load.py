@@ -130,6 +130,15 @@ def compared(name: str, ours: Ask, theirs: Ask, peer: str, questions: Sequence[s
         yield Row(f"{name} p{share}", "ms", mine, other, peer, goal)
 
 
+def cpu_a_request(name: str, ask: Ask, process: psutil.Process, questions: Sequence[str]) -> Iterator[Row]:
+    """Yield the CPU of a process for a question that it hasn't heard, and for one that it has."""
+    for times in ("first", "again"):
+        before = cpu_s(process)
+        for words in questions:
+            ask(words)
+        yield Row(f"{name}, asked {times}: CPU", "ms", 1000 * (cpu_s(process) - before) / len(questions))
+
+
 def _service(address: str, preset: str = "hybrid") -> Callable[[], Ask]:
     """Return what makes a client of the service."""
 
@@ -179,7 +188,7 @@ def _load(make: Callable[[], Any], clients: int, seconds: float, server: int | N
     asks = [connect() for _ in range(clients)]
     for ask in asks:
         ask(words())
-    before, own, began = _cpu_s(answering), time.process_time(), time.monotonic()
+    before, own, began = cpu_s(answering), time.process_time(), time.monotonic()
 
     def client(ask: Ask) -> int:
         done = 0
@@ -190,10 +199,10 @@ def _load(make: Callable[[], Any], clients: int, seconds: float, server: int | N
 
     with ThreadPoolExecutor(clients) as threads:
         done = sum(threads.map(client, asks))
-    return Load(done, time.monotonic() - began, time.process_time() - own, _cpu_s(answering) - before)
+    return Load(done, time.monotonic() - began, time.process_time() - own, cpu_s(answering) - before)
 
 
-def _cpu_s(process: psutil.Process) -> float:
+def cpu_s(process: psutil.Process) -> float:
     """Return the CPU-seconds of a process and of its children so far."""
     times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
     return sum(each.user + each.system for each in times)

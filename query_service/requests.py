@@ -273,5 +273,5 @@ class AnswerRequest(_Body):
             filters=self.filters,
             version=self.version,
             trace=self.trace,
-            history=self.history,
+            history=tuple(self.history),
         )

@@ -89,7 +89,9 @@ def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Li
         searched, answered = corpus.queries[-1], corpus.answer_queries[-1]
         assert (searched.version, searched.preset, searched.filters.pages) == (LIVE, "bm25", [3])
         assert (answered.version, answered.answer, answered.filters.pages) == (LIVE, "extractive", [3])
-        answer = await call(client, "answer", corpus="pumps", question="valve?", documents=["pump.pdf"])
+        history = [{"question": "Which valve?", "evidence_ids": ["e1"]}]
+        answer = await call(client, "answer", corpus="pumps", question="valve?", documents=["pump.pdf"], history=history)
+        assert [turn.question for turn in corpus.answer_queries[-1].history] == ["Which valve?"]
         assert [part["type"] for part in answer["parts"]] == ["text", "figure"]
         assert answer["citations"][0]["page"] == 3
         assert await call(client, "open_page", corpus="pumps", doc_id=DOC_ID, page=3) == b"page"

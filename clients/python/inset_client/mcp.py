@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import httpx
 
@@ -46,7 +46,7 @@ AnswerPreset = Annotated[
     str | None, Field(description="How to answer, by the name of a preset; the default of the corpus.")
 ]
 History = Annotated[
-    Sequence[Turn],
+    Sequence[dict[str, Any]],  # pydantic reads no TypedDict of the standard library before Python 3.12
     Field(
         description="The turns before a follow-up question, oldest first: question, answer, and evidence_ids of its citations."
     ),
@@ -147,7 +147,12 @@ def server_of(connect: Connect) -> MCPServer:
         }
         async with asking(ctx) as inset:
             reply = await inset.answer(
-                corpus, question=question, filters=filters, version=version, answer=preset, history=[*history]
+                corpus,
+                question=question,
+                filters=filters,
+                version=version,
+                answer=preset,
+                history=cast(list[Turn], [*history]),
             )
         answer_fields = _select(("version", "abstained", "unsure", "model", "follow_up", "parts"), reply)
         return {**answer_fields, "citations": [_select(_CITATION, citation) for citation in reply["citations"]]}

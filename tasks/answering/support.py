@@ -18,14 +18,17 @@ _MARKER = re.compile(r"\s*(?:[-*•]|\(?\w{1,2}[.)])\s+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"(?<=[\w,;:] )[A-Z]\w{2,}|\w*[a-z0-9]_\w+|\b[A-Z]{2,}\d*\b")
 _WORD = re.compile(r"\w+")
+_YES_OR_NO = re.compile(
+    r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had)\b", re.IGNORECASE
+)
 _NEGATION = re.compile(r"\b(?:not|never|no|none|without|cannot)\b|n['’]t\b", re.IGNORECASE)
 
 
 def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) -> tuple[list[Part], int]:
     """Return an answer's parts with the citations that the passages support, and how many texts no passage supports.
 
-    A text with a number or name that neither its passages nor the question have, or that negates what a passage says, loses its
-    citations. One without citations gets that of a passage with a sentence like it.
+    A text with a number or name that neither its passages nor the question have, that negates what a passage says, or that
+    only restates the question, loses its citations. One without citations gets that of a passage with a sentence like it.
 
     Args:
         parts: What a model wrote.
@@ -41,6 +44,9 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
             continue
         claim = _MARKER.sub("", part.text, count=1)
         details = _details(claim) - {*_NUMBER.findall(question), *_WORD.findall(question.casefold())}
+        if not details and _restates(claim, question):
+            checked.append(part.model_copy(update={"citations": []}))
+            continue
         fitting = [
             n
             for n, text in enumerate(passages, 1)
@@ -104,6 +110,12 @@ def _likeness(claim: str, passage_sentences: Sequence[str], question: str = "") 
     return max(
         ((len(words & stems(sentence)) / max(1, len(words)), sentence) for sentence in passage_sentences), default=(0.0, "")
     )
+
+
+def _restates(claim: str, question: str) -> bool:
+    """Return whether a claim says nothing beyond a question that asks for more than yes or no."""
+    words = stems(content_words(claim))
+    return bool(words) and words <= stems(question) and _YES_OR_NO.match(question) is None
 
 
 def _contradicts(claim: str, passage_sentences: Sequence[str]) -> bool:

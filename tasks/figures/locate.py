@@ -9,7 +9,7 @@ from itertools import chain, combinations
 
 from schemas.documents import Kind, LayoutLabel, Line
 from schemas.drawings import EDGE_SHARE, PAGE_SHARE, RULE_PT, Image, Mark, Ruling
-from schemas.geometry import BBox, gap, is_level, union
+from schemas.geometry import BBox, gap, is_level, overlap, union
 from tasks.figures.anchor import anchor, whole_caption
 from tasks.figures.backgrounds import (
     MOST_PARAGRAPH_LINES,
@@ -27,7 +27,7 @@ from tasks.figures.legends import legend_key, lone_legends, with_legend
 from tasks.figures.overlays import join_overlays, merge_overlapping, one_picture
 from tasks.figures.panels import TEXT_BOX_SHARE, join_panels
 from tasks.figures.parts import SYMBOL_PT, TOUCH_PT, PageText, Part, PictureRegion, mostly_within, near
-from tasks.figures.ruled_tables import has_stripes, ruled_table
+from tasks.figures.ruled_tables import has_stripes, is_table, ruled_table
 
 LEAST_CLIP_PT = 25.0
 """Minimum side of a clip of a graphic. Of 2,191 pages 4 change at 16.8 (icons of a menu join), 59 at 37.5 (symbols of warnings
@@ -133,6 +133,8 @@ def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[PictureRegion],
     has_backdrop = any(region.bbox.area >= BACKDROP_SHARE * frame.area for region in inner)
     if not text.captions and not has_backdrop and _is_print_area(frame, page, inked, len(texts), text):
         return None
+    if not text.captions and _is_table_of_pictures(inked, [region.bbox for region in inner], text):
+        return None
     if len(inner) > 1 and _is_text_box(inked, frame, page):
         # Between its rules there are also the title of the pictures, their source and notes.
         return Part(union(region.bbox for region in inner), (), tuple(inner))
@@ -149,6 +151,14 @@ def _is_print_area(frame: BBox, page: BBox, marks: Sequence[Mark], inner_lines: 
     if has_all and marks and not any(mark.strokes for mark in thick):
         return True  # only rules and boxes, as those of tables: a diagram has slanted lines or curves
     return (has_all or frame.area >= PRINT_PAGE_SHARE * page.area) and bool(text.body_within(frame))
+
+
+def _is_table_of_pictures(marks: Sequence[Mark], pictures: Sequence[BBox], text: PageText) -> bool:
+    """Return whether a clip has the grid of a table with words, and pictures that cross none of its rules."""
+    rules = [mark.bbox for mark in marks if mark.is_rule]
+    if not rules or not pictures or any(overlap(rule, box.grown(-TOUCH_PT)) for rule in rules for box in pictures):
+        return False
+    return is_table(Part(union(rules), tuple(marks)), text.lines, pictures)
 
 
 def _is_text_box(marks: Sequence[Mark], frame: BBox, page: BBox) -> bool:
@@ -346,7 +356,9 @@ def locate(
         part for part in parts if not any(part in group for group in groups) and not _is_behind_text(part, lines)
     ]
     free = without_decoration(loose_parts, page, joined_images, text)
-    pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, frames, text)])
+    # Pictures in the cells of a table aren't panels of one.
+    text_boxes = [frame for frame in frames if not any(frame.grown(TOUCH_PT).contains(table.bbox) for table in tables)]
+    pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, text_boxes, text)])
     inline = [region for part in laid for region in part.images if region.inline and not part.marks]
     regions = [*pictured, *lone_legends(free, lines), *inline]
     return Located((*scans, *merge_overlapping(regions)), tables)
@@ -370,7 +382,7 @@ def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[li
     visible_parts = [
         part for part in join_bars(joined, text.lines) if not is_note_background(part, text.lines, placed.pictures)
     ]
-    tables = [ruled_table(part, text.lines) for part in visible_parts]
+    tables = [ruled_table(part, text.lines, [region.bbox for region in placed.pictures]) for part in visible_parts]
     drawings = [part for part, table in zip(visible_parts, tables, strict=True) if table is None]
     return drawings, tuple(table for table in tables if table is not None)
 

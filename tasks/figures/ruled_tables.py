@@ -41,20 +41,21 @@ ALIGNED_SHARE = 0.8
 """Minimum share of the lines over shaded rows that are in columns; a chart's labels are not."""
 
 
-def ruled_table(part: Part, lines: Sequence[Line]) -> Ruling | None:
+def ruled_table(part: Part, lines: Sequence[Line], pictures: Sequence[BBox] = ()) -> Ruling | None:
     """Return the rules of the table that a drawing is; None if it is none, or its words show its cells better."""
-    if is_table(part, lines):
+    if is_table(part, lines, pictures):
         return None if _is_striped(part, lines) else ruling_of(part)
     return None
 
 
-def is_table(part: Part, lines: Sequence[Line]) -> bool:
-    """Return whether a drawing is the rules and shaded cells of a table."""
+def is_table(part: Part, lines: Sequence[Line], pictures: Sequence[BBox] = ()) -> bool:
+    """Return whether a drawing is the rules and shaded cells of a table, whose cells hold ``lines`` and ``pictures``."""
     core = part.bbox.grown(-BORDER_PT)
     if part.strokes or not any(overlap(mark.bbox, core) for mark in part.marks):
         return False  # a box, however often its border was drawn
     inner = [line for line in lines if part.bbox.has_middle_of(line.bbox)]
-    if len(inner) < FEWEST_WORDS and not any(line.label is LayoutLabel.TABLE for line in inner):
+    pictured_cells = sum(part.bbox.has_middle_of(box) for box in pictures) if inner else 0
+    if len(inner) + pictured_cells < FEWEST_WORDS and not any(line.label is LayoutLabel.TABLE for line in inner):
         return False
     across, down = _sides(part)
     if (

@@ -34,3 +34,19 @@ def test_two_logos_in_a_clip_around_the_page_are_no_picture_of_all_between_them(
     panels = [Image(n, n, BBox(x, 200, x + 180, 380), 360, 360, (180, 0, 0, 180)) for n, x in enumerate((110, 305))]
     (region,) = search([], [line_at(120, 400, "Cash")], [frame], panels).regions
     assert region.bbox.y1 > 400, "labels of a placed graphic belong to it"
+
+
+def test_a_clipped_table_with_pictures_in_its_cells_is_a_table_and_its_pictures() -> None:
+    frame, ys, xs = BBox(60, 90, 500, 320), [100, 170, 240, 310], [72, 232, 492]
+    rules = [rule_at(xs[0], xs[-1], y, frame) for y in ys]
+    rules += [box_at(x, ys[0], x + 0.5, ys[-1] + 0.5, frame=frame) for x in xs]
+    icons = [Image(n, n, BBox(100, y + 10, 150, y + 60), 200, 200, (50, 0, 0, 50)) for n, y in enumerate(ys[:-1])]
+    head_and_foot = [line_at(60, 20, "Toolbar"), line_at(60, 770, "Page 23")]
+    for words in (ys[:-1], ys[1:2]):
+        lines = [line_at(240, y + 10, "Print") for y in words]
+        located = search(rules, [*head_and_foot, *lines], [frame], icons)
+        assert {region.bbox for region in located.regions} == {icon.bbox for icon in icons}
+        assert [table.bbox for table in located.tables] == [BBox(72, 100, 492.5, 310.5)]
+    across = Image(9, 9, BBox(100, 110, 400, 160), 200, 200, (300, 0, 0, 50))
+    (region,) = search(rules, [*head_and_foot, line_at(240, 260, "Print")], [frame], [*icons[1:], across]).regions
+    assert region.bbox.height > 200, "a picture over a rule makes one picture of all"

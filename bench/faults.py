@@ -186,7 +186,7 @@ def write_corpus(folder: Path, *, store: str = "store", index: str = "lancedb", 
 
 
 def change(folder: Path, seed: int) -> None:
-    """Write one of the manuals anew."""
+    """Write one of the manuals again."""
     name = f"manual-{seed % MANUALS}"
     (folder / "pdfs" / f"{name}.pdf").write_bytes(synthesize(name, seed=seed, pages=2, options=PRESETS["easy"]).pdf)
 
@@ -458,7 +458,7 @@ _CONDITIONS = {"the store read-only": _read_only_store, "the store gone": _store
 
 
 def _is_harmless(kind: str, damage: str) -> bool:
-    """Return whether the damage is no loss, or a command repaired it: ``prune`` takes the lease.
+    """Return whether the damage isn't a loss, or a command repaired it: ``prune`` takes the lease.
 
     Structured documents contain what was recognised, so a missing cache of it is an empty one.
     """

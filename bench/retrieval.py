@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("corpus", nargs="?")
     parser.add_argument("questions", type=Path, nargs="?")
     parser.add_argument("--preset", action="append", help="ours; by default the default preset, its parts, and hybrid")
-    parser.add_argument("--out", type=Path, help="the page whose generated part is written anew")
+    parser.add_argument("--out", type=Path, help="the page whose generated part is written again")
     parser.add_argument("--work", type=Path, help="where vectors of plain chunks are kept for the next run")
     parser.add_argument("--missed", type=Path, help="where questions without a page among the first five go, JSONL")
     arguments = parser.parse_args()
@@ -137,7 +137,7 @@ def _kinds(read: Mapping[str, Any], layers: Mapping[Page, str]) -> Iterator[str]
         yield "figure or chart"
         gold = " ".join(layers.get((read["doc"], page), "") for page in read["pages"])
         if read.get("needs_ocr") or set(_words(str(read.get("answer") or ""))) - set(_words(gold)):
-            yield "… whose answer is no text"
+            yield "… whose answer isn't text"
     elif shown:
         yield "figure or chart, and more"
     elif named == {"Table"}:

@@ -237,8 +237,8 @@ def _change(root: Path, documents: int, pages: int) -> None:
     from pipeline.records.notes import read_plan
 
     store = _open(root).store
-    anew = range(0, documents, 100)
-    changed = dict(zip(anew, _documents(root, anew, "b", pages), strict=True))
+    again = range(0, documents, 100)
+    changed = dict(zip(again, _documents(root, again, "b", pages), strict=True))
     before = read_plan(store, _FIRST).documents
     _plan(root, _SECOND, _FIRST, [changed.get(number, document) for number, document in enumerate(before)])
 

@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
     except (ImportError, AttributeError, ValueError) as error:
         parser.error(f"{arguments.constant}: {error}")
     if type(now) not in (int, float):
-        parser.error(f"{arguments.constant} is no number")
+        parser.error(f"{arguments.constant} isn't a number")
     if type(now) is int and not (arguments.lower.is_integer() and arguments.higher.is_integer()):
         parser.error(f"{arguments.constant} is a whole number")
     return arguments
@@ -77,9 +77,9 @@ def read(pdfs: Sequence[Path], values: Mapping[str, float] | None = None) -> Pag
         pdfs: Paths; the names of the files differ.
         values: By ``MODULE.NAME``. A whole number stays one.
     """
-    # Processes of their own, started anew: a constant can't be changed in a module that others have taken it from.
-    anew = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(2, len(pdfs)), anew, initializer=_set, initargs=(dict(values or {}),)) as pool:
+    # Processes of their own, started again: a constant can't be changed in a module that others have taken it from.
+    again = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(2, len(pdfs)), again, initializer=_set, initargs=(dict(values or {}),)) as pool:
         return dict(chain.from_iterable(pool.map(_pages, pdfs)))
 
 

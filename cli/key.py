@@ -45,7 +45,7 @@ def key(
             max_k=max_k,
         )
     except ValueError as error:
-        raise UserError(f"{name!r} is no name of a key; write 1 to 100 printable characters") from error
+        raise UserError(f"{name!r} isn't a name of a key; write 1 to 100 printable characters") from error
     if as_json:
         print_json({"key": secret, "entry": entry.model_dump(mode="json", exclude_defaults=True)})
         return

@@ -170,7 +170,7 @@ def watch() -> None:
         # What runs wait for, they have told themselves.
         has_changed = states_now.get(corpus.name) not in (None, states_told.get(corpus.name))
         if has_changed and health.state not in (State.WAITING, State.RETRYING):
-            # The notifiers of a file that is no YAML are unknown.
+            # The notifiers of a file that isn't YAML are unknown.
             notifiers = corpus.operations.notify or (all_notifiers if corpus.problem else {})
             tell(notifiers, context, corpus.name, "found", f"{corpus.name}: {health.state}: {'; '.join(health.problems)}")
     for health in healths:

@@ -27,7 +27,7 @@ class QuestionStatistics(Frozen):
     """What a question set holds.
 
     Counts by document, document type and evidence type count a question once for each that it names; those that name none
-    are under "". Lengths are in words, separated by spaces. What a question has none of is no part of its spread.
+    are under "". Lengths are in words, separated by spaces. What a question has none of isn't part of its spread.
 
     Attributes:
         questions: All questions.

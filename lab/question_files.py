@@ -125,7 +125,7 @@ def _question_fields(form: str, row: Any) -> Iterator[dict[str, Any]]:
     if isinstance(row, ValueError | RecursionError):
         raise row
     if not isinstance(row, dict):
-        raise _RowError(f"it is no JSON object; {_REMEDY}")
+        raise _RowError(f"it isn't a JSON object; {_REMEDY}")
     if form == OWN:
         yield {key: value for key, value in row.items() if value is not None}
         return

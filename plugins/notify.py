@@ -50,7 +50,7 @@ class Webhook(BaseNotifier):
         names = ("corpus", "event", "message", "version", "release_note")
         body = json.dumps({name: context[name] for name in names if name in context}).encode()
         if not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"{self.url} is no address of a web server")
+            raise ValueError(f"{self.url} isn't an address of a web server")
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310  checked above
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
             pass

@@ -481,7 +481,7 @@ def access_of(
         UserError: The service would be open to other machines, or an argument is wrong.
     """
     if header is not None and not _is_header_name(header):
-        raise UserError(f"{header!r} is no name of a header; write one such as X-Forwarded-User")
+        raise UserError(f"{header!r} isn't a name of a header; write one such as X-Forwarded-User")
     if keys is None and header is None and not is_open and not _is_loopback(host):
         raise UserError(
             f"everyone who reaches {host or 'any address'} could read all corpora; name a key file with --keys FILE (inset key "
@@ -496,11 +496,11 @@ def origins_of(names: Sequence[str]) -> list[str]:
     """Return origins whose pages may call the service.
 
     Raises:
-        UserError: One is no origin. ``*`` is none: every page could then read a service on the reader's own machine.
+        UserError: One isn't an origin. ``*`` is none: every page could then read a service on the reader's own machine.
     """
     for name in names:
         if not _ORIGIN.fullmatch(name):
-            raise UserError(f"{name!r} is no origin; write scheme and host alone, such as https://example.org")
+            raise UserError(f"{name!r} isn't an origin; write scheme and host alone, such as https://example.org")
     return list(names)
 
 
@@ -519,7 +519,7 @@ def _network(proxy: str) -> Network:
     try:
         return ipaddress.ip_network(proxy)
     except ValueError:
-        raise UserError(f"{proxy!r} is no address or network; write one such as 10.0.0.7 or 10.0.0.0/8") from None
+        raise UserError(f"{proxy!r} isn't an address or network; write one such as 10.0.0.7 or 10.0.0.0/8") from None
 
 
 def key_line(key: Key) -> str:

@@ -58,7 +58,7 @@ def trusted(listens_on: str, names: Sequence[str]) -> list[str]:
         names: Further ones: ``search.example.org``, ``*.example.org`` for all names below, or ``*`` for any.
 
     Raises:
-        UserError: A name is no host name.
+        UserError: A name isn't a host name.
     """
     listening_host = [] if listens_on in _EVERY_ADDRESS else [listens_on]
     return [_pattern(name) for name in [*listening_host, *names]]
@@ -71,5 +71,5 @@ _NAME = re.compile(r"\*|(\*\.)?[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 def _pattern(name: str) -> str:
     pattern = f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
     if not _NAME.fullmatch(pattern):
-        raise UserError(f"{name!r} is no host name; write a name without scheme and port, such as search.example.org")
+        raise UserError(f"{name!r} isn't a host name; write a name without scheme and port, such as search.example.org")
     return pattern

@@ -32,7 +32,7 @@ class RateLimits:
             process counts for itself, as without one.
 
     Raises:
-        UserError: It is no address of a Redis, or the client isn't installed.
+        UserError: It isn't an address of a Redis, or the client isn't installed.
     """
 
     def __init__(self, redis: str | None = None) -> None:
@@ -79,4 +79,4 @@ def _connections(url: str) -> "ConnectionPool":
     try:
         return ConnectionPool.from_url(url, socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S)
     except ValueError as error:  # its message may quote a password
-        raise UserError("--redis is no address of a Redis; write one such as redis://localhost:6379/0") from error
+        raise UserError("--redis isn't an address of a Redis; write one such as redis://localhost:6379/0") from error

@@ -71,7 +71,7 @@ class BrowsedRow(Frozen):
     section_path: list[str]
     text: str
     tagged_text: str
-    rows: list[list[str]] = Field(description="A table's cells, its header first; [] for what is no table.")
+    rows: list[list[str]] = Field(description="A table's cells, its header first; [] for what isn't a table.")
     spans: CellSpans = Field([])
     figure_refs: list[str]
     figures: list[CitedFigure]

@@ -348,7 +348,7 @@ class Hit(Frozen):
     text: str
     tagged_text: str
     rows: list[list[str]] = Field(
-        [], description="A table's cells as text has them, its header first; [] for what is no table."
+        [], description="A table's cells as text has them, its header first; [] for what isn't a table."
     )
     tagged_rows: list[list[str]] = Field([], description="The same cells as tagged_text has them.")
     spans: CellSpans = Field([])

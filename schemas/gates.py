@@ -259,11 +259,11 @@ def judge_again(result: "GateResult", bounds: Bounds) -> "GateResult":
         return result
     bound = bounds.of(gate)
     if math.isinf(bound):
-        message = f"{result.message}; judged anew: {gate.option} no longer has it"
+        message = f"{result.message}; judged again: {gate.option} no longer has it"
         return result.model_copy(update={"passed": True, "bound": None, "message": message})
     if result.value is None:
         return result
-    message = f"{result.message}; judged anew: {gate.option} is {bound:g} now"
+    message = f"{result.message}; judged again: {gate.option} is {bound:g} now"
     return result.model_copy(update={"passed": gate.holds(result.value, bounds), "bound": bound, "message": message})
 
 

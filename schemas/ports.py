@@ -38,7 +38,7 @@ class ObjectStore(Protocol):
         """Read each object once during a block, in which nobody else writes them; a pointer once in each inner block."""
 
     def forget(self, name: str) -> None:
-        """Read an object anew, since another process may have written it."""
+        """Read an object again, since another process may have written it."""
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes; raise ``MissingError``, a ``FileNotFoundError``, if there is none."""

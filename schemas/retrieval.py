@@ -155,7 +155,7 @@ class ChangedDocumentStep(_Part):
     by: Retriever | None = Field(None, description="What ranks rows; required if the preset has no such step.")
     k: Rows = Field(3, description="Documents kept.")
     reranked_by: Name | None = Field(
-        None, description="One of retrieval.models that orders the documents anew, by their titles."
+        None, description="One of retrieval.models that orders the documents again, by their titles."
     )
 
 

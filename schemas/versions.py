@@ -465,7 +465,7 @@ UNDONE = {"over_budget": "pictures not read", "undescribed": "figures, pages or 
 
 
 class Verdicts(Frozen):
-    """The verdicts on a refused version since its gates were judged anew; its manifest keeps the first ones."""
+    """The verdicts on a refused version since its gates were judged again; its manifest keeps the first ones."""
 
     gates: list[GateResult]
 

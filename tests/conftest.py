@@ -30,7 +30,7 @@ settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew instead of comparing with it")
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden again instead of comparing with it")
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def one_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(one_browser: Browser) -> Iterator[Browser]:
-    """A browser of which no script may fail and no policy be violated; what the service refuses is no complaint."""
+    """A browser of which no script may fail and no policy be violated; what the service refuses isn't a complaint."""
     one_browser.complaints.clear()
     yield one_browser
     assert [each for each in one_browser.complaints if not each.startswith("Failed to load resource")] == []

@@ -48,7 +48,7 @@ class Call:
     def pictures(self) -> list[bytes]:
         """Its pictures as they were sent, in order."""
         urls = [part["image_url"]["url"] for part in self._parts() if part["type"] == "image_url"]
-        assert all(re.match("data:image/[a-z]+;base64,.", url) for url in urls), "a picture is no data URL"
+        assert all(re.match("data:image/[a-z]+;base64,.", url) for url in urls), "a picture isn't a data URL"
         return [base64.b64decode(url.partition(",")[2], validate=True) for url in urls]
 
     @property

@@ -140,7 +140,7 @@ def renewed(pinned: Mapping[str, Any] | None, step: Step, outputs: Outputs) -> d
 
 
 def check_pins(file: Path, step: Step, outputs: Outputs, *, update: bool) -> None:
-    """Hold a step to what ``file`` pins of it, or pin it anew."""
+    """Hold a step to what ``file`` pins of it, or pin it again."""
     pins: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if update:
         pins[step.name] = renewed(pins.get(step.name), step, outputs)

@@ -205,7 +205,7 @@ class _Calls(EndpointCalls):
             return _Answer.model_validate_json(response.content)
         except ValidationError as error:
             excerpt = self.shown(response.content.decode(errors="replace"))
-            raise self.fault("bad_answers", f"the answer is no chat completion: {excerpt}") from error
+            raise self.fault("bad_answers", f"the answer isn't a chat completion: {excerpt}") from error
 
     async def _streamed(self, messages: "list[Sent]", parameters: Parameters, speech: "_Speech") -> "_Answer":
         """Return a streamed answer; errors as for ``call``."""
@@ -227,7 +227,7 @@ class _Calls(EndpointCalls):
                         break
                     chunk = _Chunk.model_validate(streamed_chunk, from_attributes=True)
                 except ValueError as error:
-                    raise self.fault("bad_answers", "a chunk of the stream is no chat completion") from error
+                    raise self.fault("bad_answers", "a chunk of the stream isn't a chat completion") from error
                 answer.model, answer.usage = chunk.model or answer.model, chunk.usage or answer.usage
                 self.check_name(answer.model)
                 for choice in chunk.choices[:1]:

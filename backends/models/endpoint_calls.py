@@ -369,6 +369,6 @@ def _api_key(variable: str | None, config_key: str) -> str | None:
         raise UserError(f"{config_key}.endpoint.api_key_env: the environment variable {variable} is not set here")
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise UserError(
-            f"{config_key}.endpoint.api_key_env: what {variable} holds is no API key: it has spaces or special characters"
+            f"{config_key}.endpoint.api_key_env: what {variable} holds isn't an API key: it has spaces or special characters"
         )
     return key

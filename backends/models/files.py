@@ -61,7 +61,7 @@ def model_json(model_name: ModelName, file: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(f"{model_name.option}: {path} is no JSON: {error}") from error
+        raise UserError(f"{model_name.option}: {path} isn't JSON: {error}") from error
 
 
 def _not_downloaded(model_name: ModelName) -> UserError | TransientError:

@@ -134,6 +134,6 @@ def _architecture(model_name: ModelName, configuration: Any) -> str:
         if name in ARCHITECTURES:
             return str(name)
     raise UserError(
-        f"{model_name.option}: {model_name.name} is no model for late interaction that transformers has: those are "
+        f"{model_name.option}: {model_name.name} isn't a model for late interaction that transformers has: those are "
         f"{', '.join(ARCHITECTURES)}"
     )

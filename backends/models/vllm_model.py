@@ -1,6 +1,6 @@
 """Generative models by vLLM in this process, split over several GPUs of a node (``tensor_parallel``).
 
-vLLM is no dependency: it pins torch itself, so it is installed on GPU nodes alone. Weights come from a folder or from the
+vLLM isn't a dependency: it pins torch itself, so it is installed on GPU nodes alone. Weights come from a folder or from the
 hub's cache, in bfloat16. Replies may differ from those of ``local_model`` in nearly equal words, so the card does, too.
 """
 

@@ -54,7 +54,7 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
     if not data:
         raise BadInputError("the file is empty", FailureCode.EMPTY_FILE)
     if b"%PDF-" not in data[:_HEADER_WITHIN]:
-        raise BadInputError("the file is no PDF: it has no %PDF header", FailureCode.NOT_A_PDF)
+        raise BadInputError("the file isn't a PDF: it has no %PDF header", FailureCode.NOT_A_PDF)
     pymupdf.TOOLS.mupdf_display_errors(False)
     pymupdf.TOOLS.mupdf_display_warnings(False)
     pymupdf.TOOLS.mupdf_warnings(True)

@@ -133,7 +133,7 @@ class _CheckedStore(ObjectStore):
             self._memory.add(name, data)
 
     def forget(self, name: str) -> None:
-        """Read an object anew, since another process may have written it."""
+        """Read an object again, since another process may have written it."""
         if self._memory is not None:
             self._memory.drop(name)
 

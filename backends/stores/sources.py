@@ -27,7 +27,7 @@ LISTED_AT_ONCE = 1000
 
 
 def open_source(address: str) -> DocumentSource:
-    """Open a folder (every ``.pdf`` below it), a glob, or ``s3://bucket/prefix``; an existing folder's name is no glob."""
+    """Open a folder (every ``.pdf`` below it), a glob, or ``s3://bucket/prefix``; an existing folder's name isn't a glob."""
     if address.startswith("s3://"):
         return S3Source(address)
     if _MAGIC & set(address) and not _is_folder(Path(address)):

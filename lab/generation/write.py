@@ -16,7 +16,7 @@ _LISTED = ', "evidence": ["S1", "T2"]'
 
 
 class UnusableError(Exception):
-    """A reply that is no question; the message says why."""
+    """A reply that isn't a question; the message says why."""
 
 
 def write_question(model: StreamingModel, material: Material, picture: bytes | None = None) -> Question:

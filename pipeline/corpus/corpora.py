@@ -73,7 +73,7 @@ def find_corpus_file(name_or_path: str) -> Path:
     except OSError as error:
         raise UserError(f"{path}: this corpus file can't be read: {error.strerror}") from error
     if not stat.S_ISREG(mode):
-        raise UserError(f"{path}: this is no file, so it can't be a corpus file; remove it, or give it another name")
+        raise UserError(f"{path}: this isn't a file, so it can't be a corpus file; remove it, or give it another name")
     return path
 
 
@@ -142,7 +142,7 @@ def read_mapping(
         needs: Required keys, for messages.
 
     Raises:
-        UserError: The file can't be read, or is no YAML mapping.
+        UserError: The file can't be read, or isn't a YAML mapping.
     """
     try:
         raw = yaml.load(_read(path, kind), _Loader)  # noqa: S506 - a safe loader
@@ -160,7 +160,7 @@ def _read(path: Path, kind: str) -> str:
         # Opening a FIFO would block.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UserError(f"{path}: this is no file, so it can't be a {kind}; remove it, or give it another name")
+                raise UserError(f"{path}: this isn't a file, so it can't be a {kind}; remove it, or give it another name")
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise UserError(f"{path}: this is not a {kind}; it has more than {MAX_BYTES >> 10} KiB")

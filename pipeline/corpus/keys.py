@@ -34,7 +34,7 @@ from workers.parse_shard import attempt_key, parse_key
 class Keys:
     """The key of each kind of finished work of a corpus; ``settings`` digests everything that shapes a version.
 
-    Bounds of gates shape none: a finished version is judged anew.
+    Bounds of gates shape none: a finished version is judged again.
 
     ``drawn`` is None where pages have no rows.
     """

@@ -88,7 +88,7 @@ def _pictures(prompt_file: Path) -> Callable[[str], bytes]:
         except OSError as error:
             raise PromptError(f"examples: {name} can't be read: {error.strerror}") from error
         except BadInputError as error:
-            raise PromptError(f"examples: {name} is no picture: {error.message}") from error
+            raise PromptError(f"examples: {name} isn't a picture: {error.message}") from error
         return data
 
     return picture

@@ -20,7 +20,7 @@ _MAX_NAME = 60
 _OF_UNREADABLE = "@daily"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _KEY = re.compile(r"^(name|store):[ \t]+([^\s#]+)[ \t]*$", re.MULTILINE)
-"""Keys of a file that is no YAML."""
+"""Keys of a file that isn't YAML."""
 
 _OWN_DAGS = re.compile(r"\bown_dags[\"']?:[ \t]*true\b", re.IGNORECASE)
 

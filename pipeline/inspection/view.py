@@ -132,7 +132,7 @@ def numbered(structured: StructuredDocument, page: int) -> list[tuple[int, Block
 
 
 def marks(page: int, structured: StructuredDocument) -> list[OverlayBox]:
-    """Return the marks of a page: a numbered box per block, and a box per figure that is no block.
+    """Return the marks of a page: a numbered box per block, and a box per figure that isn't a block.
 
     A line leads from each figure without a caption to the text that it is read with.
     """

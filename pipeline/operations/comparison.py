@@ -113,7 +113,7 @@ _open: dict[tuple[str, int], "PublishedCorpus"] = {}
 
 
 def _open_corpus(file: str) -> "PublishedCorpus":
-    """Return the corpus of a file, opened anew where the file changed; the one before is closed, since indexes take memory."""
+    """Return the corpus of a file, opened again where the file changed; the one before is closed, since indexes take memory."""
     from pipeline.published.corpus import open_published
 
     key = file, Path(file).stat().st_mtime_ns

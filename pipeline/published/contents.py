@@ -227,11 +227,11 @@ class Contents:
         """Return a table.
 
         Raises:
-            NotFoundError: The version has no such row, or it is no table.
+            NotFoundError: The version has no such row, or it isn't a table.
         """
         row = self.row(evidence_id)
         if row.modality is not Modality.TABLE:
-            raise NotFoundError(f"row {evidence_id} is no table, but a {row.modality}")
+            raise NotFoundError(f"row {evidence_id} isn't a table, but a {row.modality}")
         return TableInfo(**_table(row), version=row.version, rows=row.rows, spans=row.spans)
 
     def figures(

@@ -42,7 +42,7 @@ def _verdicts_name(version: str) -> str:
     return f"versions/{version}/gates.json"
 
 
-def judge_gates_anew(store: ObjectStore, version: str, bounds: Bounds) -> list[GateResult]:
+def judge_gates_again(store: ObjectStore, version: str, bounds: Bounds) -> list[GateResult]:
     """Return the verdicts on a finished version by the present bounds: of refusals whose bound changed, from their value."""
     return [judge_again(gate, bounds) for gate in read_model(store, manifest_name(version), Manifest).gates]
 
@@ -52,7 +52,7 @@ def keep_verdicts(store: ObjectStore, version: str, bounds: Bounds) -> None:
     manifest = read_manifest(store, version)
     if manifest is None or read_override(store, version) is not None:
         return
-    gates = judge_gates_anew(store, version, bounds)
+    gates = judge_gates_again(store, version, bounds)
     if gates != manifest.gates:
         store.replace(_verdicts_name(version), Verdicts(gates=gates).model_dump_json(indent=1).encode())
 

@@ -17,7 +17,7 @@ from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, pages_per_byte
 from pipeline.records.gpu_time import expected_gpu_work
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
-from pipeline.records.manifests import judge_gates_anew, manifests, read_override, readable_manifest, rejection_of
+from pipeline.records.manifests import judge_gates_again, manifests, read_override, readable_manifest, rejection_of
 from pipeline.records.publication import read_pointer
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import UNFINISHED, TransientError, UserError
@@ -60,7 +60,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     """Compare the source with the live version and return the plan of the next one; nothing is written.
 
     A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``. A refused
-    one is judged anew by the present bounds of gates.
+    one is judged again by the present bounds of gates.
     ``retry`` are quarantined documents to try again. ``rebuild`` builds even if the inputs are unchanged, because the live
     version is damaged.
 
@@ -211,7 +211,7 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
         is_live = live is not None and manifest.version == live.version
         if was_disturbed(readable_ledger(workspace.store, manifest.version)):
             continue
-        verdicts = judge_gates_anew(workspace.store, manifest.version, workspace.corpus.gates)
+        verdicts = judge_gates_again(workspace.store, manifest.version, workspace.corpus.gates)
         failed = {gate.gate for gate in verdicts if not gate.passed}
         if failed and not is_live and read_override(workspace.store, manifest.version) is None:
             of_ranking = any(name in OF_RETRIEVAL or name.startswith(METRIC) for name in failed)

@@ -152,7 +152,7 @@ def _unreadable_objects(store: ObjectStore, names: Iterable[str], *, optional: b
                 yield error
         except DamagedError as error:
             if isinstance(error.__cause__, PermissionError):
-                raise  # unreadable for this user, which is no damage
+                raise  # unreadable for this user, which isn't damage
             yield error
 
 

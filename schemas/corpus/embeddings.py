@@ -11,7 +11,7 @@ from schemas.models import DIMENSION, ENDPOINT, MINILM, MULTILINGUAL, ModelName,
 Prefix = Annotated[str, Field(max_length=10_000)]
 Precision = Annotated[
     Literal["float32", "bfloat16"],
-    Field(description="bfloat16: several times as fast on a GPU; other vectors, so changing it embeds anew."),
+    Field(description="bfloat16: several times as fast on a GPU; other vectors, so changing it embeds again."),
 ]
 Part = Literal["captions", "descriptions", "descriptions_and_texts", "summaries", "tagged_texts"]
 _TEXT_MODEL = (

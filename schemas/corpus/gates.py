@@ -35,7 +35,7 @@ class MetricGate(Section):
 
 
 class _GateOptions(Section):
-    """What a version must hold to be published. Where a bound changes, refused versions are judged anew; nothing is built."""
+    """What a version must hold to be published. Where a bound changes, refused versions are judged again; nothing is built."""
 
     metrics: list[MetricGate] = Field([], description="Bounds on metrics of the corpus's experiment.")
 

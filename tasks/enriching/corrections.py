@@ -166,7 +166,7 @@ def _from_yaml(text: str) -> Iterator[tuple[str, str, int]]:
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
-        raise CorrectionsError("this is no mapping; write a line a figure, such as 3f2a9c01: The pump from the side")
+        raise CorrectionsError("this isn't a mapping; write a line a figure, such as 3f2a9c01: The pump from the side")
     for name, value in root.value:
         line = name.start_mark.line + 1
         if not isinstance(name, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):

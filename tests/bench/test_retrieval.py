@@ -23,7 +23,7 @@ def test_questions_by_kind_of_evidence(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(one) + "\n" for one in GOLD))
     read = {one.id: one for one in read_questions(file, LAYERS)}
     assert {name: one.kinds for name, one in read.items()} == {
-        "1": ("figure or chart", "… whose answer is no text"),
+        "1": ("figure or chart", "… whose answer isn't text"),
         "2": ("table",),
         "5": ("figure or chart",),
     }

@@ -8,7 +8,7 @@ from bench.thresholds import main, read
 from tests.manuals import write_manual
 
 
-@pytest.mark.slow  # processes start anew
+@pytest.mark.slow  # processes start again
 def test_the_pages_that_a_constant_changes_are_found(tmp_path: Path) -> None:
     pdfs = [write_manual(tmp_path / "manual.pdf", "pump")]
     was, now = read(pdfs), read(pdfs, {"schemas.drawings.PAGE_SHARE": 0.05})

@@ -261,10 +261,10 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
         (folder / "corpora" / "manuals.yaml").read_text().replace("0.0", "0.5")
     )
     assert inset("quarantine", "manuals", "--replay", "--json").json["published"]
-    assert inset("publish", "manuals", version, "--override", "one empty file is no reason", "--json").code == 0
+    assert inset("publish", "manuals", version, "--override", "one empty file isn't a reason", "--json").code == 0
     shown = inset("versions", "manuals")
     assert f"{version}: gates overridden on " in shown.err
-    assert f"action override, version {version}, by {this_person()}, reason one empty file is no reason" in shown.out
+    assert f"action override, version {version}, by {this_person()}, reason one empty file isn't a reason" in shown.out
     turn_off_ocr(folder, "gates: {max_quarantined: 0.0}\n")
     again = inset("refresh", "manuals", "--json")
     assert (again.code, again.json["version"], again.json["published"]) == (0, version, False), "it is the live version"
@@ -378,7 +378,7 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
     [
         (("refresh", "nothing"), "nothing"),
         (("parse", "absent.pdf"), "absent.pdf"),
-        (("parse", "page.pdf"), "no PDF"),
+        (("parse", "page.pdf"), "isn't a PDF"),
         (("parse", "pdfs/pump.pdf", "--view"), "--out"),
         (
             ("search", "manuals", "x", "--preset", "magic"),

@@ -34,7 +34,7 @@ def start(*command: str, key: str = "") -> str:
 
 @pytest.fixture
 def other_server() -> Iterator[str]:
-    """A web server that is no query service."""
+    """A web server that isn't a query service."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -62,6 +62,6 @@ def test_every_model_works_once(tmp_path: Path, endpoint: EndpointServer) -> Non
     assert len(endpoint.calls) == 2 * asked
     counts = {stage: note.counts for stage, note in read_notes(workspace.store, str(again.version)).items()}
     assert (counts[Stage.PARSE]["parsed"], counts[Stage.ENRICH]["structured"]) == (0, 0)
-    # Figures' words anew, as text and beside their pictures; no other text, and no picture by itself.
+    # Figures' words again, as text and beside their pictures; no other text, and no picture by itself.
     figures = again.counts.rows_by_modality["figure"]
     assert 0 < counts[Stage.ENRICH]["embedded"] <= 2 * figures

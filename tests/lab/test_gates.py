@@ -39,7 +39,7 @@ def refused(result: RefreshResult) -> list[tuple[str, float | None]]:
     return [(gate.gate, gate.value) for gate in result.gates if not gate.passed]
 
 
-def test_a_version_below_a_metric_is_refused_and_judged_anew_by_another_bound(folder: Path) -> None:
+def test_a_version_below_a_metric_is_refused_and_judged_again_by_another_bound(folder: Path) -> None:
     gate = {"system": "bm25", "metric": "page_recall@10"}
     first = refresh(corpus(folder, gate | {"min": 0.9}))
     assert refused(first) == [("experiment: page_recall@10 of bm25, at least", 0.5)]

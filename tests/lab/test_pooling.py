@@ -159,7 +159,7 @@ def test_answers_are_judged_in_words_and_figures_by_type_of_document() -> None:
     found = {(one.system, one.asks, one.kind): (one.estimate.mean, one.estimate.n, one.unjudged) for one in shares}
     assert found["ilt", "figures", "all"] == found["ilt", "figures", "manual"] == (1.0, 1, 0)
     assert found["captions", "figures", "manual"] == (0.0, 1, 0)
-    assert found["ilt", "answer", "all"] == (1.0, 1, 1), "what nobody judged is no wrong answer"
+    assert found["ilt", "answer", "all"] == (1.0, 1, 1), "what nobody judged isn't a wrong answer"
     assert settled.unjudged == 1
 
 

@@ -224,7 +224,7 @@ MALFORMED = {
         "id of line 1",
         "its own",
     ),
-    "no object": ("set.jsonl", '{"question": "Why?"}\n[3]\n', 2, "no JSON object", "correct the row"),
+    "no object": ("set.jsonl", '{"question": "Why?"}\n[3]\n', 2, "isn't a JSON object", "correct the row"),
     "not JSON": ("set.jsonl", '{"question": "Why?"}\nWhy?\n', 2, "is not JSON", "correct the row"),
     "a key of the form": (
         "set.json",

@@ -76,7 +76,7 @@ def run(workspace: Workspace, *, out: str = "out", workers: int = 1) -> Results:
 
 
 def drop_kept(workspace: Workspace) -> None:
-    """Delete replies and outcomes, so that the next run begins anew."""
+    """Delete replies and outcomes, so that the next run begins again."""
     for name in (*workspace.store.names("replies"), *workspace.store.names("versions")):
         if name.startswith("replies/") or "/evaluation/outcomes/" in name:
             workspace.store.delete(name)
@@ -146,7 +146,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_report(workspace: Workspace, mo
     assert all(not one.failed for one in again.systems)
     assert figures(run(workspace, out="second")) == figures(again)
     drop_kept(workspace)
-    assert figures(run(workspace, out="anew")) == figures(again)
+    assert figures(run(workspace, out="again")) == figures(again)
     assert (folder / "killed" / "report.html").exists()
 
 

@@ -311,9 +311,9 @@ def test_a_changed_document_is_redone_alone(corpus_file: Path) -> None:
     note = workspace.store.get(f"versions/{second.version}/release_note.md").decode()
     assert "## Documents changed: 1\n\n- winch.pdf\n" in note
 
-    anew = open_workspace(str(write_corpus(corpus_file.parent.parent, "store: ../other\n")))
-    made = refresh(anew)
-    assert _evidence(anew, made.version) == _evidence(workspace, second.version), "as if made from nothing"
+    again = open_workspace(str(write_corpus(corpus_file.parent.parent, "store: ../other\n")))
+    made = refresh(again)
+    assert _evidence(again, made.version) == _evidence(workspace, second.version), "as if made from nothing"
     assert made.counts == second.counts
     of_rows = [{gate.gate: gate.value for gate in one.gates if gate.gate.startswith(OF_ROWS)} for one in (made, second)]
     assert of_rows[0] == of_rows[1] != {}

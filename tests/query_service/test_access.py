@@ -415,7 +415,7 @@ class TestOrigins:
 
     @pytest.mark.parametrize("wrong", ["*", "null", "app.example.org", "https://a.b/", "https://*.b", "https://a\nb", ""])
     def test_what_is_no_origin_is_refused(self, wrong: str) -> None:
-        with pytest.raises(UserError, match="is no origin"):
+        with pytest.raises(UserError, match="isn't an origin"):
             origins_of([wrong])
 
 

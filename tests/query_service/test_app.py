@@ -542,7 +542,7 @@ class TestHosts:
 
     @pytest.mark.parametrize("name", ["http://example.org", "example.org:8750", "*example.org", "", "a b", "*.", "*.*"])
     def test_what_is_no_name_is_the_users_mistake(self, name: str) -> None:
-        with pytest.raises(UserError, match="is no host name; write a name without scheme and port"):
+        with pytest.raises(UserError, match="isn't a host name; write a name without scheme and port"):
             trusted("127.0.0.1", [name])
 
 

@@ -400,7 +400,7 @@ def _colours(browser: Browser, *, dark: bool) -> dict[str, Colour]:
         assert browser.run("matchMedia('(prefers-color-scheme: dark)').matches") == dark
         for name in sorted({name for pair in TEXTS + BOUNDS for name in pair}):
             red, green, blue, alpha = browser.run(COLOUR.replace("NAME", name))
-            assert alpha == 255, f"--{name} is no opaque colour"
+            assert alpha == 255, f"--{name} isn't an opaque colour"
             found[name] = (red, green, blue)
     return found
 

@@ -51,6 +51,6 @@ def test_a_redis_that_is_not_there_is_asked_again_after_a_pause(
 
 @pytest.mark.parametrize("url", ["localhost:6379", "http://localhost", "redis://:secret@localhost:port/0"])
 def test_a_wrong_address_is_a_mistake(url: str) -> None:
-    with pytest.raises(UserError, match="no address of a Redis") as raised:
+    with pytest.raises(UserError, match="isn't an address of a Redis") as raised:
         RateLimits(url)
     assert "secret" not in raised.value.message

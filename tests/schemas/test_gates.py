@@ -43,7 +43,7 @@ def test_a_gate_that_refuses_names_the_key_that_lets_it_pass(gate: Gate) -> None
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.key)
-def test_a_refusal_is_judged_anew_by_its_value_and_a_new_bound(gate: Gate) -> None:
+def test_a_refusal_is_judged_again_by_its_value_and_a_new_bound(gate: Gate) -> None:
     name = gate.name.format(tokens=256)
     assert gate_of(name) is gate
     strict, loose = reversed(gate.limits) if gate.at_least else gate.limits
@@ -53,7 +53,7 @@ def test_a_refusal_is_judged_anew_by_its_value_and_a_new_bound(gate: Gate) -> No
     assert (passed.passed, passed.value, passed.bound) == (True, value, loose)
     assert judge_again(refused, GateOptions(**{gate.key: strict})) == refused, "the same bound"
     still = judge_again(refused, GateOptions(**{gate.key: between}))
-    assert (still.passed, still.message) == (False, f"found so; judged anew: gates.{gate.key} is {between:g} now")
+    assert (still.passed, still.message) == (False, f"found so; judged again: gates.{gate.key} is {between:g} now")
     assert judge_again(passed, GateOptions(**{gate.key: strict})) == passed, "what passed stays passed"
     unbounded = refused.model_copy(update={"bound": None})
     assert judge_again(unbounded, GateOptions(**{gate.key: loose})) == unbounded, "no bound decided"

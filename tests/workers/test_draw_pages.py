@@ -180,7 +180,7 @@ def test_closing_ends_what_is_drawn_and_what_waits(drawer: Made, store: Path) ->
     ("data", "code", "line"),
     [
         (b"", FailureCode.EMPTY_FILE, "page 1 can't be drawn: the file is empty"),
-        (b"not a PDF at all", FailureCode.NOT_A_PDF, "page 1 can't be drawn: the file is no PDF"),
+        (b"not a PDF at all", FailureCode.NOT_A_PDF, "page 1 can't be drawn: the file isn't a PDF"),
         (b"%PDF-1.7\n" + bytes(range(256)) * 40, FailureCode.UNREADABLE, "page 1 can't be drawn: "),
     ],
     ids=["empty", "text", "garbage"],

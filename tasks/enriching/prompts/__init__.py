@@ -210,7 +210,7 @@ def check_placeholders(body: str, placeholders: Sequence[str]) -> None:
     """
     template = string.Template(body)
     if not template.is_valid():
-        raise PromptError("a $ stands before something that is no placeholder; write $$ where a $ is meant")
+        raise PromptError("a $ stands before something that isn't a placeholder; write $$ where a $ is meant")
     if unknown := sorted(set(template.get_identifiers()) - set(placeholders)):
         raise PromptError(f"there is no placeholder ${unknown[0]}; known are ${', $'.join(placeholders)}")
 

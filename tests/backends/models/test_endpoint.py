@@ -637,8 +637,8 @@ CHUNK = {"model": "tiny", "choices": [{"index": 0, "delta": {"content": "One "}}
     ("event", "fault", "why"),
     [
         ({"error": {"message": "CUDA out of memory"}}, "server_errors", "CUDA out of memory"),
-        ({"choices": "none"}, "bad_answers", "no chat completion"),
-        ("words", "bad_answers", "no chat completion"),
+        ({"choices": "none"}, "bad_answers", "isn't a chat completion"),
+        ("words", "bad_answers", "isn't a chat completion"),
         ({"choices": [], "model": "tiny"}, "bad_answers", "ends before the reply does"),
     ],
 )

@@ -124,10 +124,10 @@ def test_what_is_no_such_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^embeddings\.late: the folder .* has no config\.json"):
         LATE_EMBEDDERS.find(named(clip)).card()
     (clip / "config.json").write_text('{"architectures": ["BertModel"]}')
-    with pytest.raises(UserError, match=r"^embeddings\.late: .* is no model for late interaction .*ColPaliForRetrieval"):
+    with pytest.raises(UserError, match=r"^embeddings\.late: .* isn't a model for late interaction .*ColPaliForRetrieval"):
         LATE_EMBEDDERS.find(named(clip)).card()
     (clip / "config.json").write_text("{")
-    with pytest.raises(UserError, match=r"^embeddings\.late: .*config\.json is no JSON"):
+    with pytest.raises(UserError, match=r"^embeddings\.late: .*config\.json isn't JSON"):
         LATE_EMBEDDERS.find(named(clip)).card()
 
 

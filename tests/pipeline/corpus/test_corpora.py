@@ -166,8 +166,8 @@ def _only_one_is_broken(file: Path, message: str) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (os.mkfifo, "m.yaml: this is no file, so it can't be a corpus file"),
-        (Path.mkdir, "m.yaml: this is no file, so it can't be a corpus file"),
+        (os.mkfifo, "m.yaml: this isn't a file, so it can't be a corpus file"),
+        (Path.mkdir, "m.yaml: this isn't a file, so it can't be a corpus file"),
         (lambda path: path.symlink_to(path), "m.yaml: this corpus file can't be read"),
         (lambda path: path.symlink_to("nowhere"), "there is no corpus file"),
     ],

@@ -51,7 +51,7 @@ def test_what_was_paid_for_keeps_its_key_until_how_models_are_used_changes(
     assert keys(tmp_path)["near"] != first["near"]
 
 
-def test_whose_description_serves_whom_is_decided_anew_once_hashes_are_made_otherwise(
+def test_whose_description_serves_whom_is_decided_again_once_hashes_are_made_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = opened(tmp_path)

@@ -57,7 +57,7 @@ def test_a_page_of_a_document_that_no_version_holds_is_drawn(folder: Path) -> No
 def test_a_document_that_cannot_be_drawn_is_said(folder: Path) -> None:
     store = write_corpus(folder, "pumps")
     store.replace(document_file(sha256(b"no PDF")), b"no PDF")
-    with pytest.raises(BadInputError, match="page 1 can't be drawn: the file is no PDF"):
+    with pytest.raises(BadInputError, match="page 1 can't be drawn: the file isn't a PDF"):
         page_picture(str(folder / "corpora" / "pumps.yaml"), sha256(b"no PDF"), 1, dpi=36).result(60)
 
 

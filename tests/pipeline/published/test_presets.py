@@ -131,7 +131,7 @@ def test_sections_are_picked_from_the_contents_and_read_in_the_order_of_the_choi
     llm.replies = pick
     found = corpus.search(Query(QUESTION, preset="omgqa-generative", k=100))
     picked = list(dict.fromkeys((hit.doc_id, *hit.section_path[:1]) for hit in found.hits))
-    assert len(picked) == 2, "a number that is no section's is ignored"
+    assert len(picked) == 2, "a number that isn't a section's is ignored"
     near = corpus.search(Query(QUESTION, preset="omgqa-section-hybrid", k=100)).hits
     assert {hit.evidence_id for hit in near} == {hit.evidence_id for hit in found.hits}
     assert [hit.score for hit in near] == sorted((hit.score for hit in near), reverse=True)
@@ -156,7 +156,7 @@ def test_whatever_a_model_says_nothing_is_lost(corpus: PublishedCorpus, llm: End
 
 def test_a_model_that_orders_orders_and_the_others_stand_behind(corpus: PublishedCorpus, llm: EndpointServer) -> None:
     plain = [hit.evidence_id for hit in corpus.search(Query(QUESTION)).hits]
-    llm.replies = lambda _call: "<think>1 is no good</think> 3, 1, 3, 77"
+    llm.replies = lambda _call: "<think>1 isn't a good</think> 3, 1, 3, 77"
     found = corpus.search(Query(QUESTION, steps={"rerank": [{"by": "llm"}]}, trace=True))
     assert [hit.evidence_id for hit in found.hits] == [plain[2], plain[0], plain[1], *plain[3:]]
     assert found.trace

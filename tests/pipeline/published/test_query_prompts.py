@@ -96,7 +96,7 @@ def test_a_version_of_another_model_is_asked_as_it_was_built(corpus_file: Path) 
         assert scores(serving) != prompted
 
 
-def test_a_version_that_was_refused_is_judged_anew_by_another_prompt(corpus_file: Path) -> None:
+def test_a_version_that_was_refused_is_judged_again_by_another_prompt(corpus_file: Path) -> None:
     folder = corpus_file.parent.parent
     (folder / "q.jsonl").write_text('{"id": "1", "question": "bar of the pump", "doc": "pump.pdf", "pages": [9]}\n')
     judged = "questions: ../q.jsonl\ngates: {min_recall_at_10: 1}\n"

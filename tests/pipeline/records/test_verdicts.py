@@ -1,4 +1,4 @@
-"""A refused version is judged anew by other bounds of gates; its manifest stays."""
+"""A refused version is judged again by other bounds of gates; its manifest stays."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_verdicts_follow_the_bounds_and_the_manifest_stays(published: Workspace,
     manifest, first = store.get(manifest_name(refused)), _keep(published, refused, "max_row_loss: 0")
     for bound in ("0.2", "0.3"):
         (reason,) = _keep(published, refused, f"max_row_loss: {bound}")
-        assert reason == f"{first[0]}; judged anew: gates.max_row_loss is {bound} now"
+        assert reason == f"{first[0]}; judged again: gates.max_row_loss is {bound} now"
     assert _keep(published, refused, "max_row_loss: 0.9") == []
     (row, _) = list_versions(store, "manuals").versions
     assert (row.version, row.state, row.refusals) == (refused, "ready", [])

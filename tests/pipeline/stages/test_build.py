@@ -148,7 +148,7 @@ def test_a_document_that_went_or_moved_is_in_the_derived_collection_as_it_is_now
     gone = _refreshed(nine_manuals)
     assert (
         _written(nine_manuals, gone)[0] == _written(nine_manuals, gone)[1]
-    )  # a third of the documents by now: filled anew
+    )  # a third of the documents by now: filled again
     _assert_as_filled(nine_manuals, gone, tmp_path / "gone")
     (pdfs / "6.pdf").unlink()
     last = _refreshed(nine_manuals)
@@ -177,7 +177,7 @@ def test_nothing_is_derived_from_a_damaged_collection(nine_manuals: Workspace, t
 def test_damage_that_is_there_when_a_collection_is_derived_is_not_published(
     nine_manuals: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Rows are shared with the parent, and found out when the version is published; indexes are read and written anew."""
+    """Rows are shared with the parent, and found out when the version is published; indexes are read and written again."""
     parent = [*nine_manuals.store.folders("versions")][-1]
     folder, derivations = Path(nine_manuals.store.root, version_file(parent, "lance")), list[Path]()
     real = LanceIndex.derive

@@ -1,4 +1,4 @@
-"""A version that a gate refused is judged anew when the bounds change, and nothing is built."""
+"""A version that a gate refused is judged again when the bounds change, and nothing is built."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_a_looser_bound_publishes_the_refused_version(published: Workspace, refu
     assert store.get(manifest_name(version)) == manifest, "a manifest never changes"
     (gate,) = [gate for gate in result.gates if gate.gate == "rows not lost"]
     assert (gate.passed, gate.bound) == (True, 0.9)
-    assert gate.message.endswith("; judged anew: gates.max_row_loss is 0.9 now")
+    assert gate.message.endswith("; judged again: gates.max_row_loss is 0.9 now")
     (row,) = [row for row in list_versions(store, "manuals").versions if row.version == version]
     assert (row.state, row.refusals) == ("live", [])
     assert refresh(workspace).version == version, "nothing is new"
@@ -65,7 +65,7 @@ def test_a_bound_that_is_still_too_strict_refuses_by_its_own_value(published: Wo
         manifest = read_manifest(published.store, str(refused.version))
         assert manifest is not None
         (reason,) = refusals_of(manifest)
-        assert reason.endswith(f"; judged anew: gates.max_row_loss is {bound} now")
+        assert reason.endswith(f"; judged again: gates.max_row_loss is {bound} now")
     result = refresh(bounded(published, "max_row_loss: 0"))
     assert [gate.message for gate in result.gates] == [gate.message for gate in refused.gates], "as in the beginning"
 

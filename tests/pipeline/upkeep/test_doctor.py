@@ -12,7 +12,7 @@ from tests.pipeline.conftest import write_corpus
 
 def _warnings(workspace: Workspace) -> dict[str, str]:
     diagnosis = diagnose([str(workspace.file)])
-    assert diagnosis.ok, "a warning is no fault"
+    assert diagnosis.ok, "a warning isn't a fault"
     return {finding.message: finding.remedy for finding in diagnosis.findings if finding.warning}
 
 

@@ -92,7 +92,7 @@ def test_a_page_of_many_figures_takes_less_than_a_second(client: TestClient, fol
         (f"{DAG}/pictures/figures/..%2F..%2FLIVE.webp", 404, ""),
         (f"{DAG}/pictures/pages/{'0' * 64}/1.png", 404, "neither the store nor the last refresh has a document"),
         (f"{DAG}/pictures/pages/{'0' * 64}/1.png?box=1,2,3", 422, "box"),
-        (f"{DAG}/pictures/pages/{sha256(b'no PDF')}/1.png", 422, "page 1 can&#39;t be drawn: the file is no PDF"),
+        (f"{DAG}/pictures/pages/{sha256(b'no PDF')}/1.png", 422, "page 1 can&#39;t be drawn: the file isn&#39;t a PDF"),
     ],
 )
 def test_what_cannot_be_shown_is_said(client: TestClient, folder: Path, address: str, status: int, says: str) -> None:

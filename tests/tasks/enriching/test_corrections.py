@@ -109,7 +109,7 @@ def test_two_names_of_one_figure_must_agree() -> None:
     [
         ("Figure 1: The pump", "yaml", "line 1: 'Figure 1' names no figure"),
         ("abc123: The pump", "yaml", "names no figure; write its id"),
-        ("- a\n- b", "yaml", "no mapping"),
+        ("- a\n- b", "yaml", "isn't a mapping"),
         ("12345678:\n  text: The pump", "yaml", "line 1: write a figure, a colon"),
         ("12345678:", "yaml", "line 1: there is no description"),
         ("12345678: ''", "yaml", "no description"),

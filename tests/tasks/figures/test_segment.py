@@ -86,7 +86,7 @@ LEFT, RIGHT = (120, 220, 380, 400), (430, 220, 680, 400)
     [
         ([LEFT, RIGHT], [_region(*LEFT, score=0.2), _region(*RIGHT, score=0.1)], [LEFT, RIGHT]),
         ([LEFT, RIGHT], [_region(*LEFT, score=0.4, kind=RegionKind.WORDS), _region(*RIGHT, score=0.1)], [RIGHT]),
-        # A label of a chart is no part beside it.
+        # A label of a chart isn't part beside it.
         (
             [LEFT, RIGHT],
             [

@@ -97,11 +97,11 @@ def test_monospace_words_of_a_sentence_are_prose(times: int) -> None:
     options = "--slowly --with-valve --without-filter --with-no-noise --and-then --with-noise --at-once " * times
     page.insert_htmlbox(
         (72, 180, 480, 400),
-        f'<p style="font: 10pt sans-serif">{words} <code>halt {options}</code> and then it is started anew by the other.</p>',
+        f'<p style="font: 10pt sans-serif">{words} <code>halt {options}</code> and then it is started again by the other.</p>',
     )
     found = structured(document)
     assert _code(found) == []
-    assert "once and then it is started anew" in " ".join(" ".join(block.text for block in found.blocks).split())
+    assert "once and then it is started again" in " ".join(" ".join(block.text for block in found.blocks).split())
 
 
 def test_the_font_says_nothing_where_all_is_typewritten() -> None:

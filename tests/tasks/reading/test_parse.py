@@ -565,7 +565,7 @@ def test_a_drawing_with_a_caption_is_one_picture_with_the_names_of_its_axes() ->
     inside = [line for line in parsed.lines if line.inside == placement.order]
     assert {line.text for line in inside} == {"Torque", "Speed in rpm"}
     assert all(line.bbox & placement.bbox == line.bbox for line in inside)
-    assert placement.bbox.y1 < 376, "the caption is no part of the picture"
+    assert placement.bbox.y1 < 376, "the caption isn't part of the picture"
     assert _seen(parsed, kept).width == pytest.approx(placement.bbox.width * OPTIONS.render_dpi / 72, abs=2)
 
 

@@ -74,7 +74,7 @@ def _rows(document: StructuredDocument) -> list[list[str]]:
 def test_a_ruled_table_of_a_scan_has_cells_whatever_the_layout_model_calls_it(kind: RegionKind | None) -> None:
     found = _read(_words(), [] if kind is None else [_segment(BOX.grown(20), kind)], _grid())
     assert _rows(found) == ROWS
-    assert found.figures == (), "a table is no picture"
+    assert found.figures == (), "a table isn't a picture"
 
 
 def test_a_table_of_a_layout_model_without_rules_has_cells_however_far_its_rows_are_apart() -> None:

@@ -79,7 +79,7 @@ FLOORS = {
 def test_no_less_is_read_right_than_before(preset: str, measure: str) -> None:
     tally, floor = getattr(_scores(preset), measure), FLOORS[preset][measure]
     assert isinstance(tally, Tally)
-    assert tally.total == floor.total, "the generator makes another manual: measure anew"
+    assert tally.total == floor.total, "the generator makes another manual: measure again"
     assert tally.right >= floor.right
 
 

@@ -163,7 +163,9 @@ def test_what_the_corpus_may_spend_in_all_ends_it(corpus: Corpus, endpoint: Endp
     workspace = corpus(budget={"calls": 3, "corpus": {"calls": 2}})
     made = refresh(workspace)
     assert len(endpoint.calls) == 2
-    assert refresh(workspace).version == made.version  # there is nothing left to spend: that is no reason for a new version
+    assert (
+        refresh(workspace).version == made.version
+    )  # there is nothing left to spend: that isn't a reason for a new version
     assert refresh(corpus(budget={"corpus": {"calls": 4}})).version != made.version
     assert len(endpoint.calls) == 4
 
@@ -331,7 +333,7 @@ def test_examples_of_a_prompt_are_sent_with_their_pictures_before_each_figure(
         "Describe the picture.\nCaption: $caption\n"
     )
     (folder / "valve.png").write_bytes(b"no picture")
-    with pytest.raises(UserError, match=r"examples: valve\.png is no picture"):
+    with pytest.raises(UserError, match=r"examples: valve\.png isn't a picture"):
         corpus(prompt="prompts/shown.md")
     (folder / "valve.png").write_bytes(picture(5))
     workspace = corpus(prompt="prompts/shown.md")

@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an unreadable document, 3 refused by a gate.
 """
 
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from cli.agents import mcp
 from cli.documents import export, parse
 from cli.key import key
+from cli.serve import serve
 from cli.status import status
 from cli.step import step
 from cli.terminal import (
@@ -405,106 +405,6 @@ def ask(
         result = show_answer(published.answer_events(query), everything=everything)
         _show_trace(result.trace or [])
     conversation.keep([*query.history, turn_of(text, result)])
-
-
-def serve(
-    corpora: Annotated[
-        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; by default all.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; loopback by default.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8750,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A further host name of the service, such as search.example.org or *.example.org; '*' for any. May be "
-            "repeated. Loopback and --host are always allowed.",
-        ),
-    ] = None,
-    deadline: Annotated[
-        float, typer.Option(min=1, help="Seconds that a search may take; an answer may take five times as long.")
-    ] = 60.0,
-    keys: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="INSET_KEYS",
-            help="Answer only requests with a key of this file; 'inset key' makes keys. It is read again when it changes.",
-        ),
-    ] = None,
-    trusted_header: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A header in which a proxy names the user, such as X-Forwarded-User; believed from loopback and "
-            "--trusted-proxy alone. Its users see all corpora.",
-        ),
-    ] = None,
-    trusted_proxy: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ADDRESS", help="Address or network of a proxy, such as 10.0.0.0/8. May be repeated."),
-    ] = None,
-    open_to_all: Annotated[
-        bool, typer.Option("--open", help="Serve other addresses than loopback without keys, to everyone who reaches them.")
-    ] = False,
-    cors_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ORIGIN",
-            help="Pages of this origin may call the service, such as https://example.org. May be repeated.",
-        ),
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that answer; one core each.")] = 1,
-    redis: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="INSET_REDIS",
-            help="A Redis, such as redis://localhost:6379/0, that counts the requests of keys for all workers and hosts.",
-        ),
-    ] = None,
-    log_questions: Annotated[bool, typer.Option("--log-questions", help="Log the text of questions.")] = False,
-    slow: Annotated[float, typer.Option(min=0, help="Seconds above which a request is logged as slow.")] = 5.0,
-    page_cache: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            envvar="INSET_PAGE_CACHE",
-            help="Where pictures of pages are kept, for all workers; by default inset/pages in the user's cache folder.",
-        ),
-    ] = None,
-    page_cache_mb: Annotated[
-        int, typer.Option(min=0, help="MiB of kept pictures of pages; the least recently used are removed. 0 keeps none.")
-    ] = 1024,
-    as_json: Json = False,
-) -> None:
-    """Serve search, answers and the web page."""
-    from query_service.serve import serve as serve_app
-    from query_service.workers import ServiceOptions, serve_workers
-
-    options = ServiceOptions(
-        corpora=corpora or [],
-        host=host,
-        allow_hosts=allow_host or [],
-        deadline_s=deadline,
-        keys=keys,
-        trusted_header=trusted_header,
-        trusted_proxies=trusted_proxy or [],
-        is_open=open_to_all,
-        redis=redis,
-        origins=cors_origin or [],
-        slow_s=slow,
-        log_questions=log_questions,
-        page_cache=page_cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inset" / "pages",
-        page_cache_mb=page_cache_mb,
-    )
-    served = options.open()
-    if as_json:
-        print_json({"address": f"http://{host}:{port}/"})
-    if workers == 1:
-        serve_app(served, host=host, port=port)
-    else:
-        serve_workers(workers, options, port)
 
 
 def doctor(

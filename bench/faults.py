@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from backends.stores.object_store import FolderStore, S3Store, s3_client
+from backends.stores.object_store import FolderStore
+from backends.stores.s3_store import S3Store, s3_client
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus

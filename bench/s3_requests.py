@@ -85,7 +85,7 @@ def refreshes(documents: int) -> Iterator[Refresh]:
 
 
 def _upload(folder: Path, numbers: range, edition: str) -> None:
-    from backends.stores.object_store import s3_client
+    from backends.stores.s3_store import s3_client
     from tests.manuals import write_manual
 
     client = s3_client()

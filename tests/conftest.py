@@ -69,7 +69,7 @@ def s3_bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    from backends.stores.object_store import s3_client
+    from backends.stores.s3_store import s3_client
 
     bucket = f"inset-{uuid.uuid4().hex[:8]}"
     s3_client().create_bucket(Bucket=bucket)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backends.stores.object_store import s3_client
+from backends.stores.s3_store import s3_client
 from tests import airflow_server, ray_cluster, redis_server, s3_server, weaviate_server
 from tests.airflow_server import EVERY_PART, ROOT, Airflow, fetch
 from tests.free_port import free_port

@@ -32,7 +32,7 @@ from backends.engines.index_rows import (
     with_ties,
 )
 from backends.engines.lance_engine import LanceTable, listed
-from backends.stores.object_store import copy_folder
+from backends.stores.s3_store import copy_folder
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Condition, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from backends.stores.object_store import read_object, retry_broken_bodies, s3_client, s3_errors
+from backends.stores.s3_store import read_object, retry_broken_bodies, s3_client, s3_errors
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.ports import DocumentSource
 from schemas.versions import SourceFile

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from backends.stores.object_store import read_object, s3_client, s3_errors
+from backends.stores.s3_store import read_object, s3_client, s3_errors
 from schemas.errors import UserError
 from schemas.tags import TagTemplate
 from tasks.enriching.corrections import Corrections, CorrectionsError, parse_corrections

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from backends.stores.object_store import open_store, s3_client
+from backends.stores.object_store import open_store
+from backends.stores.s3_store import s3_client
 from schemas.errors import ContractError, DamagedError, InsetError, MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.ports import ObjectStore

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from backends.stores.object_store import open_store, s3_client, s3_errors
+from backends.stores.object_store import open_store
+from backends.stores.s3_store import s3_client, s3_errors
 from backends.stores.sources import open_source
 from schemas.errors import BadInputError, FailureCode, InsetError, TransientError, UserError
 from schemas.ports import ObjectStore

@@ -27,7 +27,7 @@ from backends.engines.index_rows import FILTERED, LABELS
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
-from backends.stores.object_store import s3_client
+from backends.stores.s3_store import s3_client
 from schemas.errors import ContractError, DamagedError, RequestError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backends.stores.object_store import s3_client
+from backends.stores.s3_store import s3_client
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.manifests import read_manifest
 from pipeline.records.publication import read_pointer

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.stores.object_store import open_store, s3_client
+from backends.stores.object_store import open_store
 from backends.stores.objects import existing
+from backends.stores.s3_store import s3_client
 from bench.s3_requests import FIRST, refreshes
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pymupdf
 import pytest
 
-from backends.stores.object_store import s3_client
+from backends.stores.s3_store import s3_client
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import RefreshRun, refresh
 from pipeline.upkeep.doctor import diagnose

@@ -40,7 +40,7 @@ def test_a_mistake_names_the_file(name: str, says: str, tmp_path: Path) -> None:
 
 
 def test_it_may_lie_in_a_bucket(s3_bucket: str) -> None:
-    from backends.stores.object_store import s3_client
+    from backends.stores.s3_store import s3_client
 
     s3_client().put_object(Bucket=s3_bucket, Key="notes/ours.yaml", Body=b"12345678: The pump")
     assert read_corrections(f"s3://{s3_bucket}/notes/ours.yaml", TEMPLATE).texts == {"12345678": "The pump"}

@@ -63,7 +63,7 @@ def test_planted_secrets_stay_where_they_are(
     file = write_corpus(tmp_path)
     file.write_text(
         file.read_text()
-        .replace("parse: {workers: 2}\n", MORE)
+        .replace("parse: {workers: 2, layout: never}\n", MORE)
         .replace("captions", "gates: {max_quarantined: 0.5}\ncaptions")
     )
     for name, secret in SECRETS.items():

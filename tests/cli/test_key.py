@@ -48,7 +48,7 @@ def test_an_expiry_is_a_span_a_date_or_never(expires: str) -> None:
         (["", "--corpora", "*"], "isn't a name of a key"),
         (["a\nb", "--corpora", "*"], "isn't a name of a key"),
         (["a" * 101, "--corpora", "*"], "isn't a name of a key"),
-        (["a\u202eb", "--corpora", "*"], "is no name of a key"),
+        (["a\u202eb", "--corpora", "*"], "isn't a name of a key"),
         (["a", "--corpora", "*", "--expires", "2020-01-01"], "has passed"),
         (["a", "--corpora", "*", "--expires", "0d"], "write days"),
         (["a", "--corpora", "*", "--expires", "-5d"], "write days"),

@@ -489,7 +489,7 @@ class RowInfo(TypedDict):
     tagged_text: str
     rows: list[list[str]]
     """
-    A table's cells, its header first; [] for what is no table.
+    A table's cells, its header first; [] for what isn't a table.
     """
     spans: list[CellSpan]
     """
@@ -1165,7 +1165,7 @@ class BrowsedRow(TypedDict):
     tagged_text: str
     rows: list[list[str]]
     """
-    A table's cells, its header first; [] for what is no table.
+    A table's cells, its header first; [] for what isn't a table.
     """
     spans: list[CellSpan]
     """
@@ -1402,7 +1402,7 @@ class Hit(TypedDict):
     tagged_text: str
     rows: list[list[str]]
     """
-    A table's cells as text has them, its header first; [] for what is no table.
+    A table's cells as text has them, its header first; [] for what isn't a table.
     """
     tagged_rows: list[list[str]]
     """
@@ -1796,7 +1796,7 @@ class ChangedDocumentStep(TypedDict):
     """
     reranked_by: NotRequired[str | None]
     """
-    One of retrieval.models that orders the documents anew, by their titles.
+    One of retrieval.models that orders the documents again, by their titles.
     """
 
 
@@ -1829,7 +1829,7 @@ class DocumentStep(TypedDict):
     """
     reranked_by: NotRequired[str | None]
     """
-    One of retrieval.models that orders the documents anew, by their titles.
+    One of retrieval.models that orders the documents again, by their titles.
     """
 
 

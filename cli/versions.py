@@ -336,13 +336,13 @@ def quarantine(
     from pipeline.corpus.workspace import open_workspace
     from pipeline.operations.quarantine import REMEDIES
     from pipeline.records.ledger import read_failures
-    from pipeline.records.manifests import manifests
+    from pipeline.records.manifests import last_manifest
 
     if replay or accept:
         _refresh(corpus, as_json=as_json, options={"replay": replay, "accept": accept or []})
         return
     workspace = open_workspace(corpus)
-    last = next(iter(manifests(workspace.store)), None)
+    last = last_manifest(workspace.store)
     failures = (read_failures(workspace.store, last) if last else None) or []
     if as_json:
         print_json(

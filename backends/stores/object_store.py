@@ -11,7 +11,7 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import tenacity
 
@@ -19,9 +19,6 @@ from backends.stores.checksums import check_content, damage, sealed, unsealed
 from schemas.errors import ContractError, DamagedError, MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
-
-if TYPE_CHECKING:
-    pass
 
 _PARTIAL = ".part-"
 _REMEMBERED = re.compile(

@@ -52,16 +52,11 @@ def find_prompt(
                 f"{setting}: '{kind}' sees no picture, so it can't describe a {subject}; name a model that does"
             )
         return prompt
-    prompt = (
-        _read(
-            (path := (folder or Path()) / name_or_file),
-            setting,
-            presets(),
-            functools.partial(read_prompt, picture=_pictures(path)),
-        )
-        if is_file(name_or_file)
-        else _preset(name_or_file, setting)
-    )
+    if is_file(name_or_file):
+        path = (folder or Path()) / name_or_file
+        prompt = _read(path, setting, presets(), functools.partial(read_prompt, picture=_pictures(path)))
+    else:
+        prompt = _preset(name_or_file, setting)
     if prompt.subject not in (None, subject):
         raise UserError(
             f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting_presets(subject, kind)}"

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from backends.models.pictures import fit
 from pipeline.corpus.workspace import open_workspace
-from pipeline.operations.quarantine import last_manifest
 from pipeline.records.ledger import read_fates
+from pipeline.records.manifests import last_manifest
 from schemas.errors import NotFoundError, UserError
 from schemas.ids import document_file, figure_file
 from schemas.ports import ObjectStore

@@ -5,12 +5,12 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from pipeline.records.ledger import each_fate, read_failures, read_fates
-from pipeline.records.manifests import readable_manifest
+from pipeline.records.manifests import last_manifest
 from schemas.errors import Failure, FailureCode
 from schemas.frozen import Frozen
 from schemas.ports import ObjectStore
 from schemas.stages import Step
-from schemas.versions import Manifest, Status
+from schemas.versions import Status
 
 _BY_ITSELF = "the next refresh tries it again by itself"
 
@@ -118,12 +118,6 @@ def quarantine(store: ObjectStore) -> Quarantine | None:
         None if failures is None else _by_document(failures, _missing_sources(store, last.version) if failures else ())
     )
     return Quarantine(version=last.version, created=last.created, documents=documents)
-
-
-def last_manifest(store: ObjectStore) -> Manifest | None:
-    """Return the manifest of the newest finished version; None where there is none."""
-    stored_manifests = (readable_manifest(store, name) for name in reversed(store.folders("versions")))
-    return next(filter(None, stored_manifests), None)
 
 
 def _missing_sources(store: ObjectStore, version: str) -> set[str]:

@@ -7,7 +7,7 @@ from backends.stores.document_files import structured_file
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.collection import open_vectors
+from pipeline.records.collection import SpaceVectors, open_vectors
 from pipeline.records.descriptions import (
     NearDuplicates,
     StructuredFiles,
@@ -94,9 +94,7 @@ def expected_embeddings(
         endpoint = space.endpoint(corpus.embeddings)
         if endpoint is None:
             continue
-        has_vectors = next(iter(vectors.cache.ids_by_shard()), None) is not None
-        size = sum({document.doc_id: document.size for document in (changed if has_vectors else documents)}.values())
-        items = math.ceil(size * rows_per_byte(space, live))
+        items = expected_rows(vectors, changed, documents, live)
         # Calls of a whole group of texts; concurrency may make them smaller than a batch.
         batch = space.pool(corpus.embeddings).batch
         group = batch * BATCHES_A_CALL
@@ -114,7 +112,19 @@ def expected_embeddings(
     return calls_by_space
 
 
-def rows_per_byte(space: Space, live: Manifest | None) -> float:
+def expected_rows(
+    vectors: SpaceVectors,
+    changed: Collection[PlannedDocument],
+    documents: Iterable[PlannedDocument],
+    live: Manifest | None,
+) -> int:
+    """Return how many rows get a vector: those of ``changed`` documents, or of all where the space has no vectors yet."""
+    has_vectors = next(vectors.cache.ids_by_shard(), None) is not None
+    size = sum({document.doc_id: document.size for document in (changed if has_vectors else documents)}.values())
+    return math.ceil(size * _rows_per_byte(vectors.space, live))
+
+
+def _rows_per_byte(space: Space, live: Manifest | None) -> float:
     """Return how many rows of which a space has a vector come from a byte of PDF."""
     rows = [name for name in ("text", "table", "figure", "page") if space.content(_row_of(name)) is not None]
     size = live.sizes.get("sources", 0) if live else 0

@@ -1,14 +1,13 @@
 """Estimate of the GPU minutes of a refresh, from the throughput that ``bench.gpu`` measured (``gpu_time.json``)."""
 
 import json
-import math
 import re
 from collections.abc import Collection, Mapping
 from importlib.resources import files
 
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import open_vectors
-from pipeline.records.expected_calls import rows_per_byte
+from pipeline.records.expected_calls import expected_rows, vectors_of
 from schemas.models import FLOAT32, PRECISION
 from schemas.versions import ExpectedCalls, GpuWork, Manifest, PlannedDocument
 from tasks.enriching.spaces import Space
@@ -47,11 +46,9 @@ def expected_gpu_work(
         gpus = space.pool(embeddings).gpus
         if model is None or space.endpoint(embeddings) is not None or gpus == "auto" or not gpus:
             continue
-        has_vectors = next(iter(vectors.cache.ids_by_shard()), None) is not None
-        size = sum({document.doc_id: document.size for document in (changed if has_vectors else documents)}.values())
-        if rows := math.ceil(size * rows_per_byte(space, live)):
+        if rows := expected_rows(vectors, changed, documents, live):
             precision = str(model.setting(PRECISION) or FLOAT32)
-            work_by_label[f"vectors {space.name}"] = _work(model.name, rows, _unit(space), precision)
+            work_by_label[vectors_of(space)] = _work(model.name, rows, _unit(space), precision)
     return work_by_label
 
 

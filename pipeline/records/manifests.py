@@ -77,27 +77,39 @@ def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
 
 def manifests(store: ObjectStore) -> list[Manifest]:
     """Return the manifests of all finished versions, newest first, without damaged ones."""
-    stored = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
-    return [manifest for manifest in stored if manifest is not None]
+    return [*_each_manifest(store)]
 
 
-def _override_name(version: str) -> str:
+def last_manifest(store: ObjectStore) -> Manifest | None:
+    """Return the manifest of the newest finished version, without reading the others; None where there is none."""
+    return next(_each_manifest(store), None)
+
+
+def _each_manifest(store: ObjectStore) -> Iterator[Manifest]:
+    stored_manifests = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
+    return (manifest for manifest in stored_manifests if manifest is not None)
+
+
+def override_name(version: str) -> str:
+    """Name the override of a version in its store."""
     return f"versions/{version}/override.json"
 
 
 def read_override(store: ObjectStore, version: str) -> Override | None:
     """Return the override of a refused version; None where there is none."""
     try:
-        return read_model(store, _override_name(version), Override)
+        return read_model(store, override_name(version), Override)
     except FileNotFoundError:
         return None
 
 
-def _rejection_name(version: str) -> str:
+def rejection_name(version: str) -> str:
+    """Name the rejection of a version in its store."""
     return f"versions/{version}/rejection.json"
 
 
-def _rejection_in_words(rejection: Override) -> str:
+def rejection_in_words(rejection: Override) -> str:
+    """Return who rejected a version, when and why."""
     reason = f": {rejection.reason}" if rejection.reason else ""
     return f"rejected by {rejection.by} at {rejection.at:%Y-%m-%d %H:%M} UTC{reason}"
 
@@ -110,8 +122,8 @@ def refusals_in(store: ObjectStore, manifest: Manifest) -> list[str]:
 
 def rejection_of(store: ObjectStore, version: str) -> str | None:
     """Return who rejected a version, when and why, in words; None where nobody did."""
-    name = _rejection_name(version)
-    return _rejection_in_words(read_model(store, name, Override)) if store.exists(name) else None
+    name = rejection_name(version)
+    return rejection_in_words(read_model(store, name, Override)) if store.exists(name) else None
 
 
 def override_hint(corpus: str, version: str) -> str:

@@ -6,21 +6,23 @@ import json
 import os
 from collections.abc import Collection
 from datetime import UTC, datetime
+from functools import partial
 
 from backends.stores.checksums import damage
 from backends.stores.objects import read_model, reading, unless_damaged
 from pipeline.records.manifests import (
-    _override_name,
-    _rejection_in_words,
-    _rejection_name,
+    last_manifest,
     manifests,
     named_manifest,
     override_hint,
+    override_name,
     read_manifest,
     read_override,
     readable_manifest,
     refusals_in,
     refusals_of,
+    rejection_in_words,
+    rejection_name,
 )
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, NotFoundError, UserError
 from schemas.ids import sha256, version_time
@@ -54,7 +56,7 @@ def read_events(store: ObjectStore, limit: int) -> list[AuditEvent]:
     for name in reversed(store.names(_FOLDER)):
         if len(events) == limit:
             break
-        if (event := unless_damaged(lambda name=name: read_model(store, name, AuditEvent))) is not None:  # type: ignore[misc]
+        if (event := unless_damaged(partial(read_model, store, name, AuditEvent))) is not None:
             events.append(event)
     return events
 
@@ -329,17 +331,17 @@ def _override(store: ObjectStore, manifest: Manifest, reason: str, by: str | Non
     refusals = refusals_in(store, manifest)
     if refusals:
         override = Override(reason=reason.strip(), by=by or this_person(), at=datetime.now(UTC), refusals=refusals)
-        store.replace(_override_name(manifest.version), override.model_dump_json(indent=1).encode())
+        store.replace(override_name(manifest.version), override.model_dump_json(indent=1).encode())
     return bool(refusals)
 
 
 def reject_version(store: ObjectStore, version: str, *, by: str, reason: str) -> str:
     """Store that a person rejected a version, which no refresh publishes from then on; return it in words."""
     rejection = Override(reason=reason.strip(), by=by, at=datetime.now(UTC), refusals=[])
-    store.replace(_rejection_name(version), rejection.model_dump_json(indent=1).encode())
+    store.replace(rejection_name(version), rejection.model_dump_json(indent=1).encode())
     live = readable_pointer(store)
     note_event(store, "reject", by=by, reason=reason, live=live, about=version)
-    return _rejection_in_words(rejection)
+    return rejection_in_words(rejection)
 
 
 def note_event(
@@ -475,7 +477,7 @@ def resolve_version(store: ObjectStore, corpus: str, name: str) -> str:
         TransientError: The pointer can't be read.
     """
     if name == "latest":
-        newest = _newest_manifest(store)
+        newest = last_manifest(store)
         if newest is None:
             raise NotFoundError(nothing_live(store, corpus))
         return newest.version
@@ -493,15 +495,10 @@ def resolve_version(store: ObjectStore, corpus: str, name: str) -> str:
 
 def nothing_live(store: ObjectStore, corpus: str) -> str:
     """Return the message for a corpus without a live version: why there is none, and what to do."""
-    newest = _newest_manifest(store)
+    newest = last_manifest(store)
     if newest is None:
         return f"corpus {corpus}: nothing is published yet; run: inset refresh {corpus}"
     if refusals := refusals_of(newest):
         hint = override_hint(corpus, newest.version)
         return f"corpus {corpus}: nothing is published; {newest.version} was refused: {'; '.join(refusals)}; {hint}"
     return f"corpus {corpus}: nothing is live; to publish its newest version: inset publish {corpus} {newest.version}"
-
-
-def _newest_manifest(store: ObjectStore) -> Manifest | None:
-    stored = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
-    return next((manifest for manifest in stored if manifest is not None), None)

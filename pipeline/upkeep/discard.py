@@ -182,8 +182,8 @@ def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
         placed = (row for row in _placement_rows(store, version) if row["figure_id"] == figure)
         return {doc_id for doc_id, _, picture in pages if picture == figure} | {str(row["doc_id"]) for row in placed}
 
-    documents, damage = attempt(read)
-    return documents if documents is not None and damage is None else set(store.folders("parsed"))
+    documents = unless_damaged(read)
+    return set(store.folders("parsed")) if documents is None else documents
 
 
 def _forget_segments(workspace: Workspace, version: str, documents: set[str]) -> None:

@@ -1,6 +1,7 @@
 """Diagnose the installation and corpora, and say how to repair them."""
 
 import contextlib
+import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -110,7 +111,7 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
     ]
     for check in checks:
         try:
-            finding, damage = attempt(lambda check=check: check(workspace))  # type: ignore[misc]
+            finding, damage = attempt(functools.partial(check, workspace))
             if damage is not None:
                 problem, _, remedy = damage.message.partition("; ")
                 finding = Finding(subject="", ok=False, message=problem, remedy=remedy)

@@ -81,8 +81,7 @@ def forget(
 
     Raises:
         UserError: Neither a kept version nor the corpus's source knows the source.
-        TransientError: A refresh is running, or the engine doesn't answer.
-        TransientError: A version can't be read; refresh, and then repeat it.
+        TransientError: A refresh is running, the engine doesn't answer, or a version can't be read; refresh, and then repeat it.
     """
     run_id = f"forget-{uuid.uuid4().hex[:12]}"
     with holding(workspace.store, run_id, tied_to_process=True):

@@ -8,8 +8,7 @@ from fastapi.responses import HTMLResponse
 from pipeline.operations.figures import figure_sheet
 from pipeline.operations.health import store_of
 from pipeline.operations.history import version_names
-from pipeline.operations.quarantine import last_manifest
-from pipeline.records.manifests import named_manifest
+from pipeline.records.manifests import last_manifest, named_manifest
 from pipeline.records.publication import readable_pointer
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import VERSION_PATTERN, stored_corpus_of

@@ -40,10 +40,15 @@ def model() -> Iterator[EndpointServer]:
 def refreshed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of that corpus, its first version published; not to be touched."""
     folder = tmp_path_factory.mktemp("refreshed")
+    publish_manuals(folder, write_corpus(folder))
+    return folder
+
+
+def publish_manuals(folder: Path, corpus_file: Path) -> None:
+    """Write the two manuals and publish a version of them."""
     write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2, changed="20240301")
-    assert refresh(open_workspace(str(write_corpus(folder)))).published
-    return folder
+    assert refresh(open_workspace(str(corpus_file))).published
 
 
 @pytest.fixture

@@ -16,11 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.workspace import open_workspace
-from pipeline.run import refresh
 from tests.free_port import free_port
-from tests.manuals import write_manual
-from tests.pipeline.conftest import write_corpus
+from tests.pipeline.conftest import publish_manuals, write_corpus
 
 ROOT = Path(__file__).parent.parent.parent
 GUIDES = sorted(guide for guide in (ROOT / "docs" / "guides").glob("*.md") if guide.stem != "models-for-a-gpu")
@@ -101,11 +98,9 @@ def test_a_guide_changes_places_that_are_there(guide: Path) -> None:
 def refreshed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a corpus with a version live, parsed by default as guides write it; not to be touched."""
     folder = tmp_path_factory.mktemp("guides")
-    write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
-    write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2, changed="20240301")
     file = write_corpus(folder)
     file.write_text(file.read_text().replace(", layout: never", ""))
-    assert refresh(open_workspace(str(file))).published
+    publish_manuals(folder, file)
     return folder
 
 

@@ -3,6 +3,8 @@
 Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an unreadable document, 3 refused by a gate.
 """
 
+import atexit
+import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +38,7 @@ from cli.versions import REFUSED, diff, forget, mirror, plan, prune, publish, qu
 from schemas.errors import BadInputError, GateError, InsetError, UserError
 from schemas.extensions import extensions
 from schemas.models import MULTILINGUAL
+from workers.garbage import INFREQUENT
 
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
@@ -480,8 +483,10 @@ def run() -> NoReturn:
     """Run the command in a process of its own.
 
     pyarrow imports pandas, where it is installed, at the first array made of a list: half of the start of a search, which has
-    no use for it.
+    no use for it. Collections of garbage during imports take a second of a refresh, and those at exit a second more.
     """
+    gc.set_threshold(*INFREQUENT)
+    atexit.register(gc.freeze)
     if sys.argv[1:2] in (["search"], ["ask"]):
         sys.meta_path.insert(0, _NoPandas())
     main()

@@ -88,6 +88,9 @@ def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
 
 
 def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> None:
+    from workers.child_processes import prepare
+
+    prepare()  # imports what reads PDFs beside the imports below
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.manifests import override_hint
     from pipeline.records.publication import readable_pointer

@@ -11,7 +11,7 @@ from schemas.evidence import Modality
 from schemas.tags import TagTemplate
 from schemas.words import folded_words
 from tasks.answering.highlight import content_words
-from tasks.answering.passages import Passage, PassageBlock, kept_blocks, runs
+from tasks.answering.passages import Passage, PassageBlock, is_table_caption, kept_blocks, runs
 
 COMPARED = 5
 """Sentences compared with a question by their vectors, for each passage that an answer may show.
@@ -78,6 +78,8 @@ def candidates(passages: Sequence[Passage], template: TagTemplate) -> list[Candi
     for number, passage in enumerate(passages):
         steps = {block_number for run in runs(passage.blocks) if len(run) > 1 for block_number in run}
         for block_number in kept_blocks(passage):
+            if is_table_caption(passage.blocks, block_number):
+                continue
             block = passage.blocks[block_number]
             heading = next(iter(passage.rows[block.rows[0]].section_path[-1:]), "")
             is_step = block_number in steps and block.number is not None

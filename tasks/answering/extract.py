@@ -1,7 +1,8 @@
 """Extractive answers: the sentences that answer come first, figures stand where the pages put them."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
 from schemas.evidence import CitedFigure, Hit, Modality, Span
@@ -10,7 +11,7 @@ from schemas.tags import TagTemplate
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.candidates import Candidate, is_how_to
 from tasks.answering.cite import citation, figure_part
-from tasks.answering.passages import Passage, PassageBlock, figures_of, kept_blocks, read_passage
+from tasks.answering.passages import LABEL_WORDS, Passage, PassageBlock, figures_of, kept_blocks, read_passage
 from tasks.answering.unfold import Unfolded
 
 FURTHER = 0.35
@@ -21,6 +22,9 @@ ENOUGH = 90
 
 MARKED, MOST_MARKED = 0.2, 3
 """Maximum distance to the passage's best sentence at which a sentence is marked, and number of marked sentences."""
+
+ICON_PT = 30
+"""Maximum side of an icon, in points."""
 
 
 def extract(
@@ -62,8 +66,8 @@ def extract(
     shown_figures = (
         [figure for figure, probability in figures[:MOST_FIGURES] if probability >= SHOWN_FROM] if passages else []
     )
-    answer = _Answer(template, corpus, version, tags, shown_figures, is_how=is_how_to(question))
-    if speaks_of_pictures(question) and not answer.is_how:
+    answer = _Answer(template, corpus, version, tags, shown_figures, is_how_to(question), speaks_of_pictures(question))
+    if answer.is_of_pictures and not answer.is_how:
         answer.add_figures(shown_figures[:1])
     for number in order:
         if answer.passages == max_passages:
@@ -88,6 +92,7 @@ class _Answer:
     tags: Mapping[str, str]
     asked_figures: Sequence[Hit]
     is_how: bool
+    is_of_pictures: bool
     parts: list[Part] = field(default_factory=list)
     citations: list[Citation] = field(default_factory=list)
     passages: int = 0
@@ -114,7 +119,7 @@ class _Answer:
             passage, marked_candidates if unfolded else (), numbers if unfolded else (), is_how=self.is_how
         )
         marks = {(candidate.block, candidate.sentence) for candidate in marked_candidates} if unfolded else set()
-        parts = [
+        parts = _without_empty_folds(
             part
             for block_number in kept_blocks(passage)
             for part in self._parts(
@@ -125,8 +130,8 @@ class _Answer:
                 figures_by_number,
                 block_number in selection.procedure,
             )
-        ]
-        self.parts.extend(parts)
+        )
+        self.parts.extend(parts if self.is_of_pictures or selection.procedure else _sentence_first(parts))
         self.passages += bool(parts)
 
     def add_figures(self, rows: Sequence[Hit]) -> None:
@@ -254,6 +259,37 @@ class _Answer:
             self._cited[hit.evidence_id] = len(self.citations) + 1
             self.citations.append(citation(hit, len(self.citations) + 1, corpus=self.corpus, version=self.version))
         return self._cited[hit.evidence_id]
+
+
+def _without_empty_folds(parts: Iterable[Part]) -> list[Part]:
+    """Return a passage's parts without the folds beside its answer that hold only headings, or a label."""
+    runs = [(folded, list(run)) for folded, run in groupby(parts, key=lambda part: part.folded)]
+    return [part for folded, run in runs if not (folded and len(runs) > 1 and _is_empty(run)) for part in run]
+
+
+def _is_empty(fold: Sequence[Part]) -> bool:
+    rest = [part for part in fold if part.type != "text" or part.style != "heading"]
+    return all(part.type == "text" and len(part.text.split()) <= LABEL_WORDS for part in rest) and len(rest) <= 1
+
+
+def _sentence_first(parts: Sequence[Part]) -> list[Part]:
+    """Return parts with the figures that stand before the first sentence behind it, icons folded."""
+    shown_texts = (
+        number for number, part in enumerate(parts) if part.type == "text" and not part.folded and part.style != "heading"
+    )
+    first = next(shown_texts, 0)
+    leading = [part for part in parts[:first] if part.type == "figure" and not part.folded]
+    return [
+        *(part for part in parts[:first] if part not in leading),
+        *parts[first : first + 1],
+        *(part.model_copy(update={"folded": True}) if _is_icon(part) else part for part in leading),
+        *parts[first + 1 :],
+    ]
+
+
+def _is_icon(figure: FigurePart) -> bool:
+    x0, y0, x1, y1 = figure.bbox
+    return max(x1 - x0, y1 - y0) <= ICON_PT
 
 
 def _groups(block: PassageBlock, shown_sentences: Set[int], marks: set[int]) -> Iterator[tuple[int, int, bool, list[Span]]]:

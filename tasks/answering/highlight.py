@@ -40,12 +40,12 @@ _ABBREVIATIONS = (
     "U.S",
 )
 _END = re.compile(
-    r"(?=[.!?…])(?<!\A\d)(?<!\A\d\d)(?<!\n\d)(?<!\n\d\d)(?<![.!?…])"
+    r"(?=[.!?…])(?<!\A\w)(?<!\A\d\d)(?<!\n\w)(?<!\n\d\d)(?<![.!?…])"
     + "".join(rf"(?<!\b{re.escape(word)})" for word in _ABBREVIATIONS)
     + r"[.!?…]++[)\]\"'”’»]*(?=\s+[^\sa-z])"
     r"|[。！？]+|\n\s*\n|\n(?=\s*(?:[-•*–]|\d+[.)])\s)"
 )
-"""The end of a sentence; not after an abbreviation or the number of a list item. Only its marks are looked behind."""
+"""The end of a sentence; not after an abbreviation or the marker of a list item. Only its marks are looked behind."""
 
 
 def content_words(query: str) -> str:

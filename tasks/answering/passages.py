@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from schemas.code import split_fenced
 from schemas.evidence import CitedFigure, Hit, Modality, Span
+from schemas.figure_labels import caption_label
 from schemas.superscripts import SUPERSCRIPTS
 from schemas.tags import TagTemplate
 from schemas.titles import same_title
@@ -19,6 +20,9 @@ REACH = 3
 
 LONG_SENTENCE = 40
 """Words beyond which each line, as on slides and forms, is a sentence."""
+
+LABEL_WORDS = 5
+"""Maximum words of a paragraph without a full stop that is a label, a list item's marker included."""
 
 _ITEM = re.compile(r"\s*(?:[-•*–▪◦‣●○■□➢✓]|(?P<number>\d{1,2})[.)]|\(?[a-zA-Z][.)]|\((?P<bracketed>\d{1,2})\))\s+(?=\S)")
 _GAP = re.compile(r"\n[^\S\n]*+\n\s*+")
@@ -326,6 +330,20 @@ def kept_blocks(passage: Passage) -> list[int]:
     while last > first and passage.blocks[last].style == "heading":
         last -= 1
     return list(range(first, last + 1))
+
+
+def is_table_caption(blocks: Sequence[PassageBlock], block_number: int) -> bool:
+    """Return whether a paragraph is the numbered caption of the table after it."""
+    following = block_number + 1
+    label = caption_label(blocks[block_number].text) if following < len(blocks) else None
+    return label is not None and bool(label.number) and blocks[following].style == "table"
+
+
+def is_label(block: PassageBlock) -> bool:
+    """Return whether a paragraph or item is only a label, such as "• fsm_opt" or "For version 2"."""
+    text = block.text.rstrip()
+    is_sentence = _ENDED.search(text) is not None and not text.endswith(":")
+    return block.style in ("prose", "item") and len(text.split()) <= LABEL_WORDS and not is_sentence
 
 
 def paragraph_before(blocks: Sequence[PassageBlock], block_number: int) -> int | None:

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 
 from schemas.evidence import Modality
 from tasks.answering.candidates import Candidate
-from tasks.answering.passages import Passage, PassageBlock, kept_blocks, paragraph_after, paragraph_before, runs
+from tasks.answering.passages import (
+    Passage,
+    PassageBlock,
+    is_label,
+    is_table_caption,
+    kept_blocks,
+    paragraph_after,
+    paragraph_before,
+    runs,
+)
 
 PARAGRAPH = 60
 """Words up to which a marked sentence is extended within its paragraph, or a list of points is unfolded with one that answers."""
@@ -83,7 +92,8 @@ class Unfolded:
         self.procedure = range(procedure.start, stop)
         is_long = sum(len(blocks[block_number].text.split()) for block_number in self.procedure) > 2 * SCREEN
         for block_number in self.procedure:
-            self._show(block_number, [0] if is_long and blocks[block_number].style in ("item", "prose") else None)
+            if not (is_long and blocks[block_number].style == "code"):
+                self._show(block_number, [0] if is_long and blocks[block_number].style in ("item", "prose") else None)
         self._show_introduction(procedure.start)
 
     def _show_introduction(self, first: int) -> None:
@@ -96,8 +106,14 @@ class Unfolded:
         block = blocks[candidate.block]
         if block.style == "table":
             self._show(candidate.block, ())
-            self._show_introduction(candidate.block)
+            has_caption = candidate.block > 0 and is_table_caption(blocks, candidate.block - 1)
+            if has_caption:
+                self._show(candidate.block - 1)
+            self._show_introduction(candidate.block - has_caption)
             return
+        following = paragraph_after(blocks, candidate.block)
+        if is_label(block) and following is not None and blocks[following].style == "prose":
+            self._show(following, _short_paragraph(blocks[following], 0))
         run = next((run for run in lists if candidate.block in run), None)
         if candidate.block in self.procedure:
             self._show(candidate.block, [candidate.sentence])
@@ -150,6 +166,10 @@ class Unfolded:
                 (block_number for block_number in range(first + 1, run.stop) if blocks[block_number].style == "item"),
                 run.stop,
             )
+        if sum(len(blocks[block_number].text.split()) for block_number in range(first, stop)) > SCREEN:
+            self._show(first, [0])
+            self._show(candidate.block, _short_paragraph(blocks[candidate.block], candidate.sentence))
+            return
         for block_number in range(first, stop):
             self._show(block_number)
         self._show_introduction(run.start)
@@ -238,6 +258,8 @@ def _is_about_code(block: PassageBlock, shown_sentences: Iterable[int]) -> bool:
 def _short_paragraph(block: PassageBlock, sentence_number: int) -> list[int]:
     """Return the sentences around a given one, those after it first, that make a short paragraph."""
     lengths = [len(block.text[start:end].split()) for start, end in block.sentences]
+    if not lengths:
+        return []
     first = last = sentence_number
     total = lengths[sentence_number]
     while last + 1 < len(lengths) and total + lengths[last + 1] <= PARAGRAPH:

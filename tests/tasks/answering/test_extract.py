@@ -324,3 +324,38 @@ def test_long_runs_are_gone_through_once(words: str) -> None:
     began = time.process_time()
     assert _ask("x", [_hit("a", words)]).parts
     assert time.process_time() - began < 20
+
+
+def test_the_caption_of_a_table_is_no_answer_but_stands_above_its_table() -> None:
+    rows = [
+        _hit("a", f"{LONG}\n\nTable 8.1. Fees of a Mortgage"),
+        _table("", ["Fee", "Amount"], ["mortgage appraisal", "$300"]),
+    ]
+    answer = _ask("What are the fees of a mortgage appraisal?", rows)
+    assert [type(part) for part in answer.parts if not part.folded] == [TextPart, TablePart]
+    assert _unfolded(answer)[0] == "Table 8.1. Fees of a Mortgage"
+    assert _marked(answer) == []
+
+
+def test_a_label_that_answers_is_shown_with_the_paragraph_that_explains_it() -> None:
+    answer = _ask(
+        "What is proc_arst?", [_hit("a", f"{LONG}\n\n• proc_arst\n\nDetects the resets of flip-flops.\n\n{LONG}")]
+    )
+    assert _unfolded(answer) == ["• proc_arst", "Detects the resets of flip-flops."]
+
+
+def test_a_figure_above_the_sentence_that_answers_stands_below_it_unless_pictures_are_asked_for() -> None:
+    text = f"{TAGS[0]}\n\nAs shown, the flange bolt takes 9 Nm.\n\n{LONG}"
+    for side, below in ((90, ["f1"]), (20, [])):
+        figure = FIGURES[0].model_copy(update={"bbox": (0, 0, side, side)})
+        row = _hit("a", text).model_copy(update={"figures": [figure]})
+        sentence, *rest = _unfolded(_ask("What torque does the flange bolt take?", [row]))
+        assert sentence == "As shown, the flange bolt takes 9 Nm."
+        assert rest == below  # icons are folded
+        assert _unfolded(_ask("Which picture shows the flange bolt?", [row]))[0] == "f1"
+
+
+def test_no_fold_holds_a_heading_alone() -> None:
+    rows = [_hit("a", f"Chapter 9\n\nThe flange bolt takes 9 Nm.\n\n{LONG}\n\nService", section="Service")]
+    folded = [getattr(part, "text", "") for part in _ask("flange bolt torque", rows).parts if part.folded]
+    assert folded == [LONG]

@@ -73,6 +73,7 @@ def test_an_excerpt_shows_the_first_mark(length: int, spans: list[Span], part: S
             ["Drain the oil.", "Then, at 3.5 bar, refill it!", "See e.g. page 4."],
         ),
         ("Tools:\n- a spanner\n- a pan\n1. Drain it", ["Tools:", "- a spanner", "- a pan", "1. Drain it"]),
+        ("B. Turn it on. Wait.", ["B. Turn it on.", "Wait."]),
         ("a line\nthat goes on\n\nA new one", ["a line\nthat goes on", "A new one"]),
         ("油を抜く。次に、外す！", ["油を抜く。", "次に、外す！"]),
         ("  one (two.)  Three ", ["one (two.)", "Three"]),
@@ -113,10 +114,10 @@ class _Lengths:
 
 
 def test_the_nearest_sentence_is_found_by_its_vector_in_one_call() -> None:
-    texts = ["Short. The longest one of all. Mid one.", "Only one", "", "A. Bb."]
+    texts = ["Short. The longest one of all. Mid one.", "Only one", "", "Aa. Bbb."]
     embedder = _Lengths()
     spans = nearest_sentences(texts, embedder.embed_query(""), embedder.embed_documents)  # type: ignore[arg-type]
     found = [span and text[slice(*span)] for text, span in zip(texts, spans, strict=True)]
-    assert found == ["The longest one of all.", "Only one", None, "Bb."]
-    assert embedder.calls == [["Short.", "The longest one of all.", "Mid one.", "A.", "Bb."]]
+    assert found == ["The longest one of all.", "Only one", None, "Bbb."]
+    assert embedder.calls == [["Short.", "The longest one of all.", "Mid one.", "Aa.", "Bbb."]]
     assert nearest_sentences([], np.ones(1, np.float32), embedder.embed_documents) == []  # type: ignore[arg-type]

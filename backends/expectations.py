@@ -17,10 +17,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from schemas.evidence import EVIDENCE, Modality
-from schemas.gates import DUPLICATES, LONG_TEXTS, OF_ROWS, PICTURES_BY_TEXT, Bounds, Gate
+from schemas.gates import (
+    DUPLICATES,
+    FEWEST_PICTURES,
+    LONG_TEXTS,
+    OF_ROWS,
+    OUR_FAULT,
+    PICTURES_BY_TEXT,
+    Bounds,
+    Gate,
+    GateResult,
+    GateVerdict,
+    Violation,
+    describe_violations,
+)
 from schemas.tags import is_disarmed
-from schemas.versions import GateResult
-from schemas.violations import FEWEST_PICTURES, OUR_FAULT, GateVerdict, Violation, describe_violations
 
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.table import Row, parser_of, show
 from pipeline.inspection.inspect import inspect
-from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.models import CaptionOptions
 
 FEWEST_CELLS = 4
 GOAL = "at least 0.9"

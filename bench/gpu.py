@@ -34,7 +34,7 @@ from backends.models.vllm_model import VllmModel
 from bench.table import parser_of, rewrite
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import RefreshRun
-from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import ModelCaptioner
 from schemas.generation import Request
 from schemas.models import BFLOAT16, PRECISION, ModelName, settings
 from schemas.parquet import from_parquet

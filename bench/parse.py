@@ -27,7 +27,7 @@ from backends.models.registry import DETECTORS
 from backends.pdf.document import open_document
 from backends.stores.sources import open_source
 from bench.table import Row, parser_of, show
-from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.models import CaptionOptions
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import Role, Segment, StructuredDocument
 from schemas.geometry import BBox

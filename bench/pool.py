@@ -17,8 +17,8 @@ from bench.table import Row, parser_of, show
 from ray_jobs.cluster import actors, connected
 from ray_jobs.outcomes import Outcome
 from ray_jobs.pools import run_pool
-from schemas.batches import batched
-from schemas.corpus.cluster import RayOptions
+from schemas.base import batched
+from schemas.corpus.operations import RayOptions
 from tests import ray_cluster
 from tests.ray_cluster import RayCluster
 

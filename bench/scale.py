@@ -155,8 +155,7 @@ def _open(root: Path) -> "Workspace":
 
 def _stage(root: Path, name: str, version: str) -> Callable[[], object]:
     from pipeline.run import WORK
-    from schemas.progress import silent
-    from schemas.stages import Stage
+    from schemas.stages import Stage, silent
 
     def run() -> None:
         note = WORK[Stage(name)](_open(root), version, silent)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.table import Row, parser_of, show
 from pipeline.inspection.inspect import inspect
-from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.models import CaptionOptions
 
 if TYPE_CHECKING:
     import pymupdf

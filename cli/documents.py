@@ -22,7 +22,7 @@ from cli.terminal import (
 from schemas.errors import UserError
 
 if TYPE_CHECKING:
-    from schemas.inspection import InspectedPage
+    from schemas.reports import InspectedPage
 
 
 def parse(
@@ -44,7 +44,7 @@ def parse(
     """Parse a single PDF and show the result."""
     from pipeline.inspection.inspect import inspect
     from pipeline.records.tagged_copies import write_tagged
-    from schemas.corpus.captions import CaptionOptions
+    from schemas.corpus.models import CaptionOptions
     from schemas.models import NONE
 
     if folder is None and (view or tagged_pdf):
@@ -124,7 +124,7 @@ def export(
     assert file is not None
     from pipeline.corpus.workspace import open_workspace
     from pipeline.published.export import export_pages
-    from schemas.beyond_text import ExportFormat, ImageFilter
+    from schemas.parquet import ExportFormat, ImageFilter
 
     if form not in set(ExportFormat):
         raise UserError(f"--format {form}: use {', '.join(ExportFormat)}")

@@ -35,17 +35,17 @@ from cli.terminal import (
     show_marked,
 )
 from cli.versions import REFUSED, diff, forget, mirror, plan, prune, publish, quarantine, refresh, rollback, versions
+from schemas.base import extensions
 from schemas.errors import BadInputError, GateError, InsetError, UserError
-from schemas.extensions import extensions
 from schemas.models import MULTILINGUAL
 from workers.garbage import INFREQUENT
 
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
-    from schemas.answer_presets import AnswerPresetInfo
+    from schemas.answers import AnswerPresetInfo
     from schemas.evidence import Filters, Hit, PageRange
     from schemas.retrieval import PresetInfo
-    from schemas.trace import TraceStep
+    from schemas.traces import TraceStep
 
 _DAYS = ["%Y-%m-%d", "%Y-%m", "%Y"]
 _EXCERPT = 300
@@ -61,7 +61,7 @@ app = typer.Typer(
 
 def _show_release(requested: bool) -> None:
     if requested:
-        from schemas.release import RELEASE
+        from schemas.base import RELEASE
 
         sys.stdout.write(f"inset {RELEASE}\n")
         raise typer.Exit

@@ -5,9 +5,7 @@ from collections.abc import Sequence, Set
 from evaluation.golden import ModeReport
 from evaluation.questions import Question
 from evaluation.statistics import paired_bootstrap
-from schemas.gates import FUSION_HELPS, NO_QUESTIONS, RECALL, RECALL_KEPT, Bounds, Gate
-from schemas.versions import GateResult
-from schemas.violations import EXAMPLES
+from schemas.gates import EXAMPLES, FUSION_HELPS, NO_QUESTIONS, RECALL, RECALL_KEPT, Bounds, Gate, GateResult
 
 OF_RETRIEVAL = frozenset(gate.name for gate in (RECALL, FUSION_HELPS, RECALL_KEPT))
 """Gates that depend on the ranking."""

@@ -12,10 +12,9 @@ from pipeline.corpus.presets import default_preset, preset_of
 from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.published.answering import AnswerPlan, answer_events
 from pipeline.published.version import OpenVersion
-from schemas.answer_presets import AnswerPreset, Content
-from schemas.answers import AnswerFinished, AnswerStarted
+from schemas.answers import AnswerFinished, AnswerPreset, AnswerStarted, Content
 from schemas.corpus import Corpus
-from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.models import CaptionOptions
 from schemas.errors import BadInputError, RequestError, TransientError, UserError
 from schemas.evidence import NO_FILTERS, Filters
 from schemas.retrieval import Preset, Query

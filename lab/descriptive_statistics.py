@@ -10,8 +10,8 @@ from pydantic import Field
 from evaluation.questions import Question
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.ledger import indexed_pages, read_ledger
+from schemas.base import Frozen
 from schemas.evidence import Modality
-from schemas.frozen import Frozen
 from schemas.ids import figure_file
 from schemas.ports import ObjectStore
 

@@ -12,12 +12,12 @@ from pydantic import Field, StrictInt, ValidationError
 
 from evaluation.json_lines import mistake_at
 from lab.judging.metrics import METRICS
-from schemas.answer_presets import AnswerPreset, AnswerSettings
-from schemas.corpus.budget import Spend
+from schemas.answers import AnswerPreset, AnswerSettings
+from schemas.base import Frozen
 from schemas.corpus.fields import Location, Section, Text
 from schemas.corpus.models import ModelConfig, ScorerConfig
+from schemas.corpus.operations import Spend
 from schemas.errors import UserError
-from schemas.frozen import Frozen
 from schemas.retrieval import Name, Preset
 from tasks.answering.compose import AnswerPrompt, read_answer_prompt
 from tasks.answering.presets import PresetError, read_named, read_preset

@@ -11,10 +11,10 @@ from pipeline.corpus.keys import questions_digest
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.differences import stored_name
 from schemas.corpus import Corpus
-from schemas.corpus.gates import MetricGate
+from schemas.corpus.operations import MetricGate
 from schemas.errors import UserError
-from schemas.progress import Report
-from schemas.versions import GateResult
+from schemas.gates import GateResult
+from schemas.stages import Report
 
 
 def settings(corpus: Corpus) -> dict[str, object]:

@@ -15,13 +15,13 @@ from lab.model_replies import NoReplyError
 from lab.replies import Replies
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.version import OpenVersion, open_version
-from schemas.corpus.budget import Spend
 from schemas.corpus.models import ModelConfig
+from schemas.corpus.operations import Spend
 from schemas.errors import UserError
 from schemas.evidence import Modality
 from schemas.models import DEFAULT_SPACE
 from schemas.ports import TextEmbedder
-from schemas.progress import Report, silent
+from schemas.stages import Report, silent
 
 MOST_DOCUMENTS = 200
 """Documents that questions come from; of a larger corpus a sample. All of their tables are compared with one another."""

@@ -15,7 +15,7 @@ from lab.results import JudgeResult
 from pipeline.published.version import OpenVersion
 from schemas.corpus.models import ModelConfig
 from schemas.errors import UserError
-from schemas.progress import Report
+from schemas.stages import Report
 from schemas.versions import Spent
 
 

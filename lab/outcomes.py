@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from pydantic import Field
 
 from schemas.answers import AnswerResult, FigurePart, Part, TablePart, part_figures
+from schemas.base import Frozen
 from schemas.evidence import Hit
-from schemas.frozen import Frozen
 from schemas.versions import Spent
 
 

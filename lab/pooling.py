@@ -21,8 +21,8 @@ from lab.judging.verdicts import verdict
 from lab.outcomes import Outcome
 from lab.statistics import Estimate, estimates
 from schemas.answers import Part
+from schemas.base import Frozen
 from schemas.evidence import CitedRegion, Hit, Modality
-from schemas.frozen import Frozen
 from schemas.ids import key
 from schemas.ports import StreamingModel
 

@@ -8,8 +8,8 @@ from evaluation.questions import load_questions
 from pipeline.published.corpus import PublishedCorpus
 from schemas.errors import UserError
 from schemas.evidence import Hit
-from schemas.progress import Report
 from schemas.retrieval import Query
+from schemas.stages import Report
 
 
 def rank_questions(

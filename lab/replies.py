@@ -10,8 +10,8 @@ from dataclasses import replace
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import StoredReply, open_replies, spent_on_replies
 from pipeline.records.descriptions import read_spent
-from schemas.corpus.budget import Spend
 from schemas.corpus.models import ModelConfig
+from schemas.corpus.operations import Spend
 from schemas.errors import BadInputError, TransientError
 from schemas.generation import Reply, Request, Usage
 from schemas.ids import key, sha256

@@ -17,8 +17,8 @@ from lab.judging.metrics import MODALITIES_TOGETHER
 from lab.metrics import METRICS, Score
 from lab.outcomes import Admission, Outcome
 from lab.statistics import Difference, Estimate, adjusted, differences, estimates
+from schemas.base import Frozen
 from schemas.errors import UserError
-from schemas.frozen import Frozen
 from schemas.versions import Spent
 
 COMPARED = [name for name, metric in METRICS.items() if metric.headline]

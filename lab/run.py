@@ -34,12 +34,12 @@ from pipeline.records.cache import RecordCache
 from pipeline.records.differences import COMPARED, REPORT, Compared, stored_name
 from pipeline.records.manifests import read_manifest
 from pipeline.records.publication import resolve_version
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.errors import InsetError, UserError
 from schemas.ids import key, version_file
 from schemas.parquet import schema_of, table_of
 from schemas.printing import line
-from schemas.progress import Report, silent
+from schemas.stages import Report, silent
 from schemas.versions import Spent
 
 WORKERS = 2

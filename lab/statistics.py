@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluation.statistics import RESAMPLES, Scores, interval
-from schemas.frozen import Frozen
+from schemas.base import Frozen
 
 DASH = "–"
 """An undefined figure."""

@@ -7,11 +7,11 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_failures
 from pipeline.records.manifests import refusals_of
 from pipeline.records.publication import event_in_words, read_pointer
-from schemas.differences import VersionDiff
 from schemas.errors import FailureCode
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.printing import markdown_line
+from schemas.reports import VersionDiff
 from schemas.versions import UNDONE, Manifest, Plan, in_words
 from tasks.versions.diff import release_note
 

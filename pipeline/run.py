@@ -60,8 +60,7 @@ from pipeline.upkeep.discard import discard, discard_lost_versions, is_live_dama
 from pipeline.upkeep.forget import finish_forgetting
 from pipeline.upkeep.retain import sweep
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
-from schemas.progress import Report, silent
-from schemas.stages import ON_A_VERSION, Stage
+from schemas.stages import ON_A_VERSION, Report, Stage, silent
 from schemas.versions import Lease, Manifest, Outcome, Plan, RefreshResult, RunOptions, Status
 
 Work = Callable[[Workspace, str, Report], StageNote]

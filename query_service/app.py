@@ -91,11 +91,10 @@ from query_service.routes import (
     only_declared,
 )
 from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of
-from schemas.answer_presets import AnswerPresetInfo
-from schemas.answers import AnswerFinished, AnswerResult
+from schemas.answers import AnswerFinished, AnswerPresetInfo, AnswerResult
 from schemas.errors import InsetError
 from schemas.evidence import SearchResult, SimilarFigures
-from schemas.overview import CorpusOverview
+from schemas.reports import CorpusOverview
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList
 from tasks.answering.presets import packaged, preset_info

@@ -43,10 +43,14 @@ from query_service.requests import (
 )
 from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control
 from query_service.stream import as_json
-from schemas.browse import (
+from schemas.errors import RequestError
+from schemas.evidence import MAX_PAGE, MOST_GLOBS, Hit, Modality, SearchResult, SimilarFigures
+from schemas.reports import (
     BrowsedRow,
     Changes,
+    DocumentInfo,
     DocumentPage,
+    DocumentSummary,
     FigureContext,
     FigureSummary,
     Listing,
@@ -57,9 +61,6 @@ from schemas.browse import (
     TableInfo,
     TableSummary,
 )
-from schemas.errors import RequestError
-from schemas.evidence import MAX_PAGE, MOST_GLOBS, Hit, Modality, SearchResult, SimilarFigures
-from schemas.overview import DocumentInfo, DocumentSummary
 from tasks.tables.mark_up import as_html
 
 router = APIRouter(prefix="/v1/corpora/{corpus}", responses=ERRORS, tags=["contents"])

@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 
 from pipeline.published.version import Box
 from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
-from schemas.answer_presets import AnswerSettings
+from schemas.answers import AnswerSettings
 from schemas.evidence import Filters
 from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, Query, Turn
 

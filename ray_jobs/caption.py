@@ -9,9 +9,9 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
 from ray_jobs.outcomes import Outcome, RowFailure
 from ray_jobs.pools import run_pool
-from schemas.batches import batched
-from schemas.corpus.captions import ModelCaptioner
-from schemas.corpus.cluster import RayOptions
+from schemas.base import batched
+from schemas.corpus.models import ModelCaptioner
+from schemas.corpus.operations import RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.generation import Message, Reply, Request, Usage
 from schemas.ids import figure_file

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from schemas.corpus.cluster import RayOptions
+from schemas.corpus.operations import RayOptions
 from schemas.errors import TransientError, UserError
 
 CODE = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks", "workers")

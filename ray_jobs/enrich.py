@@ -13,10 +13,9 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.outcomes import Outcome, attempt, errors_as_bad_input
 from ray_jobs.pools import run_pool
-from schemas.batches import batched
-from schemas.corpus.captions import CaptionOptions
-from schemas.corpus.cluster import RayOptions
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.base import batched
+from schemas.corpus.models import CaptionOptions, EmbeddingOptions
+from schemas.corpus.operations import RayOptions
 from schemas.corpus.parse import ChunkOptions
 from schemas.documents import (
     PageFailure,

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Self
 
 from schemas import printing
-from schemas.frozen import Frozen
+from schemas.base import Frozen
 
 
 class FailureCode(StrEnum):

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
+from schemas.base import Frozen
 from schemas.documents import BBOX, CellSpan
-from schemas.frozen import Frozen
-from schemas.trace import TraceStep
-from schemas.words import folded
+from schemas.text import folded
+from schemas.traces import TraceStep
 
 
 class Modality(StrEnum):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from schemas.numerals import ROMAN
+from schemas.text import ROMAN
 
 
 class LabelKind(StrEnum):

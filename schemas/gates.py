@@ -5,12 +5,24 @@ entry to ``COUNTED``. The others are judged where their evidence is. Light to im
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from schemas.base import Frozen
+
 if TYPE_CHECKING:
-    from schemas.versions import Counts, GateResult
+    from schemas.versions import Counts
+
+
+class GateResult(Frozen):
+    """A gate's verdict, with its value and the bound that decided; None where none did."""
+
+    gate: str
+    passed: bool
+    value: float | None
+    bound: float | None
+    message: str
 
 
 class Bounds(Protocol):
@@ -65,14 +77,12 @@ class Gate:
         passed: bool | None = None,
         remedy: str | None = None,
         **words: str,
-    ) -> "GateResult":
+    ) -> GateResult:
         """Return the verdict on a value.
 
         ``finding`` describes the finding; ``passed`` overrides the comparison with the bound; ``remedy`` replaces the gate's
         own, and ``words`` fill its fields.
         """
-        from schemas.versions import GateResult
-
         holds = self.holds(value, bounds) if passed is None else passed
         message = finding if holds else f"{finding}; {(remedy or self.remedy).format(ease=self.ease, **words)}"
         return GateResult(gate=self.name, passed=holds, value=value, bound=bounds.of(self), message=message)
@@ -90,7 +100,7 @@ class CountedGate(Gate):
 
     def judge_counts(
         self, now: "Counts", before: "Counts | None", bounds: Bounds, compare: str, corpus: str = ""
-    ) -> "GateResult":
+    ) -> GateResult:
         """Return the verdict; ``compare`` is the command that shows the changes since the live version of the corpus."""
         value, finding = self.measure(now, before)
         return self.judge(
@@ -252,7 +262,7 @@ def gate_of(name: str) -> Gate | None:
     return next((gate for gate in GATES if name.startswith(gate.name.partition("{")[0])), None)
 
 
-def judge_again(result: "GateResult", bounds: Bounds) -> "GateResult":
+def judge_again(result: GateResult, bounds: Bounds) -> GateResult:
     """Judge a refusal by its value where its bound changed since. What passed stays passed, and what no bound decides stays."""
     gate = gate_of(result.gate)
     if gate is None or result.passed or result.bound in (None, bounds.of(gate)):
@@ -269,3 +279,88 @@ def judge_again(result: "GateResult", bounds: Bounds) -> "GateResult":
 
 NO_QUESTIONS = "golden questions"
 """The gate that passes without golden questions; it has no bound."""
+
+
+EXAMPLES = 3
+"""Maximum number of documents, kinds of violations and pages that a message names."""
+
+FEWEST_PICTURES = 20
+"""Minimum number of uncaptioned pictures for a share: of fewer, one odd page would refuse a version."""
+
+OUR_FAULT = "this is a fault of Inset: please report it"
+"""The remedy for inconsistent data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A violation of an invariant.
+
+    ``doc_id`` is None if no single document is to blame; ``page`` counts from 1, and is None or 0 without a page.
+    """
+
+    doc_id: str | None
+    page: int | None
+    what: str
+
+
+@dataclass(frozen=True)
+class GateVerdict:
+    """A gate's verdict; removing the documents of ``violations`` from the version lets the gate pass."""
+
+    gate: GateResult
+    violations: tuple[Violation, ...] = ()
+
+
+def descriptions_by_document(verdicts: Iterable[GateVerdict], documents: Collection[str]) -> dict[str, str]:
+    """Describe the violations of each document of a version."""
+    faults_by_document: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        laid: dict[str, list[Violation]] = {}
+        for violation in verdict.violations:
+            if violation.doc_id is not None and violation.doc_id in documents:
+                laid.setdefault(violation.doc_id, []).append(violation)
+        for doc_id, violations in laid.items():
+            faults_by_document.setdefault(doc_id, []).append(f"{verdict.gate.gate}: {describe_faults(violations)}")
+    return {doc_id: "; ".join([*broken, OUR_FAULT]) for doc_id, broken in faults_by_document.items()}
+
+
+def describe_violations(violations: Sequence[Violation], names: Mapping[str, str]) -> str:
+    """Describe violations by sources and pages; a few are named, the rest counted. ``names`` has a source of each document."""
+    laid: dict[str | None, list[Violation]] = {}
+    for violation in violations:
+        laid.setdefault(violation.doc_id, []).append(violation)
+    named_violations = sorted(
+        (_name(doc_id, names), document_violations) for doc_id, document_violations in laid.items() if doc_id is not None
+    )
+    unnamed = [describe_faults(laid[None])] if None in laid else []
+    return _first_few(
+        [*unnamed, *(f"{name}: {describe_faults(document_violations)}" for name, document_violations in named_violations)],
+        "document",
+    )
+
+
+def describe_faults(violations: Sequence[Violation]) -> str:
+    """Describe the violations of one document, each kind with its pages."""
+    pages: dict[str, set[int]] = {}
+    for violation in violations:
+        pages.setdefault(violation.what, set()).update([violation.page] if violation.page else [])
+    return _first_few([f"{fault}{on_pages(fault_pages)}" for fault, fault_pages in pages.items()], "fault")
+
+
+def on_pages(pages: Iterable[int]) -> str:
+    """Return page numbers in brackets; "" for none."""
+    page_numbers = sorted(set(pages))
+    if not page_numbers:
+        return ""
+    remaining_note = f" and {len(page_numbers) - EXAMPLES} more" if len(page_numbers) > EXAMPLES else ""
+    return f" (page{'s' if len(page_numbers) > 1 else ''} {', '.join(map(str, page_numbers[:EXAMPLES]))}{remaining_note})"
+
+
+def _name(doc_id: str, names: Mapping[str, str]) -> str:
+    return names.get(doc_id, f"a document that isn't in the version ({doc_id[:12]})")
+
+
+def _first_few(items: Sequence[str], kind: str) -> str:
+    remaining = len(items) - EXAMPLES
+    remaining_note = [f"and {remaining} more {kind}{'s' if remaining > 1 else ''}"] if remaining > 0 else []
+    return "; ".join([*items[:EXAMPLES], *remaining_note])

@@ -1,6 +1,7 @@
-"""The stages of a refresh, and the steps within them."""
+"""The stages of a refresh, the steps within them, and reports of their progress."""
 
 from enum import StrEnum
+from typing import Protocol
 
 
 class Stage(StrEnum):
@@ -37,3 +38,15 @@ ON_A_VERSION = {
     Stage.EVALUATE: "Put the golden questions to the new version and to the live one.",
 }
 """The stages that work on the version as a whole, in order, with their descriptions."""
+
+
+class Report(Protocol):
+    """Is called with progress."""
+
+    def __call__(self, step: str, completed: int, total: int, spent: str = "", /) -> None:
+        """Report the progress of a step, and its spending so far; "" for a step without cost."""
+        ...
+
+
+def silent(_step: str, _done: int, _total: int, _spent: str = "") -> None:
+    """Report to nobody."""

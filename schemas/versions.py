@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from schemas.base import Frozen
 from schemas.errors import Failure, FailureCode
-from schemas.frozen import Frozen
+from schemas.gates import GateResult
 from schemas.generation import Subject
 from schemas.ids import FIRST_VERSION
 
@@ -318,16 +319,6 @@ class Lease(Frozen):
     host: str
     pid: int | None = None
     since: datetime | None = Field(None, description="When the run first took it; null: by an earlier release.")
-
-
-class GateResult(Frozen):
-    """A gate's verdict, with its value and the bound that decided; None where none did."""
-
-    gate: str
-    passed: bool
-    value: float | None
-    bound: float | None
-    message: str
 
 
 class Counts(Frozen):

@@ -16,9 +16,7 @@ import torch
 from backends.models.registry import EMBEDDERS, TEXT_EMBEDDERS, language_model, scorer
 from pipeline.corpus.corpora import load_corpus
 from schemas.corpus import Corpus
-from schemas.corpus.captions import ModelCaptioner
-from schemas.corpus.embeddings import EmbeddingOptions
-from schemas.corpus.models import ModelConfig, ScorerConfig
+from schemas.corpus.models import EmbeddingOptions, ModelCaptioner, ModelConfig, ScorerConfig
 from schemas.errors import UserError
 from schemas.generation import Reply
 from schemas.models import ModelName

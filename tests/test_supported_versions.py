@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from backends.engines.weaviate_server import FLOOR
 from cli.main import app
-from schemas.release import RELEASE
+from schemas.base import RELEASE
 
 ROOT = Path(__file__).parent.parent
 

@@ -9,9 +9,9 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.row_parts import Facts, VersionParts, by_document, write_version_rows
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
+from schemas.gates import GateVerdict
 from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
-from schemas.violations import GateVerdict
 from tasks.versions import check
 from tasks.versions.assemble import DocumentChunks, make_rows, number_version, with_sources
 

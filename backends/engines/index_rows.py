@@ -9,7 +9,7 @@ import pyarrow as pa
 from backends.engines.analyser import terms
 from schemas.errors import ContractError, RequestError
 from schemas.evidence import EVIDENCE, Filters
-from schemas.words import section_names
+from schemas.text import section_names
 
 Ranked = list[tuple[str, float]]
 Name = TypeVar("Name")

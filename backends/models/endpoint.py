@@ -20,8 +20,7 @@ from pydantic import BaseModel, ValidationError
 from backends.models.endpoint_calls import UNKNOWN_PARAMETER, Clock, EndpointCalls, Parameters, check_client, message_of
 from backends.models.pictures import encode
 from backends.models.streaming import Outcome, words_of
-from schemas.corpus.captions import ModelCaptioner
-from schemas.corpus.models import EndpointOptions, ModelConfig
+from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
 from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from backends.models import minilm
 from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters, check_client
-from schemas.corpus.embeddings import EmbeddingEndpoint
+from schemas.corpus.models import EmbeddingEndpoint
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.generation import Usage
 from schemas.models import DIMENSION, ENDPOINT, MINILM, ModelName, TextModel

@@ -12,7 +12,7 @@ from backends.models.devices import ahead, best_device, raising_memory_errors
 from backends.models.files import model_folder, model_json
 from backends.models.pictures import open_picture
 from backends.models.tokens import of_unit_length
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.errors import UserError
 from schemas.models import BFLOAT16, PRECISION, Model, ModelName
 from schemas.ports import LateEmbedder, Vector

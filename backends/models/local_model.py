@@ -28,8 +28,7 @@ from backends.models.devices import BatchSize, ahead
 from backends.models.files import model_files
 from backends.models.pictures import fit
 from backends.models.streaming import Outcome, words_of
-from schemas.corpus.captions import ModelCaptioner
-from schemas.corpus.models import ModelConfig
+from schemas.corpus.models import ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model

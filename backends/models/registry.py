@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from schemas.corpus.captions import CaptionerKind, ModelCaptioner
 from schemas.corpus.fields import Section
-from schemas.corpus.models import ModelConfig, ScorerConfig
+from schemas.corpus.models import CaptionerKind, ModelCaptioner, ModelConfig, ScorerConfig
 from schemas.errors import UserError
 from schemas.models import DIMENSION, MINILM, MULTILINGUAL, NONE, Embeds, Model, ModelName, TextModel
 

@@ -18,7 +18,7 @@ from backends.models.devices import best_device, raising_memory_errors
 from backends.models.files import model_file, model_json
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
 from backends.models.text_languages import languages_of
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.errors import ContractError, UserError
 from schemas.models import CODE_REVISION, TRUST, ModelName, TextModel
 from schemas.ports import Vector

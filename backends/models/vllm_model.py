@@ -13,7 +13,7 @@ from typing import Any
 from backends.models.files import model_files
 from backends.models.pictures import encode
 from backends.models.streaming import Outcome
-from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, UserError
 from schemas.generation import Message, Reply, Request, Usage
 

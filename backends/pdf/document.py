@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 from typing import TYPE_CHECKING
 
-from schemas.numerals import roman
+from schemas.text import roman
 
 if TYPE_CHECKING:
     import pymupdf

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from schemas.documents import Line
 from schemas.drawings import Letters, PageLine, ReplacementText
 from schemas.geometry import BBox
-from schemas.superscripts import as_superscript, may_be_raised
 from schemas.tags import escape
+from schemas.text import as_superscript, may_be_raised
 
 if TYPE_CHECKING:
     import pymupdf

@@ -200,7 +200,7 @@ def judge(
     from pipeline.published.corpus import PublishedCorpus
     from pipeline.published.version import open_version
     from query_service.serve import serve
-    from schemas.corpus.budget import Spend
+    from schemas.corpus.operations import Spend
 
     if (by is None) == (model is None):
         raise UserError("give --by with your name, or --model with the name of a model that judges")

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from lab.judging.labels import Label
 from lab.outcomes import Grade, Outcome
-from schemas.frozen import Frozen
+from schemas.base import Frozen
 
 YES_FROM = 0.5
 """The grade from which a judge counts as saying YES: metrics of several verdicts are shares of YES."""

@@ -7,7 +7,7 @@ from backends.models.registry import language_model
 from pipeline.corpus.presets import Stamp, preset_of, read_own, stamps_of
 from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.workspace import Workspace
-from schemas.answer_presets import AnswerPreset
+from schemas.answers import AnswerPreset
 from schemas.corpus import Corpus
 from schemas.corpus.models import ModelConfig
 from schemas.errors import RequestError, UserError

@@ -6,7 +6,7 @@ from pathlib import Path
 from backends.models.registry import language_model_card
 from pipeline.corpus.prompts import find_prompt
 from schemas.corpus import Corpus
-from schemas.corpus.captions import CONTEXT, ModelCaptioner
+from schemas.corpus.models import CONTEXT, ModelCaptioner
 from schemas.generation import Subject
 from schemas.ids import key
 from schemas.versions import Captions

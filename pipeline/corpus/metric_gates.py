@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, cast
 
+from schemas.base import extensions
 from schemas.corpus import Corpus
 from schemas.errors import UserError
-from schemas.extensions import extensions
-from schemas.progress import Report
-from schemas.versions import GateResult
+from schemas.gates import GateResult
+from schemas.stages import Report
 
 if TYPE_CHECKING:
     from pipeline.corpus.workspace import Workspace

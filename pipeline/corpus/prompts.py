@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from backends.models.pictures import open_picture
-from schemas.corpus.captions import CaptionerKind
+from schemas.corpus.models import CaptionerKind
 from schemas.errors import BadInputError, UserError
 from schemas.generation import Subject
 from tasks.answering.compose import AnswerPrompt, answer_prompt, answer_prompts, read_answer_prompt

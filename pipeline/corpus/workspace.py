@@ -18,8 +18,8 @@ from pipeline.corpus.corpora import find_corpus_file, load_corpus
 from pipeline.corpus.corrections import read_corrections
 from pipeline.corpus.keys import Keys, keys_of
 from schemas.corpus import Corpus
-from schemas.corpus.captions import CONTEXT
-from schemas.corpus.index import Collection, IndexOptions
+from schemas.corpus.models import CONTEXT
+from schemas.corpus.retrieval import Collection, IndexOptions
 from schemas.errors import UserError
 from schemas.generation import Subject
 from schemas.ids import collection_name, key, version_file

@@ -11,7 +11,7 @@ from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
 from ray_jobs.enrich import find_tables, recognise, segment, structure_with
 from ray_jobs.outcomes import errors_as_bad_input
-from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.models import CaptionOptions
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     TAGGED,
@@ -26,7 +26,9 @@ from schemas.documents import (
 )
 from schemas.errors import BadInputError, Failure, UserError
 from schemas.ids import figure_file
-from schemas.inspection import (
+from schemas.models import NONE
+from schemas.ports import ObjectStore
+from schemas.reports import (
     InspectedDocument,
     InspectedFigure,
     InspectedFurniture,
@@ -35,10 +37,7 @@ from schemas.inspection import (
     InspectedRegion,
     InspectedTable,
 )
-from schemas.models import NONE
-from schemas.ports import ObjectStore
-from schemas.progress import Report, silent
-from schemas.stages import Step
+from schemas.stages import Report, Step, silent
 from schemas.tags import TagTemplate, fill, restore, strip
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.contents import build_tree, depths, print_contents

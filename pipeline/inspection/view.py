@@ -13,7 +13,7 @@ from schemas.corpus.parse import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
 from schemas.ids import document_file
-from schemas.progress import Report, silent
+from schemas.stages import Report, silent
 from schemas.tags import TagTemplate, fill
 from tasks.reading.contents import depths, title_of
 from tasks.reading.neighbours import read_with_neighbours

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.presets import default_preset, presets_of
+from schemas.base import Frozen
 from schemas.errors import InsetError
 from schemas.evidence import Hit
-from schemas.frozen import Frozen
 from schemas.retrieval import Preset, Query
 
 if TYPE_CHECKING:

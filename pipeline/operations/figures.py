@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from backends.stores.objects import read_table
 from pipeline.records.evidence import DocumentRows, placement_parts, row_files, rows_at
 from pipeline.records.ledger import first_sources, read_ledger
+from schemas.base import Frozen
 from schemas.documents import Role
 from schemas.evidence import PLACEMENTS, Modality
-from schemas.flags import Flag
-from schemas.frozen import Frozen
+from schemas.generation import Flag
 from schemas.geometry import BBox
 from schemas.ports import ObjectStore
 

@@ -22,12 +22,12 @@ from pipeline.records.lease import LEASE
 from pipeline.records.manifests import read_manifest, read_override, readable_manifest, refusals_in
 from pipeline.records.notes import LastRefresh, read_last_refresh
 from pipeline.records.publication import read_pointer, readable_pointer
+from schemas.base import Frozen
 from schemas.errors import InsetError
-from schemas.frozen import Frozen
-from schemas.gates import gate_of
+from schemas.gates import GateResult, gate_of
 from schemas.ports import ObjectStore
 from schemas.printing import line
-from schemas.versions import UNDONE, Counts, GateResult, Lease, Manifest, Pointer, Spent
+from schemas.versions import UNDONE, Counts, Lease, Manifest, Pointer, Spent
 
 TREND = 12
 """Versions that a trend shows."""

@@ -15,12 +15,12 @@ from pipeline.records.differences import compare_versions
 from pipeline.records.manifests import named_manifest, read_manifest, read_override, readable_manifest, refusals_in
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import readable_pointer
-from schemas.differences import VersionDiff
+from schemas.base import Frozen
 from schemas.errors import UserError
-from schemas.frozen import Frozen
 from schemas.gates import OF_ROWS
 from schemas.ids import version_file, version_time
 from schemas.ports import ObjectStore
+from schemas.reports import VersionDiff
 from schemas.stages import ON_A_VERSION
 from schemas.versions import AuditEvent, Override, Pointer, Spent
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from pipeline.records.ledger import each_fate, read_failures, read_fates
 from pipeline.records.manifests import last_manifest
+from schemas.base import Frozen
 from schemas.errors import Failure, FailureCode
-from schemas.frozen import Frozen
 from schemas.ports import ObjectStore
 from schemas.stages import Step
 from schemas.versions import Status

@@ -16,8 +16,8 @@ from pipeline.records.differences import JUDGED, REPORT, Compared, read_compared
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
+from schemas.base import Frozen
 from schemas.errors import NotFoundError, UserError
-from schemas.frozen import Frozen
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION, Stage

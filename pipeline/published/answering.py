@@ -9,13 +9,14 @@ from typing import cast
 from pipeline.corpus.models import QueryModels
 from pipeline.published.extractive import Material, evidence_for, extractive_answer
 from pipeline.published.version import OpenVersion
-from schemas.answer_presets import AnswerPreset, Content
 from schemas.answers import (
     AnswerEvent,
     AnswerFinished,
+    AnswerPreset,
     AnswerResult,
     AnswerStarted,
     Citation,
+    Content,
     FigurePart,
     FollowUp,
     Part,
@@ -25,8 +26,8 @@ from schemas.answers import (
     TextPart,
     part_figures,
 )
-from schemas.corpus.budget import Spend
 from schemas.corpus.models import ModelConfig
+from schemas.corpus.operations import Spend
 from schemas.errors import RequestError, UserError
 from schemas.evidence import NO_FILTERS, Filters, Hit, Modality
 from schemas.retrieval import Preset, Turn

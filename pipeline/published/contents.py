@@ -21,10 +21,15 @@ from backends.stores.objects import read_part
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.evidence import evidence_parts, row_files, rows_at
 from pipeline.records.ledger import read_ledger
-from schemas.browse import (
+from schemas.errors import NotFoundError
+from schemas.evidence import EVIDENCE, Hit, Modality
+from schemas.ports import ObjectStore
+from schemas.reports import (
     BrowsedRow,
     Changes,
+    DocumentInfo,
     DocumentPage,
+    DocumentSummary,
     FigureContext,
     FigureSummary,
     Listing,
@@ -35,10 +40,6 @@ from schemas.browse import (
     TableInfo,
     TableSummary,
 )
-from schemas.errors import NotFoundError
-from schemas.evidence import EVIDENCE, Hit, Modality
-from schemas.overview import DocumentInfo, DocumentSummary
-from schemas.ports import ObjectStore
 from tasks.answering.sections import ContentsRow, contents_of
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from pipeline.published.answering import AnswerPlan, answer_events
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.manifests import manifest_name
 from pipeline.records.publication import list_versions, nothing_live, read_pointer, resolve_version
-from schemas.answer_presets import AnswerPreset, AnswerPresetInfo
-from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
+from schemas.answers import AnswerEvent, AnswerFinished, AnswerPreset, AnswerPresetInfo, AnswerResult
 from schemas.corpus import Corpus
 from schemas.errors import (
     BadInputError,
@@ -37,7 +36,7 @@ from schemas.errors import (
     UserError,
 )
 from schemas.evidence import Filters, Modality, SearchResult
-from schemas.overview import CorpusOverview, SearchPreset
+from schemas.reports import CorpusOverview, SearchPreset
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.versions import Pointer, VersionList
 from tasks.answering.answer_presets import answer_preset_info, with_settings

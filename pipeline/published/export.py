@@ -12,9 +12,9 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import read_manifest
 from pipeline.records.publication import resolve_version
-from schemas.beyond_text import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
 from schemas.errors import NotFoundError, UserError
-from schemas.progress import Report, silent
+from schemas.parquet import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
+from schemas.stages import Report, silent
 from schemas.versions import Manifest, Status
 from tasks.reading.paginate import Paginated, paginate, unique_texts
 from workers.read_subjects import read_subjects

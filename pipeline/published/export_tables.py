@@ -15,8 +15,8 @@ from pipeline.published.export import manifest_of
 from pipeline.records.ledger import indexed_sources, read_ledger
 from schemas.documents import Block
 from schemas.errors import UserError
-from schemas.progress import Report, silent
-from schemas.tables import TABLES, TablesSummary
+from schemas.parquet import TABLES, TablesSummary
+from schemas.stages import Report, silent
 from schemas.tags import restore, strip
 from tasks.tables.mark_up import caption_of
 from tasks.tables.type_columns import decimal_mark, type_columns

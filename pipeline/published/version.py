@@ -19,7 +19,7 @@ from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import check_index_files, read_manifest
 from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import EmbeddingOptions
 from schemas.corpus.parse import TagOptions
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span

@@ -16,12 +16,12 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.manifests import check_index_files
 from pipeline.records.row_parts import Difference
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.evidence import EVIDENCE, Filters
+from schemas.gates import EXAMPLES, GateResult
 from schemas.ports import ObjectStore, SearchIndex, Vector
-from schemas.progress import Report, silent
-from schemas.versions import GateResult, Manifest, VectorSpace
-from schemas.violations import EXAMPLES
+from schemas.stages import Report, silent
+from schemas.versions import Manifest, VectorSpace
 from tasks.enriching.embed import EmbeddingInput
 from tasks.enriching.spaces import SPACES, RowText, Space, searched_text
 from tasks.versions.repeat import KEYED, keyed

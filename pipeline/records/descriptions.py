@@ -21,11 +21,10 @@ from backends.stores.objects import reading
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from schemas.corpus.captions import PERSON, CaptionerKind
+from schemas.corpus.models import PERSON, CaptionerKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
 from schemas.errors import TransientError, UserError
-from schemas.flags import Flag
-from schemas.generation import Description, PictureHash, Subject
+from schemas.generation import Description, Flag, PictureHash, Subject
 from schemas.ids import figure_file, key, raised
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore

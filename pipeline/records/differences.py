@@ -15,11 +15,11 @@ from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
 from pipeline.records.row_parts import difference, rows_of_documents, tagged_figures
-from schemas.differences import VersionDiff
+from schemas.base import Frozen
 from schemas.evidence import rows_before
-from schemas.frozen import Frozen
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
+from schemas.reports import VersionDiff
 from schemas.versions import Manifest
 from tasks.versions.diff import TAGGED_FIGURE, VersionFacts, diff, release_note
 

@@ -18,7 +18,7 @@ from pipeline.records.descriptions import (
     read_spent,
 )
 from ray_jobs.embed import BATCHES_A_CALL
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent

@@ -7,8 +7,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from backends.stores.objects import read_model, read_table, reading, unless_damaged
+from schemas.base import Frozen
 from schemas.errors import Failure, FailureCode
-from schemas.frozen import Frozen
 from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore

@@ -8,11 +8,11 @@ from backends.stores.objects import is_remote, read_model, read_table, unless_da
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.errors import DamagedError, MissingError, UserError
-from schemas.gates import Bounds, judge_again
+from schemas.gates import Bounds, GateResult, judge_again
 from schemas.ids import sha256, version_file
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
-from schemas.versions import GateResult, Manifest, Override, Verdicts
+from schemas.versions import Manifest, Override, Verdicts
 
 
 def manifest_name(version: str) -> str:

@@ -9,14 +9,15 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from backends.stores.objects import read_model, read_table, unless_damaged
 from pipeline.records.row_parts import IN, OF_TYPE
+from schemas.base import Frozen
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import Failure
-from schemas.frozen import Frozen
+from schemas.gates import GateResult
 from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import Calibration, Counts, GateResult, Plan, PlannedDocument, SlowDocument, Spent
+from schemas.versions import Calibration, Counts, Plan, PlannedDocument, SlowDocument, Spent
 
 _PLANNED = "plan.parquet"
 

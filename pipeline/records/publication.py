@@ -24,10 +24,10 @@ from pipeline.records.manifests import (
     rejection_in_words,
     rejection_name,
 )
+from schemas.base import RELEASE
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, NotFoundError, UserError
 from schemas.ids import sha256, version_time
 from schemas.ports import ObjectStore
-from schemas.release import RELEASE
 from schemas.versions import (
     FORMAT,
     Action,

@@ -18,13 +18,13 @@ from pipeline.records.ledger import each_fate, quarantine_file, read_fates
 from pipeline.records.manifests import manifests, read_manifest
 from pipeline.records.publication import read_pointer
 from pipeline.records.row_parts import FOLDER, read_parts
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.documents import Recognised, Segmented, drawn_page_id
 from schemas.errors import TransientError
 from schemas.evidence import Modality
 from schemas.ids import alias_name, document_file, figure_file, version_file
 from schemas.parquet import schema_of
-from schemas.progress import Report, silent
+from schemas.stages import Report, silent
 from schemas.versions import Manifest, Status
 
 FOLLOWED_WITHIN_S = 120.0

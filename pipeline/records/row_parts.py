@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from backends.stores.objects import read_model, read_table
 from backends.stores.temporary_tables import TemporaryTables
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.documents import TAGGED
 from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
 from schemas.ids import sha256, version_file

@@ -16,13 +16,13 @@ from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
 from pipeline.records.notes import read_notes
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
 from schemas.ids import document_file, version_file
-from schemas.inspection import InspectedDocument
 from schemas.ports import ObjectStore
+from schemas.reports import InspectedDocument
 from schemas.stages import Stage
 from workers.tag_shard import TagJob, TagOutcome, tag_documents
 

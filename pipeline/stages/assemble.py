@@ -23,8 +23,7 @@ from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.row_parts import Facts, rows_of_documents, write_version_rows
 from schemas.errors import UNREAD_PAGES, ContractError, Failure, FailureCode
 from schemas.parquet import Rows
-from schemas.progress import Report, silent
-from schemas.stages import Stage, Step
+from schemas.stages import Report, Stage, Step, silent
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
 from tasks.versions.assemble import NUMBERED, DocumentChunks, Pictures, make_rows, number_version, with_sources

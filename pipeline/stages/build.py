@@ -21,8 +21,7 @@ from pipeline.records.retention import spare_version
 from pipeline.records.row_parts import Difference, difference
 from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import InsetError, TransientError
-from schemas.progress import Report, silent
-from schemas.stages import Stage
+from schemas.stages import Report, Stage, silent
 from schemas.versions import Counts
 
 MOST_DERIVATIONS = 8

@@ -45,14 +45,12 @@ from pipeline.records.row_parts import (
 from pipeline.records.tagged_copies import list_copies
 from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE
-from schemas.gates import COUNTED, DUPLICATES, LONG_TEXTS
+from schemas.gates import COUNTED, DUPLICATES, LONG_TEXTS, GateResult, GateVerdict, descriptions_by_document
 from schemas.ids import figure_file, version_file
 from schemas.ports import ObjectStore
-from schemas.progress import Report, silent
-from schemas.stages import Stage, Step
+from schemas.stages import Report, Stage, Step, silent
 from schemas.tags import TagTemplate
-from schemas.versions import GateResult, LedgerRow, Plan, Status
-from schemas.violations import GateVerdict, descriptions_by_document
+from schemas.versions import LedgerRow, Plan, Status
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import (
     PLACED,

@@ -24,12 +24,11 @@ from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, read_plan, write_note
 from schemas.errors import TransientError
 from schemas.evidence import NO_FILTERS, Hit
-from schemas.gates import NO_QUESTIONS, RECALL_KEPT
+from schemas.gates import NO_QUESTIONS, RECALL_KEPT, GateResult
 from schemas.ids import version_file
-from schemas.progress import Report, silent
 from schemas.retrieval import Preset, Query
-from schemas.stages import Stage
-from schemas.versions import Calibration, GateResult, Manifest
+from schemas.stages import Report, Stage, silent
+from schemas.versions import Calibration, Manifest
 from tasks.answering.confidence import NEARNESS, confidence, default_calibration, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import alone, steps_of

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.notes import StageNote, read_plan, slowest, write_note
 from schemas.errors import Failure
-from schemas.progress import Report, silent
-from schemas.stages import Stage
+from schemas.stages import Report, Stage, silent
 from schemas.versions import SlowDocument
 from workers.parse_shard import ParseJob, parse_documents
 

@@ -19,7 +19,7 @@ from pipeline.records.gpu_time import expected_gpu_work
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
 from pipeline.records.manifests import judge_gates_again, manifests, read_override, readable_manifest, rejection_of
 from pipeline.records.publication import read_pointer
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import UNFINISHED, TransientError, UserError
 from schemas.gates import COUNTED, METRIC
 from schemas.ids import key, version_name, version_time

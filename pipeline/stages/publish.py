@@ -9,10 +9,10 @@ from pipeline.records.manifests import check_linked_index_files, manifest_name, 
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import move_pointer, publish_version, read_pointer, resolve_version, roll_back
 from pipeline.records.retention import update_alias
+from schemas.base import RELEASE
 from schemas.corpus import Corpus
 from schemas.errors import ContractError
 from schemas.ids import sha256, version_file
-from schemas.release import RELEASE
 from schemas.stages import Stage
 from schemas.versions import Lease, Manifest, Plan, Pointer
 

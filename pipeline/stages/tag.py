@@ -6,8 +6,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import first_sources, read_ledger
 from pipeline.records.notes import StageNote, read_plan_summary, write_note
 from pipeline.records.tagged_copies import missing_copies, shard_of, write_copies
-from schemas.progress import Report, silent
-from schemas.stages import Stage
+from schemas.stages import Report, Stage, silent
 
 DOCUMENTS_A_SHARD = 100
 MOST_SHARDS = 500

@@ -23,7 +23,7 @@ from schemas.errors import DamagedError, MissingError
 from schemas.ids import version_file
 from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
-from schemas.progress import Report, silent
+from schemas.stages import Report, silent
 
 _MADE = tuple(kind for kind in KINDS if kind != "documents")
 

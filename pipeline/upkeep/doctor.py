@@ -25,8 +25,8 @@ from pipeline.records.retention import update_alias
 from pipeline.records.row_parts import read_parts
 from pipeline.upkeep.discard import discard, find_damage
 from schemas.errors import InsetError, UserError
-from schemas.inspection import Diagnosis, Finding
-from schemas.progress import Report, silent
+from schemas.reports import Diagnosis, Finding
+from schemas.stages import Report, silent
 from workers.isolation import missing_isolation
 
 _EXTRAS = {

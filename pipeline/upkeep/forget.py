@@ -46,13 +46,12 @@ from pipeline.records.row_parts import (
 from pipeline.upkeep.prune import prune_all
 from pipeline.upkeep.retain import sweep
 from schemas.corpus.retrieval import LEXICAL_FIELDS
-from schemas.differences import VersionDiff
 from schemas.errors import UserError
 from schemas.ids import key, sha256, version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
-from schemas.progress import Report, silent
-from schemas.stages import Stage
+from schemas.reports import VersionDiff
+from schemas.stages import Report, Stage, silent
 from schemas.versions import AuditEvent, ForgetResult, LedgerRow, Manifest, Status
 from tasks.versions.diff import release_note
 

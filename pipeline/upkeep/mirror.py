@@ -21,7 +21,7 @@ from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import ContractError, UserError
 from schemas.ids import collection_name, version_file
 from schemas.ports import ObjectStore
-from schemas.progress import Report, silent
+from schemas.stages import Report, silent
 from schemas.versions import Manifest, MirrorResult
 
 COPIES_AT_ONCE = 16

@@ -15,7 +15,7 @@ from pipeline.records.lease import holding, release
 from pipeline.records.retention import KINDS, needs_of, removable_versions
 from pipeline.upkeep.retain import sweep
 from schemas.ids import figure_file, version_file
-from schemas.progress import Report, silent
+from schemas.stages import Report, silent
 from schemas.versions import PruneResult
 
 

@@ -10,17 +10,11 @@ from fnmatch import fnmatchcase
 
 from pydantic import Field, field_validator
 
-from schemas.corpus.answer import AnswerOptions
-from schemas.corpus.budget import BudgetOptions, RetentionOptions
-from schemas.corpus.captions import CaptionOptions, ModelCaptioner
-from schemas.corpus.cluster import RayOptions
-from schemas.corpus.embeddings import EmbeddingOptions, PoolOptions
 from schemas.corpus.fields import Location, Section, Source, Text
-from schemas.corpus.gates import GateOptions
-from schemas.corpus.index import IndexOptions
-from schemas.corpus.operations import OperationOptions
+from schemas.corpus.models import CaptionOptions, EmbeddingOptions, ModelCaptioner, PoolOptions
+from schemas.corpus.operations import BudgetOptions, GateOptions, OperationOptions, RayOptions, RetentionOptions
 from schemas.corpus.parse import ChunkOptions, ParseOptions, TagOptions
-from schemas.corpus.retrieval import Ranking, RetrievalOptions
+from schemas.corpus.retrieval import AnswerOptions, IndexOptions, Ranking, RetrievalOptions
 from schemas.ids import CORPUS_NAME
 
 

@@ -1,10 +1,133 @@
-"""Section operations: how Airflow runs the corpus's refreshes."""
+"""Sections ray, budget, retention, gates and operations: where work runs, what it may cost, what must hold."""
 
-from typing import Annotated
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, create_model, field_validator, model_validator
 
-from schemas.corpus.fields import Section, Text
+from schemas.corpus.fields import Address, Money, Section, Server, Text, Workers
+from schemas.gates import GATES, Gate, metric_gate
+
+
+class RayOptions(Section):
+    """Where the heavy work runs."""
+
+    address: Address | None = Field(
+        None, description="Address of a Ray cluster; without one Ray runs in this process tree."
+    )
+    num_cpus: Workers | None = Field(None, description="CPUs a local Ray may take; default: all.")
+    jobs: Server | None = Field(
+        None,
+        description="Address of the cluster's job server, such as http://head:8265: Airflow has enrich run there as a Ray Job, "
+        "and no worker of Airflow waits for it.",
+    )
+    runtime_env: dict[Text, JsonValue] = Field(
+        {},
+        description="Runtime environment of the cluster's workers, as Ray spells it, such as {pip: [...]}. Inset's own code is "
+        "sent along, unless this names py_modules.",
+    )
+
+    @field_validator("runtime_env")
+    @classmethod
+    def _without_secrets(cls, runtime_env: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if "env_vars" in runtime_env:
+            raise ValueError("set environment variables where the cluster's nodes start; a corpus file is stored and shown")
+        if "working_dir" in runtime_env:
+            raise ValueError("a job's working_dir holds its order; bring code as py_modules, or in the image")
+        return runtime_env
+
+
+class Spend(Section):
+    """Limits on calls of generative models, and in a refresh of embedding models at endpoints; none: no limit."""
+
+    calls: int | None = Field(None, ge=0, le=1 << 40, description="Calls of models.")
+    tokens: int | None = Field(None, ge=0, le=1 << 40, description="Tokens that they read and write.")
+    money: Money | None = Field(None, description="Money, by the prices in captions.models and embeddings.")
+
+
+class ApproveAbove(Section):
+    """Plans that Airflow asks a person about before anything is spent; see operations.approval_h."""
+
+    money: Money | None = Field(None, description="Money above which a plan is dear; null: none is.")
+    minutes: float | None = Field(None, ge=0, description="Minutes of reading and OCR, likewise.")
+    first_run: bool = Field(True, description="Ask before the first version where models cost money.")
+
+
+class BudgetOptions(Spend):
+    """Limits of one refresh, and of all refreshes together."""
+
+    ocr_items: int | None = Field(
+        None, ge=0, le=1 << 40, description="Figures and pages recognised in one refresh at most."
+    )
+    approve_above: ApproveAbove = Field(
+        ApproveAbove(), description="Plans that a person approves before they are carried out."
+    )
+    corpus: Spend = Field(Spend(), description="What all refreshes of the corpus together may spend on models.")
+
+
+class RetentionOptions(Section):
+    """How many versions are kept."""
+
+    versions: int = Field(5, ge=2, le=100_000, description="Versions kept, the live one included.")
+    pinned: list[Text] = Field([], description="Versions kept beyond that, for queries that name them.")
+
+
+class MetricGate(Section):
+    """A bound on a metric of the corpus's experiment: ``min`` or ``max``."""
+
+    system: Text = Field(description="The id of a system, such as pages, or answer extractive.")
+    metric: Text = Field(description="A metric, such as page_ndcg@10 or false_figure.")
+    min: float | None = Field(None, description="Least mean.")
+    max: float | None = Field(None, description="Largest mean.")
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Self:
+        if (self.min is None) == (self.max is None):
+            raise ValueError("set min or max")
+        return self
+
+    @property
+    def gate(self) -> Gate:
+        """The gate, without its bound."""
+        return metric_gate(self.system, self.metric, at_least=self.min is not None)
+
+    @property
+    def bound(self) -> float:
+        """Its bound."""
+        return self.max if self.min is None else self.min  # type: ignore[return-value]  # one of them is set
+
+
+class _GateOptions(Section):
+    """What a version must hold to be published. Where a bound changes, refused versions are judged again; nothing is built."""
+
+    metrics: list[MetricGate] = Field([], description="Bounds on metrics of the corpus's experiment.")
+
+    def of(self, gate: Gate) -> float:
+        if gate.key == "metrics":
+            none = -math.inf if gate.at_least else math.inf
+            return next((metric_bound.bound for metric_bound in self.metrics if metric_bound.gate.name == gate.name), none)
+        return float(getattr(self, gate.key))
+
+
+if TYPE_CHECKING:
+
+    class GateOptions(_GateOptions):
+        """A bound for each of ``schemas.gates.GATES``, by its key."""
+
+        def __init__(self, **bounds: Any) -> None: ...
+
+else:
+    GateOptions = create_model(
+        "GateOptions",
+        __base__=_GateOptions,
+        __module__=__name__,
+        __doc__=_GateOptions.__doc__,
+        **{
+            gate.key: (float, Field(gate.default, ge=gate.limits[0], le=gate.limits[1], description=gate.means))
+            for gate in GATES
+        },
+    )
+
 
 Hours = Annotated[float, Field(gt=0, le=87_600)]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from schemas.evidence import Modality
 from schemas.tags import TagTemplate
-from schemas.words import folded_words
+from schemas.text import folded_words
 from tasks.answering.highlight import content_words
 from tasks.answering.passages import Passage, PassageBlock, is_table_caption, kept_blocks, runs
 

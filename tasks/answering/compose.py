@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 
-from schemas.answer_presets import AnswerSettings, Content
-from schemas.answers import FigurePart
+from schemas.answers import AnswerSettings, Content, FigurePart
 from schemas.evidence import Hit, Modality
 from schemas.generation import Message
 from schemas.tags import TagTemplate

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from schemas.corpus.answer import AnswerOptions
+from schemas.corpus.retrieval import AnswerOptions
 from schemas.evidence import Filters, Hit
 from schemas.models import MINILM
 from schemas.ports import SearchIndex
+from schemas.text import folded_words
 from schemas.versions import Calibration, FeatureScale
-from schemas.words import folded_words
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.highlight import content_words, sentences
 from tasks.enriching.spaces import DEFAULT

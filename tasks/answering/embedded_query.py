@@ -8,7 +8,7 @@ import numpy as np
 
 from schemas.errors import RequestError
 from schemas.ports import Embedder, TextEmbedder, Vector
-from schemas.spans import span
+from schemas.traces import span
 from tasks.answering.question_batches import batches_of
 from tasks.enriching.spaces import SPACES
 

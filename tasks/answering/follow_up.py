@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from schemas.ports import StreamingModel
 from schemas.retrieval import Turn
-from schemas.words import folded_words
+from schemas.text import folded_words
 from tasks.answering.ask_model import filled
 from tasks.answering.candidates import stems
 from tasks.answering.highlight import content_words

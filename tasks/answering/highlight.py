@@ -7,7 +7,7 @@ import numpy as np
 
 from schemas.evidence import Span
 from schemas.ports import Vector
-from schemas.words import Word, folded, words
+from schemas.text import Word, folded, words
 
 _ASKING = frozenset(
     re.findall(

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from schemas.evidence import NO_FILTERS, Filters
 from schemas.retrieval import Retriever, Steps
-from schemas.words import folded
+from schemas.text import folded
 
 LISTED = 1_000
 """Maximum number of documents listed by name: each costs an engine 10 to 40 µs a search."""

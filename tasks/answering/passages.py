@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from schemas.code import split_fenced
 from schemas.evidence import CitedFigure, Hit, Modality, Span
 from schemas.figure_labels import caption_label
-from schemas.superscripts import SUPERSCRIPTS
 from schemas.tags import TagTemplate
-from schemas.titles import same_title
+from schemas.text import SUPERSCRIPTS, same_title, split_fenced
 from tasks.answering.highlight import sentences
 from tasks.tables.mark_up import markdown
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from schemas.evidence import Filters
 from schemas.ports import SearchIndex
-from schemas.words import folded, words
+from schemas.text import folded, words
 
 EXAMINED = 8_000
 """Maximum number of rows whose text is read; 5,000 take a tenth of a second."""

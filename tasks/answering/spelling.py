@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Callable, Sequence
 
-from schemas.words import folded_words, words
+from schemas.text import folded_words, words
 from tasks.answering.highlight import content_words
 
 SHORTEST = 5

@@ -4,8 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from schemas.spans import span
-from schemas.trace import TracedRow, TraceStep
+from schemas.traces import TracedRow, TraceStep, span
 
 ROWS_SHOWN = 20
 """Rows of a step that a trace shows."""

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schemas.corpus.captions import CONTEXT, CaptionerKind
+from schemas.corpus.models import CONTEXT, CaptionerKind
 from schemas.documents import Chunk, PlacedFigure
 from schemas.evidence import Modality
-from schemas.flags import Flag, is_refused
-from schemas.generation import Description, Subject
+from schemas.generation import Description, Flag, Subject, is_refused
 from schemas.ports import LanguageDetector
 from schemas.tags import escape, placeholder
 from tasks.enriching.caption_quality import flags, missing_input

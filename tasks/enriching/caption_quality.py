@@ -9,9 +9,8 @@ from itertools import pairwise
 
 import regex
 
-from schemas.corpus.captions import CaptionerKind
-from schemas.flags import Flag
-from schemas.generation import Description
+from schemas.corpus.models import CaptionerKind
+from schemas.generation import Description, Flag
 from schemas.ports import LanguageDetector
 from tasks.enriching.prompts import Prompt, Surroundings
 from tasks.enriching.refusals import refuses

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from schemas.code import fenced
 from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
 from schemas.evidence import Modality
 from schemas.tags import placeholder, placeholders, strip
+from schemas.text import fenced
 from tasks.enriching.cut import (
     CountTokens,
     TablePiece,

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import regex
 
-from schemas.code import split_fenced
 from schemas.documents import CellSpan
-from schemas.superscripts import separate_superscripts
 from schemas.tags import fill, strip
+from schemas.text import separate_superscripts, split_fenced
 from tasks.tables.mark_up import head_rows, markdown, on_one_line, spans_in
 
 CountTokens = Callable[[Sequence[str]], list[int]]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.corpus.embeddings import (
+from schemas.corpus.models import (
     EmbeddingEndpoint,
     EmbeddingOptions,
     ImageModelOptions,

@@ -5,9 +5,8 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.corpus.budget import Spend
-from schemas.corpus.captions import ModelCaptioner
-from schemas.corpus.models import ModelConfig, Price
+from schemas.corpus.models import ModelCaptioner, ModelConfig, Price
+from schemas.corpus.operations import Spend
 from schemas.generation import Description, Message, Subject, Usage
 from schemas.versions import Spent
 

@@ -6,10 +6,9 @@ Counts below are of 90 documents: 2,758 pages with 1,845 pictures.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from schemas.documents import Kind, Line, Page, Placement, Role
+from schemas.documents import Kind, Line, Page, Placement, Role, largest
 from schemas.drawings import EDGE_SHARE
 from schemas.geometry import BBox
-from schemas.typography import largest
 from tasks.figures.classify import CAPTIONED, is_small
 
 _REPEATED_PAGES = 3

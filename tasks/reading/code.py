@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from schemas.documents import Line
+from schemas.documents import Line, is_same_size
 from schemas.geometry import BBox, is_level, union
-from schemas.typography import is_same_size
 from tasks.reading.join import wraps
 
 # Pages that change are those of 4,284 of 138 documents.

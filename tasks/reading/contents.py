@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from schemas.documents import Block, BlockKind, Node, NodeKind, PlacedFigure, Placement, Role, StructuredDocument
 from schemas.tags import restore, strip
-from schemas.titles import same_title
+from schemas.text import same_title
 from tasks.tables.mark_up import caption_of
 
 

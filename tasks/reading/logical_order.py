@@ -8,12 +8,11 @@ position (``bidi``).
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from schemas.documents import Line
+from schemas.documents import Line, is_same_size
 from schemas.drawings import Letters, PageLine
 from schemas.geometry import BBox, gap, is_level, turned, union
 from schemas.ports import PdfPage
 from schemas.tags import escape
-from schemas.typography import is_same_size
 from tasks.reading.bidi import has_right_to_left, logical_order, runs_right_to_left, with_ligatures_in_order
 
 _GUTTER_EM = 3.0

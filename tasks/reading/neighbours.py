@@ -7,10 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from schemas.documents import Block, BlockKind, Page, PlacedFigure
-from schemas.gates import PICTURES_BY_TEXT, Bounds
+from schemas.gates import EXAMPLES, FEWEST_PICTURES, PICTURES_BY_TEXT, Bounds, GateResult
 from schemas.geometry import BBox, gap, is_level
-from schemas.versions import GateResult
-from schemas.violations import EXAMPLES, FEWEST_PICTURES
 from tasks.reading.picture_places import OWN_COLUMN_PT, TOUCH_PT, shares_column
 from tasks.tables.rows import upright
 

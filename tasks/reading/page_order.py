@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from schemas.documents import BlockKind, Furniture, Page, Placement
+from schemas.documents import BlockKind, Furniture, Page, Placement, is_same_size
 from schemas.geometry import BBox, is_level, union
-from schemas.typography import is_same_size
 from tasks.reading.draft_blocks import DraftBlock, text_block
 from tasks.reading.join import wraps
 from tasks.reading.outline import body_size

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from schemas.beyond_text import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
 from schemas.documents import Figure, Kind, Line, ParsedDocument, Placement
+from schemas.parquet import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
 from schemas.tags import restore
 
 MIN_SIDE_PX = 50

@@ -7,12 +7,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from schemas.corpus.parse import Layout, ParseOptions
-from schemas.documents import TAGGED, Figure, Kind, LayoutLabel, Line, Page, PageFailure, ParsedDocument, Placement, Role
+from schemas.documents import (
+    TAGGED,
+    Figure,
+    Kind,
+    LayoutLabel,
+    Line,
+    Page,
+    PageFailure,
+    ParsedDocument,
+    Placement,
+    Role,
+    largest,
+)
 from schemas.drawings import MAX_SIDE_PT, Image, Ruling
 from schemas.errors import BadInputError, FailureCode, rejecting
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape
-from schemas.typography import largest
 from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient
 from tasks.figures.collect import FigureCollector, KeepFigure, stream_sha1
 from tasks.figures.demote import without_logos, without_repeats

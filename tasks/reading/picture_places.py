@@ -21,9 +21,8 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from schemas.documents import Line
+from schemas.documents import Line, is_same_size
 from schemas.geometry import BBox, gap, is_level, union
-from schemas.typography import is_same_size
 from tasks.reading.join import wraps
 
 OWN_COLUMN_PT = 40.0

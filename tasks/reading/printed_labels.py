@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from schemas.documents import Line
-from schemas.numerals import ROMAN, roman, roman_value
+from schemas.text import ROMAN, roman, roman_value
 
 FEWEST_RUNNING = 3
 """Minimum pages with numbers that increase with the pages, or of chapters that number their own."""

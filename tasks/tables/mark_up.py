@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from schemas.code import fenced
 from schemas.documents import Block, BlockKind, CellSpan, Region
 from schemas.tags import restore, strip
+from schemas.text import fenced
 
 Rows = Sequence[Sequence[str]]
 

@@ -15,11 +15,21 @@ from PIL import Image
 
 from schemas.documents import TAGGED, Page, Placement, Role
 from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
-from schemas.gates import DOCUMENTS_GONE, FEW_GONE, QUARANTINE, Bounds
+from schemas.gates import (
+    DOCUMENTS_GONE,
+    EXAMPLES,
+    FEW_GONE,
+    OUR_FAULT,
+    QUARANTINE,
+    Bounds,
+    GateResult,
+    GateVerdict,
+    Violation,
+    describe_violations,
+)
 from schemas.ids import figure_id
 from schemas.tags import TagTemplate, is_disarmed
-from schemas.versions import GateResult, LedgerRow, Plan, Status
-from schemas.violations import EXAMPLES, OUR_FAULT, GateVerdict, Violation, describe_violations
+from schemas.versions import LedgerRow, Plan, Status
 
 CHECK_VERSION = "1"
 """Goes up when an invariant changes: all rows are checked again."""

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.differences import ChangedDocuments, ChangedFigure, ChangedQuestions, NumberChange, VersionDiff
 from schemas.printing import line, markdown_line
+from schemas.reports import ChangedDocuments, ChangedFigure, ChangedQuestions, NumberChange, VersionDiff
 from schemas.versions import Manifest, SourceFate, Status
 
 _NAMED = 20

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from backends.expectations import RowBatch, expect_evidence
-from schemas.corpus.gates import GateOptions
+from schemas.corpus.operations import GateOptions
 from schemas.evidence import EVIDENCE
+from schemas.gates import GateVerdict
 from schemas.tags import escape, placeholder
-from schemas.violations import GateVerdict
 from tasks.versions.repeat import keyed_by_words
 
 FIGURE = "f" * 64

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from backends.models.registry import LANGUAGE_MODELS, language_model
-from schemas.corpus.captions import ModelCaptioner
-from schemas.corpus.models import EndpointOptions, ModelConfig
+from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model

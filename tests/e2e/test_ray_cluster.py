@@ -15,7 +15,7 @@ from pipeline.run import RefreshRun
 from pipeline.stages.enrich.stage import enrich
 from ray_jobs.cluster import actors, connected
 from ray_jobs.pools import run_pool
-from schemas.corpus.cluster import RayOptions
+from schemas.corpus.operations import RayOptions
 from schemas.parquet import from_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step

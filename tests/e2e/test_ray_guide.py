@@ -21,7 +21,7 @@ from ray_jobs.cluster import connected
 from ray_jobs.pools import run_pool
 from ray_jobs.submission import JobServer
 from schemas.corpus import Corpus
-from schemas.corpus.cluster import RayOptions
+from schemas.corpus.operations import RayOptions
 from schemas.errors import UserError
 from schemas.stages import Stage
 from tests import ray_cluster

@@ -18,7 +18,7 @@ from pipeline.records.notes import read_notes
 from pipeline.run import RefreshRun
 from ray_jobs.cluster import runtime_env
 from ray_jobs.submission import Job, JobServer
-from schemas.corpus.cluster import RayOptions
+from schemas.corpus.operations import RayOptions
 from schemas.errors import TransientError
 from schemas.stages import Stage
 from tests import ray_cluster
@@ -168,7 +168,7 @@ def test_a_server_that_is_not_there_is_tried_again() -> None:
     [
         ("from ray_jobs.submission import JobServer; JobServer('{0.jobs}')", "Ray's job server at {0.jobs}"),
         (
-            "from ray_jobs.cluster import connected; from schemas.corpus.cluster import RayOptions\n"
+            "from ray_jobs.cluster import connected; from schemas.corpus.operations import RayOptions\n"
             "with connected(RayOptions(address='{0.address}')): pass",
             "the Ray cluster at {0.address}",
         ),

@@ -6,8 +6,8 @@ from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, QuestionScore, first_found
 from evaluation.questions import GoldPage, Question
 from evaluation.statistics import paired_bootstrap
-from schemas.corpus.gates import GateOptions
-from schemas.versions import GateResult
+from schemas.corpus.operations import GateOptions
+from schemas.gates import GateResult
 
 LIVE, SINGLE = "recall against the live version", "hybrid against single modes"
 

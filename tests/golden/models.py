@@ -35,9 +35,7 @@ from backends.models.rapidocr_recogniser import (
     RapidOcr,
 )
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBEDDERS, UNIFIED_EMBEDDERS
-from schemas.corpus.captions import ModelCaptioner
-from schemas.corpus.embeddings import EmbeddingOptions
-from schemas.corpus.models import EndpointOptions
+from schemas.corpus.models import EmbeddingOptions, EndpointOptions, ModelCaptioner
 from schemas.errors import InsetError
 from schemas.generation import Reply, Request
 from schemas.geometry import BBox

@@ -24,8 +24,7 @@ from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from backends.stores.object_store import open_store
 from ray_jobs.enrich import structure_with
-from schemas.corpus.captions import CaptionerKind
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import CaptionerKind, EmbeddingOptions
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     Chunk,
@@ -41,8 +40,7 @@ from schemas.documents import (
     Segmented,
     StructuredDocument,
 )
-from schemas.flags import Flag
-from schemas.generation import Description
+from schemas.generation import Description, Flag
 from schemas.geometry import BBox
 from schemas.ids import document_file, figure_file, sha256
 from schemas.tags import TagTemplate

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.release import RELEASE
+from schemas.base import RELEASE
 from tests.free_port import free_port
 from tests.manuals import write_manual
 

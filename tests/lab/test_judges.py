@@ -21,7 +21,7 @@ from lab.run import run_experiment
 from pipeline.corpus.workspace import Workspace, open_workspace
 from schemas.corpus.models import ModelConfig
 from schemas.errors import UserError
-from schemas.progress import Report, silent
+from schemas.stages import Report, silent
 from tasks.enriching.spending import TOKEN_CHARACTERS
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, Reaction, status

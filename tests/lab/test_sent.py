@@ -21,7 +21,7 @@ from pipeline.published.gold import gold_evidence
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
-from schemas.corpus.budget import Spend
+from schemas.corpus.operations import Spend
 from schemas.errors import UserError
 from schemas.evidence import Hit, Modality
 from tasks.answering.answer_presets import packaged_answers

@@ -11,7 +11,7 @@ from pipeline.corpus.workspace import open_workspace
 from pipeline.records.notes import read_notes
 from pipeline.run import RefreshRun
 from ray_jobs.cluster import runtime_env
-from schemas.corpus.cluster import RayOptions
+from schemas.corpus.operations import RayOptions
 from schemas.stages import Stage
 from tests.manuals import picture
 

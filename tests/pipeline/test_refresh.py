@@ -19,11 +19,11 @@ from pipeline.records.notes import read_notes
 from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
 from pipeline.records.tagged_copies import tagged_copies
 from pipeline.run import RefreshRun, is_refused, refresh
-from schemas.differences import VersionDiff
 from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
 from schemas.gates import OF_ROWS
 from schemas.geometry import BBox
+from schemas.reports import VersionDiff
 from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from schemas.tags import TagTemplate

@@ -6,8 +6,8 @@ import pytest
 
 from pipeline.records.notes import StageNote
 from pipeline.run_log import log_note
+from schemas.gates import GateResult
 from schemas.stages import Stage
-from schemas.versions import GateResult
 
 
 def _gate(name: str, message: str, *, passed: bool) -> GateResult:

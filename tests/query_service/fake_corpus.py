@@ -12,10 +12,10 @@ from fastapi.testclient import TestClient
 from pipeline.published.contents import Contents
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import Box, OpenVersion
-from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import (
     AnswerEvent,
     AnswerFinished,
+    AnswerPresetInfo,
     AnswerResult,
     AnswerStarted,
     Citation,
@@ -25,8 +25,6 @@ from schemas.answers import (
     TablePart,
     TextPart,
 )
-from schemas.browse import FigureContext, Listing, ListPart, OutlineSection
-from schemas.code import fenced
 from schemas.errors import (
     BadInputError,
     FailureCode,
@@ -44,8 +42,9 @@ from schemas.evidence import (
     SearchResult,
     SimilarFigures,
 )
-from schemas.overview import CorpusOverview, DocumentInfo, SearchPreset
+from schemas.reports import CorpusOverview, DocumentInfo, FigureContext, Listing, ListPart, OutlineSection, SearchPreset
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
+from schemas.text import fenced
 from schemas.versions import Pointer, VersionList, VersionRow
 from tasks.answering.answer_presets import answer_preset_info, packaged_answers
 from tasks.answering.presets import changed, packaged, preset_info

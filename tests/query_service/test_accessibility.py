@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from schemas.overview import SearchPreset
+from schemas.reports import SearchPreset
 from tests.browser import CHROMIUM, Browser
 from tests.query_service.fake_browse import FakeBrowse
 from tests.query_service.fake_corpus import DOC_ID, FakeCorpus

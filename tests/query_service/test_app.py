@@ -18,7 +18,7 @@ from query_service.hosts import trusted
 from schemas.answers import AnswerResult
 from schemas.errors import UserError
 from schemas.evidence import Filters, Modality, SearchResult, SimilarFigures
-from schemas.overview import CorpusOverview
+from schemas.reports import CorpusOverview
 from schemas.retrieval import GroupBy, Query
 from tests.query_service import fake_corpus
 from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, HIT, LIKE, LIVE, FakeCorpus, client_of

@@ -29,7 +29,7 @@ from schemas.answers import (
 )
 from schemas.errors import TransientError
 from schemas.evidence import CitedRegion, Filters, PageRange
-from schemas.overview import SearchPreset
+from schemas.reports import SearchPreset
 from tests.browser import CHROMIUM, Browser
 from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, LIVE, OTHER_ID, FakeCorpus, Released
 from tests.query_service.web_page import opened, page_after

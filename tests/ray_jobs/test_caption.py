@@ -6,8 +6,8 @@ import pytest
 
 from backends.stores.object_store import open_store
 from ray_jobs.caption import Calls, CaptionRequest, caption
-from schemas.corpus.captions import ModelCaptioner
-from schemas.corpus.cluster import RayOptions
+from schemas.corpus.models import ModelCaptioner
+from schemas.corpus.operations import RayOptions
 from schemas.generation import Message, Reply
 from schemas.ids import figure_file
 from tests.manuals import picture

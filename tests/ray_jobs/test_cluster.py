@@ -11,7 +11,7 @@ import pytest
 import ray
 
 from ray_jobs.cluster import actors, connected
-from schemas.corpus.cluster import RayOptions
+from schemas.corpus.operations import RayOptions
 from schemas.errors import TransientError
 
 
@@ -36,7 +36,7 @@ def test_a_cluster_that_is_down_may_come_back(scheme: str) -> None:
 @pytest.mark.slow
 def test_a_ray_of_this_machine_is_started_without_a_home_folder(tmp_path: Path) -> None:
     started = (
-        "from ray_jobs.cluster import connected; from schemas.corpus.cluster import RayOptions\n"
+        "from ray_jobs.cluster import connected; from schemas.corpus.operations import RayOptions\n"
         "with connected(RayOptions(num_cpus=1)): pass"
     )
     mine = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
@@ -57,7 +57,7 @@ def test_a_ray_of_this_machine_is_started_without_a_home_folder(tmp_path: Path) 
 @pytest.mark.slow
 def test_a_process_that_imported_ray_before_starts_one(tmp_path: Path) -> None:
     started = (
-        "import ray; from ray_jobs.cluster import connected; from schemas.corpus.cluster import RayOptions\n"
+        "import ray; from ray_jobs.cluster import connected; from schemas.corpus.operations import RayOptions\n"
         "with connected(RayOptions(num_cpus=1)): pass"
     )
     mine = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}

@@ -13,8 +13,8 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.embed import EmbedderActor, embed
 from ray_jobs.outcomes import Outcome
-from schemas.corpus.cluster import RayOptions
-from schemas.corpus.embeddings import EmbeddingOptions, ImageModelOptions
+from schemas.corpus.models import EmbeddingOptions, ImageModelOptions
+from schemas.corpus.operations import RayOptions
 from schemas.errors import DamagedError, FailureCode
 from schemas.generation import Usage
 from schemas.ids import figure_file

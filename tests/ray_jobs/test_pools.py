@@ -15,9 +15,9 @@ from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
 from ray_jobs.outcomes import Outcome
 from ray_jobs.pools import _Attempt, _may_share, run_pool
-from schemas.batches import batched
-from schemas.corpus.captions import CaptionOptions
-from schemas.corpus.cluster import RayOptions
+from schemas.base import batched
+from schemas.corpus.models import CaptionOptions
+from schemas.corpus.operations import RayOptions
 from schemas.documents import RecognisedLine
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.ids import figure_file

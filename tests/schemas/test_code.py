@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.code import fenced, split_fenced
+from schemas.text import fenced, split_fenced
 
 _CODE = st.lists(st.sampled_from(["```", "````", "  x = 1", "", "`a`", "```sh"]), min_size=1, max_size=6).map("\n".join)
 

@@ -4,8 +4,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from schemas import extensions
-from schemas.extensions import extensions as added
+from schemas import base
+from schemas.base import extensions as added
 
 
 def test_the_lab_adds_its_commands() -> None:
@@ -14,5 +14,5 @@ def test_the_lab_adds_its_commands() -> None:
 
 def test_a_package_that_is_not_here_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [EntryPoint(name, f"{name}.gates:x", "inset.dags") for name in ("no_such_lab", "lab")]
-    monkeypatch.setattr(extensions, "entry_points", lambda *, group: [one for one in entries if one.group == group])
+    monkeypatch.setattr(base, "entry_points", lambda *, group: [one for one in entries if one.group == group])
     assert [entry.name for entry in added("inset.dags")] == ["lab"]

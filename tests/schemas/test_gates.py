@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from schemas.corpus.gates import GateOptions
-from schemas.gates import COUNTED, GATES, CountedGate, Gate, gate_of, judge_again
-from schemas.versions import Counts, GateResult
+from schemas.corpus.operations import GateOptions
+from schemas.gates import COUNTED, GATES, CountedGate, Gate, GateResult, gate_of, judge_again
+from schemas.versions import Counts
 
 COMPARE = "inset diff m a b"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.words import folded, section_names, words
+from schemas.text import folded, section_names, words
 
 
 @pytest.mark.parametrize(

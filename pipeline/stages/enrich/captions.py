@@ -21,12 +21,11 @@ from pipeline.records.descriptions import (
 from pipeline.stages.enrich.keep import Writer
 from ray_jobs.caption import Calls, CaptionRequest, caption
 from ray_jobs.outcomes import Outcome
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.errors import Failure, FailureCode
 from schemas.generation import Description, Reply
 from schemas.parquet import table_of
-from schemas.progress import Report
-from schemas.stages import Step
+from schemas.stages import Report, Step
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, cost, cost_of, maximum_cost, spent_on
 

@@ -6,11 +6,10 @@ from backends.stores.document_files import ParsedDocumentFile, parsed_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import open_drawn
 from pipeline.stages.enrich.keep import keep
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.parquet import table_of
-from schemas.progress import Report
-from schemas.stages import Step
+from schemas.stages import Report, Step
 from workers.draw_pages import LIMITS
 from workers.page_pictures import keep_pictures
 

@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 import pyarrow as pa
 
 from pipeline.records.cache import RecordCache
-from schemas.progress import Report
+from schemas.stages import Report
 
 Record = TypeVar("Record")
 

@@ -38,14 +38,13 @@ from ray_jobs.enrich import (
     structure_all,
 )
 from ray_jobs.outcomes import Outcome, RowFailure
-from schemas.batches import batched
+from schemas.base import batched
 from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError, UserError
 from schemas.generation import Usage
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import Vector
-from schemas.progress import Report, silent
-from schemas.stages import Stage, Step
+from schemas.stages import Report, Stage, Step, silent
 from schemas.versions import Spent
 from tasks.enriching.embed import EmbeddingInput
 from tasks.enriching.spaces import RowText, Space

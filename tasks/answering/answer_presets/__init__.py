@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from schemas.answer_presets import AnswerPreset, AnswerPresetInfo, AnswerSettings
+from schemas.answers import AnswerPreset, AnswerPresetInfo, AnswerSettings
 from schemas.errors import RequestError
 from tasks.answering.presets import mistake, read_named, read_packaged
 

@@ -10,7 +10,7 @@ from typing import Annotated, Self, TypeVar
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from schemas.corpus.captions import CaptionerKind
+from schemas.corpus.models import CaptionerKind
 from schemas.generation import Message, Subject
 from schemas.ids import sha256
 from schemas.tags import strip

@@ -18,8 +18,7 @@ from PIL import Image
 from backends.models.endpoint import CHARACTERS_A_TOKEN, Endpoint
 from backends.models.endpoint_calls import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S
 from backends.models.streaming import Outcome
-from schemas.corpus.captions import ModelCaptioner
-from schemas.corpus.models import EndpointOptions
+from schemas.corpus.models import EndpointOptions, ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.generation import Message, Reply, Request
 from tests.endpoint_server import Call, EndpointServer, Reaction, answer, cut, drip, hang, status, text, whole

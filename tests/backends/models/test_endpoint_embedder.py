@@ -7,7 +7,7 @@ import pytest
 
 from backends.models.endpoint_embedder import EndpointEmbedder
 from backends.models.registry import TEXT_EMBEDDERS
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import TransientError, UserError
 from schemas.ports import Vector
 from tests.backends.models.test_endpoint import Clock

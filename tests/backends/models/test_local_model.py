@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from backends.models.local_model import FAILURES_FROM_THE_START, LocalModel
 from backends.models.streaming import Outcome
-from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.generation import Message, Reply, Request
 from tests.tiny_vlm import picture, requests

@@ -10,7 +10,7 @@ import pytest
 from backends.models.minilm import CARD, MiniLM, packaged_folder
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.models.sentence_embedder import load_tokenizer
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import ContractError, UserError
 from schemas.ports import TextEmbedder
 from schemas.versions import ModelCard
@@ -61,7 +61,7 @@ sys.exit(str(loaded) if loaded else 0)
 """
 _TORCH = {"torch", "transformers", "sentence_transformers"}
 _FIND = (
-    "from backends.models.registry import TEXT_EMBEDDERS; from schemas.corpus.embeddings import EmbeddingOptions; "
+    "from backends.models.registry import TEXT_EMBEDDERS; from schemas.corpus.models import EmbeddingOptions; "
     "model = TEXT_EMBEDDERS.of(EmbeddingOptions()); "
 )
 

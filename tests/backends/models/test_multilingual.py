@@ -10,7 +10,7 @@ import pytest
 from backends.models import multilingual
 from backends.models.multilingual import CARD, MultilingualE5
 from backends.models.registry import TEXT_EMBEDDERS
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import ContractError, UserError
 
 TEXTS = [

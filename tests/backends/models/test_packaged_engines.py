@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from backends.models import rapid_layout_detector, rapidocr_recogniser
 from backends.models.registry import DETECTORS, RECOGNISERS, ModelKind
-from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.models import CaptionOptions
 from schemas.errors import BadInputError, ContractError, FailureCode
 
 NO_NETWORK = """
@@ -19,7 +19,7 @@ import socket, sys
 def refuse(*_args): raise AssertionError("a model was looked for on the network")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
 from backends.models.registry import {kind}
-from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.models import CaptionOptions
 print(len({kind}.of(CaptionOptions()).load(1).{method}(sys.stdin.buffer.read())))
 """
 

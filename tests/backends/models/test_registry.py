@@ -8,9 +8,7 @@ import pytest
 
 from backends.models.registry import DETECTORS, KINDS, RECOGNISERS, TEXT_EMBEDDERS, ModelKind, language_model
 from schemas.corpus import Corpus
-from schemas.corpus.captions import CaptionerKind, CaptionOptions, ModelCaptioner
-from schemas.corpus.embeddings import EmbeddingOptions
-from schemas.corpus.models import EndpointOptions
+from schemas.corpus.models import CaptionerKind, CaptionOptions, EmbeddingOptions, EndpointOptions, ModelCaptioner
 from schemas.errors import UserError
 from schemas.models import NONE, Model, ModelName, TextModel
 

@@ -11,7 +11,7 @@ from backends.models.registry import TEXT_EMBEDDERS
 from backends.models.sentence_transformer import SETTINGS_VERSION
 from pipeline.corpus.models import Embedders, is_here, runs_no_other_code
 from pipeline.corpus.workspace import open_workspace
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import UserError
 from schemas.models import TextModel
 from schemas.versions import ModelCard, VectorSpace

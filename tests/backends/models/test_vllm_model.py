@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from backends.models.registry import language_model, language_model_card
-from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import ModelCaptioner
 from schemas.errors import BadInputError, UserError
 from schemas.generation import Reply, Request
 from tests.tiny_models import draw

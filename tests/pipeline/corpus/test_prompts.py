@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.prompts import find_prompt
-from schemas.corpus.captions import CaptionerKind
+from schemas.corpus.models import CaptionerKind
 from schemas.errors import UserError
 from tasks.enriching.prompts import presets
 

@@ -7,7 +7,7 @@ import pytest
 
 from backends.models.registry import SCORERS
 from pipeline.corpus.models import Embedders, QueryModels, loaded
-from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import EmbeddingOptions
 from schemas.corpus.retrieval import RetrievalOptions
 from schemas.errors import TransientError
 from schemas.generation import Reply, Request

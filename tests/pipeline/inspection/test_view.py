@@ -13,7 +13,7 @@ from pipeline.inspection import view
 from pipeline.inspection.inspect import inspect
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import StructuredDocument
-from schemas.inspection import InspectedDocument
+from schemas.reports import InspectedDocument
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 from tests.manuals import picture, write_long_table, write_manual

@@ -8,8 +8,9 @@ from backends.stores.object_store import open_store
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from pipeline.records.manifests import manifest_name
 from pipeline.records.publication import move_pointer
+from schemas.gates import GateResult
 from schemas.ports import ObjectStore
-from schemas.versions import Counts, GateResult, Manifest, Spent
+from schemas.versions import Counts, Manifest, Spent
 
 START = datetime(2026, 3, 1, 5, tzinfo=UTC)
 HOLDS = GateResult(gate="quarantine ceiling", passed=True, value=0.05, bound=0.2, message="5 % in quarantine")

@@ -19,7 +19,7 @@ from pipeline.records.manifests import manifest_name
 from pipeline.records.notes import RefreshState, note_refresh
 from pipeline.records.publication import LIVE, publish_version, reject_version, roll_back
 from schemas.errors import GateError
-from schemas.versions import GateResult
+from schemas.gates import GateResult
 from tests.pipeline.operations.corpora import REFUSES, publish, schedule_of, version_name, write_corpus, write_version
 
 NOW = datetime.now(UTC)

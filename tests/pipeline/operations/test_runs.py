@@ -17,22 +17,12 @@ from pipeline.records.notes import SLOWEST, StageNote, join_notes, write_note, w
 from pipeline.run import refresh
 from schemas.errors import UserError
 from schemas.evidence import EVIDENCE
-from schemas.gates import OF_ROWS
+from schemas.gates import OF_ROWS, GateResult
 from schemas.ids import version_file
 from schemas.parquet import Rows
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import (
-    ExpectedCalls,
-    GateResult,
-    LedgerRow,
-    Plan,
-    PlanSummary,
-    RunOptions,
-    SlowDocument,
-    Spent,
-    Status,
-)
+from schemas.versions import ExpectedCalls, LedgerRow, Plan, PlanSummary, RunOptions, SlowDocument, Spent, Status
 from tests.manuals import write_manual
 from tests.pipeline.operations.corpora import HOLDS, REFUSES, schedule_of, version_name, write_corpus, write_version
 

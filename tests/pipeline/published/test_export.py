@@ -11,8 +11,8 @@ from PIL import Image
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.export import export_pages
 from pipeline.run import refresh
-from schemas.beyond_text import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
 from schemas.errors import NotFoundError, UserError
+from schemas.parquet import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
 from tests.manuals import picture
 
 

@@ -11,11 +11,11 @@ from backends.stores.object_store import open_store
 from pipeline.records.differences import write_diff
 from pipeline.records.ledger import write_ledger
 from pipeline.records.manifests import manifest_name
-from schemas.differences import VersionDiff
 from schemas.evidence import PLACEMENTS
 from schemas.ids import sha256, version_file
 from schemas.parquet import Rows
 from schemas.ports import ObjectStore
+from schemas.reports import VersionDiff
 from schemas.versions import Counts, LedgerRow, Manifest, Status
 from tests.versions import write_version
 

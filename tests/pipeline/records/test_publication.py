@@ -9,8 +9,9 @@ from backends.stores.object_store import open_store
 from pipeline.records.manifests import manifest_name
 from pipeline.records.publication import list_versions, move_pointer, publish_version, read_pointer, roll_back
 from schemas.errors import ContractError, GateError, UserError
+from schemas.gates import GateResult
 from schemas.ports import ObjectStore
-from schemas.versions import Counts, GateResult, Lease, Manifest
+from schemas.versions import Counts, Lease, Manifest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 V1, V2, V3 = (f"2026010{day}T000000Z-0000000{day}" for day in (1, 2, 3))

@@ -9,8 +9,9 @@ from backends.stores.object_store import open_store
 from pipeline.records.manifests import manifest_name
 from pipeline.records.publication import LIVE, list_versions, nothing_live, publish_version, resolve_version
 from schemas.errors import DamagedError, NotFoundError
+from schemas.gates import GateResult
 from schemas.ports import ObjectStore
-from schemas.versions import Counts, GateResult, Manifest
+from schemas.versions import Counts, Manifest
 
 V1, V2, V3 = (f"2026010{day}T000000Z-0000000{day}" for day in (1, 2, 3))
 

@@ -18,10 +18,10 @@ from pipeline.run import refresh
 from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import TransientError
 from schemas.evidence import EVIDENCE, Filters
+from schemas.gates import GateResult
 from schemas.ids import version_file
 from schemas.ports import SearchIndex
 from schemas.stages import Stage
-from schemas.versions import GateResult
 from tasks.enriching.spaces import TEXT
 from tests.contract.test_search_index import ROWS, SUBJECTS, VECTORS, assert_alike, fill
 from tests.manuals import write_manual

@@ -16,7 +16,7 @@ from ray_jobs import enrich
 from schemas.documents import ParsedDocument
 from schemas.errors import FailureCode, TransientError, UserError
 from schemas.ids import sha256
-from schemas.progress import Report
+from schemas.stages import Report
 from schemas.versions import RefreshResult, RunOptions
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus

@@ -24,12 +24,11 @@ from pipeline.upkeep import forget as forgetting
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.forget import forget, readmit
 from pipeline.upkeep.prune import prune
-from schemas.browse import ListPart
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.generation import Description
 from schemas.ids import document_file, sha256
-from schemas.inspection import Finding
 from schemas.parquet import table_of
+from schemas.reports import Finding, ListPart
 from schemas.retrieval import Query
 from schemas.stages import Stage
 from tests.manuals import picture, write_manual

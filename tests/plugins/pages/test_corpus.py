@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from pipeline.records.publication import publish_version
 from plugins.pages import corpus
-from schemas.differences import ChangedDocuments, ChangedQuestions, NumberChange, VersionDiff
+from schemas.reports import ChangedDocuments, ChangedQuestions, NumberChange, VersionDiff
 from schemas.versions import RunOptions
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 from tests.plugins.pages.conftest import Rights

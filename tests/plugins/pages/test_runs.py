@@ -14,10 +14,11 @@ from pipeline.records.differences import Compared, stored_name
 from pipeline.records.ledger import write_ledger
 from pipeline.records.notes import StageNote, read_plan_summary, write_note
 from plugins.airflow_run import plan_summary
+from schemas.gates import GateResult
 from schemas.ids import version_file
 from schemas.parquet import Rows
 from schemas.stages import Stage
-from schemas.versions import GateResult, LedgerRow, Status
+from schemas.versions import LedgerRow, Status
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 from tests.pipeline.operations.test_runs import write_judged, write_planned
 

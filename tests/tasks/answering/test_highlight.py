@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from schemas.evidence import Span
 from schemas.ports import Vector
-from schemas.words import words
+from schemas.text import words
 from tasks.answering.highlight import content_words, excerpt, highlights, nearest_sentences, sentences
 
 

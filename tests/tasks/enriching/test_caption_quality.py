@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from backends.models.language import Py3LangId
-from schemas.corpus.captions import CaptionerKind
-from schemas.flags import MARKING, REFUSING, Flag, is_refused
-from schemas.generation import Description
+from schemas.corpus.models import CaptionerKind
+from schemas.generation import MARKING, REFUSING, Description, Flag, is_refused
 from tasks.enriching.caption_quality import flags, length, missing_input, words_of
 from tasks.enriching.prompts import Surroundings, presets, read_prompt
 

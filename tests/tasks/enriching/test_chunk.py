@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.code import split_fenced
 from schemas.documents import (
     Block,
     BlockKind,
@@ -23,6 +22,7 @@ from schemas.documents import (
 )
 from schemas.geometry import BBox
 from schemas.tags import placeholder, placeholders, strip
+from schemas.text import split_fenced
 from tasks.enriching.caption import describe
 from tasks.enriching.chunk import chunk
 from tasks.tables.mark_up import markdown

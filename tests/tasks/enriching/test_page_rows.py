@@ -3,8 +3,7 @@
 import pytest
 
 from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
-from schemas.flags import Flag
-from schemas.generation import Description
+from schemas.generation import Description, Flag
 from schemas.geometry import BBox
 from schemas.tags import placeholder
 from tasks.enriching.caption import DescriptionResult, describe

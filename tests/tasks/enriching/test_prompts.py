@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.corpus.captions import CaptionerKind
+from schemas.corpus.models import CaptionerKind
 from schemas.tags import placeholder
 from tasks.enriching.prompts import (
     PLACEHOLDERS,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.corpus.budget import Spend
 from schemas.corpus.models import ModelConfig
+from schemas.corpus.operations import Spend
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, maximum_text_cost
 

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from schemas.beyond_text import ImageFilter
 from schemas.documents import Figure, Kind, Line, Page, ParsedDocument, Placement, Role
 from schemas.geometry import BBox
+from schemas.parquet import ImageFilter
 from schemas.tags import escape
 from tasks.reading.paginate import Paginated, paginate, unique_texts
 

@@ -6,16 +6,15 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from schemas.corpus.gates import GateOptions
+from schemas.corpus.operations import GateOptions
 from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
-from schemas.gates import judge_again
+from schemas.gates import GateVerdict, Violation, describe_violations, descriptions_by_document, judge_again
 from schemas.geometry import BBox
 from schemas.ids import figure_id
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
 from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
-from schemas.violations import GateVerdict, Violation, describe_violations, descriptions_by_document
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import DocumentContent, documents_conserved, documents_gone, quarantine_ceiling, rows_reused
 from tests.versions import (

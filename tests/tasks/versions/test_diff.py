@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from schemas.differences import ChangedFigure, NumberChange, VersionDiff
+from schemas.reports import ChangedFigure, NumberChange, VersionDiff
 from schemas.versions import Counts, Manifest, ModelCard, SourceFate, Status, VectorSpace
 from tasks.versions.diff import FIGURES_NAMED, TAGGED_FIGURE, VersionFacts, diff, release_note
 

@@ -9,7 +9,7 @@ import pytest
 from backends.stores.object_store import open_store
 from pipeline.records.cache import RecordCache
 from pipeline.stages.enrich.keep import Writer, keep
-from schemas.progress import silent
+from schemas.stages import silent
 from tests.waiting import wait_for
 
 

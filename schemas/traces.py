@@ -1,8 +1,4 @@
-"""Spans of OpenTelemetry below that of a request: its steps, embeddings and calls of models.
-
-Where no SDK is set up, a span costs next to nothing and goes nowhere. No span holds text of a question or a document.
-``MEASURED`` receives the seconds of each, whether there is an SDK or not.
-"""
+"""What a request did: spans of OpenTelemetry, and the steps of a search."""
 
 import contextlib
 import time
@@ -10,6 +6,9 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 from opentelemetry import trace
+from pydantic import Field
+
+from schemas.base import Frozen
 
 _tracer = trace.get_tracer("inset")
 
@@ -42,3 +41,23 @@ def _measured(name: str) -> Iterator[None]:
         yield
     finally:
         measured(name, time.perf_counter() - began)
+
+
+class TracedRow(Frozen):
+    """A row as a step ranked it."""
+
+    evidence_id: str
+    score: float
+
+
+class TraceStep(Frozen):
+    """One step of a search."""
+
+    step: str = Field(description="Its name, such as retrieve: bm25.")
+    asked: str = Field("", description="What it was asked: the words that it looked for.")
+    candidates: int = Field(0, description="Rows, or documents, that it gave.")
+    rows: list[TracedRow] = Field([], description="The best of them, best first.")
+    note: str = Field("", description="What was out of the ordinary, such as a reply that couldn't be used.")
+    seconds: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0

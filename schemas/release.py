@@ -1,3 +1,0 @@
-"""The release of Inset."""
-
-RELEASE = "0.2.0"

@@ -1,0 +1,363 @@
+"""What commands and pages show of a corpus, a version, a document or an installation."""
+
+from datetime import datetime
+from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
+
+from pydantic import AliasChoices, Field
+
+from schemas.base import Frozen
+from schemas.documents import CellSpan, FoundBy, Furniture
+from schemas.errors import Failure
+from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Links, Modality
+from schemas.retrieval import ListedPreset
+
+
+class SearchPreset(ListedPreset):
+    """A preset that a corpus can be searched by."""
+
+    takes_picture: bool = Field(False, description="Whether it accepts a query picture, alone or with words.")
+
+
+class DocumentSummary(Frozen):
+    """A document; ``rows`` are all of its rows, with tables, figures and pages."""
+
+    doc_id: str
+    sources: list[str]
+    pages: int = Field(description="The number of its last page, counted from 1.")
+    title: str = ""
+    size: int = Field(0, description="Bytes of the PDF.")
+    date: str | None = Field(None, description="The day in the PDF: when it was changed last, or else made.")
+    language: str | None = Field(None, description="In ISO 639-1, else 639-3; null where it is not known.")
+    rows: int = 0
+    tables: int = 0
+    figures: int = 0
+    links: Links = Field({})
+
+
+class DocumentInfo(DocumentSummary):
+    """A document, and the version that it is from."""
+
+    version: str
+
+
+class CorpusOverview(Frozen):
+    """What the live version of a corpus holds; zero and empty while none is live."""
+
+    name: str
+    version: str | None = Field(None, description="The live version; null while none is.")
+    since: datetime | None = Field(None, description="When it went live.")
+    documents: int = 0
+    partly_read: int = Field(0, description="Those of which pages can't be read, now or in the bytes that replace them.")
+    pages: int = 0
+    figures: int = 0
+    rows: int = 0
+    languages: dict[str, int] = Field(
+        {}, description="Documents by language, in ISO 639-1, of those whose language is known."
+    )
+    doc_types: dict[str, int] = Field({}, description="Documents by type, of those to which the corpus file gives one.")
+    modalities: list[Modality] = Field([], description="What its rows are.")
+    suggestions: list[str] = Field([], description="Questions to start with, such as the corpus's golden ones.")
+    sources: list[str] = Field([], description="Sources of its documents, for completing a filter; may be cut short.")
+    presets: list[SearchPreset] = Field([], description="How it can be searched; the first is the default.")
+    problem: str = Field("", description="Why it can't be searched now, in one line; empty when it can.")
+
+
+Item = TypeVar("Item")
+
+Label = Annotated[str | None, Field(description="What is printed on the page, where that is not its number.")]
+BoundingBox = tuple[float, float, float, float]
+
+
+class ListPart(NamedTuple):
+    """The part of a list to return: ``limit`` items after ``offset`` others."""
+
+    offset: int = 0
+    limit: int = 50
+
+    @property
+    def items(self) -> slice:
+        """The places of the items in the list."""
+        return slice(self.offset, self.offset + self.limit)
+
+
+class Listing(Frozen, Generic[Item]):
+    """A part of a list; ``total`` counts all of its items."""
+
+    version: str
+    total: int
+    items: list[Item]
+    next: str | None = Field(None, description="The cursor of what follows; null at the end.")
+
+
+class OutlineSection(Frozen):
+    """A section of a document."""
+
+    path: list[str] = Field(description="Titles from the top, as filters.sections of a search takes them, joined by ' > '.")
+    title: str
+    level: int = Field(description="From 1.")
+    page: int | None = Field(description="Page of its first row; null where only its sections have any.")
+    label: Label = None
+    rows: int = Field(description="Rows directly in it.")
+    links: Links = Field({})
+
+
+class DocumentPage(Frozen):
+    """A page of a document, with the number of rows that stand on it."""
+
+    page: int = Field(description="From 1.")
+    label: Label = None
+    rows: int = 0
+    tables: int = 0
+    figures: int = 0
+    links: Links = Field({})
+
+
+class BrowsedRow(Frozen):
+    """A row of the index. ``page`` and ``bbox`` are the first of ``regions``, in points from the top left."""
+
+    evidence_id: str
+    modality: Modality
+    doc_id: str
+    source: str
+    title: str
+    page: int
+    bbox: BoundingBox
+    regions: list[CitedRegion]
+    section_path: list[str]
+    text: str
+    tagged_text: str
+    rows: list[list[str]] = Field(description="A table's cells, its header first; [] for what isn't a table.")
+    spans: CellSpans = Field([])
+    figure_refs: list[str]
+    figures: list[CitedFigure]
+    figure_id: str | None
+    caption: str
+    date: str | None
+    links: Links = Field({})
+
+
+class RowInfo(BrowsedRow):
+    """A row, and the version that it is from."""
+
+    version: str
+
+
+class TableSummary(Frozen):
+    """A table without its cells."""
+
+    evidence_id: str
+    doc_id: str
+    source: str
+    page: int
+    label: Label = None
+    bbox: BoundingBox
+    caption: str
+    section_path: list[str]
+    lines: int = Field(description="Lines of cells, the header among them.")
+    columns: int
+    links: Links = Field({})
+
+
+class TableInfo(TableSummary):
+    """A table with its cells, its header first."""
+
+    version: str
+    rows: list[list[str]]
+    spans: CellSpans = Field([])
+
+
+class FigureSummary(Frozen):
+    """A figure where it is placed; the same pixels may be placed more than once."""
+
+    figure_id: str
+    number: str = Field(description="The number of its tag.")
+    caption: str
+    doc_id: str
+    source: str
+    page: int
+    bbox: BoundingBox
+    width: int | None = Field(description="In pixels.")
+    height: int | None
+    links: Links = Field({})
+
+
+class FigureContext(FigureSummary):
+    """A placement of a figure with its neighbours in reading order."""
+
+    row: BrowsedRow | None = Field(description="The figure's own row, or else the first that shows or mentions it.")
+    before: list[BrowsedRow]
+    after: list[BrowsedRow]
+
+
+class RowChange(Frozen):
+    """A row that only one of two versions has. One whose content changed is gone and added, with the same id."""
+
+    change: Literal["gone", "added"]
+    evidence_id: str
+    doc_id: str
+    links: Links = Field({})
+
+
+class Changes(Listing[RowChange]):
+    """The rows that differ between two versions: by document, and what is gone first."""
+
+    since: str
+
+
+class InspectedFigure(Frozen):
+    """A placement on a page; ``tag`` is null for roles without one.
+
+    ``step`` is the text beside a figure without caption, and the list that explains its callouts; ``words`` are those
+    inside it.
+    """
+
+    tag: str | None
+    figure_id: str | None
+    bbox: tuple[float, float, float, float]
+    role: str
+    kind: str
+    caption: str
+    step: str
+    words: str
+    reason: str
+
+
+class InspectedRegion(Frozen):
+    """The part of a table on one page; ``found_by`` names what found it."""
+
+    page: int
+    bbox: tuple[float, float, float, float]
+    found_by: FoundBy
+
+
+class InspectedTable(Frozen):
+    """A table, on the page where it begins; ``regions`` are on all its pages.
+
+    ``rows`` include the header, ``spans`` are those cells over several columns or rows. ``html`` is escaped but for tags.
+    """
+
+    bbox: tuple[float, float, float, float]
+    caption: str
+    header: list[str]
+    rows: list[list[str]]
+    spans: list[CellSpan]
+    markdown: str
+    html: str
+    regions: list[InspectedRegion]
+
+
+class InspectedFurniture(Frozen):
+    """What a page has besides its content, such as a running head; it is left out of rows and of search."""
+
+    role: Furniture
+    bbox: tuple[float, float, float, float]
+    text: str
+
+
+class InspectedHeading(Frozen):
+    """A section that begins on a page; ``node_id`` is its node's."""
+
+    level: int
+    title: str
+    node_id: int
+
+
+class InspectedPage(Frozen):
+    """A page: its tagged text in reading order, its figures, its furniture, and the tables and sections that begin on it.
+
+    ``label`` is what is printed on the page, or what the PDF calls it; null where that is its number.
+    """
+
+    page: int
+    label: str | None
+    width_pt: float
+    height_pt: float
+    tagged_text: str
+    figures: list[InspectedFigure]
+    tables: list[InspectedTable]
+    outline: list[InspectedHeading]
+    furniture: list[InspectedFurniture]
+
+
+class InspectedDocument(Frozen):
+    """A PDF as Inset reads it; ``contents`` is its evidence tree as a table of contents."""
+
+    doc_id: str
+    source: str
+    contents: str
+    pages: list[InspectedPage]
+    failures: list[Failure]
+
+
+class Finding(Frozen):
+    """A check of the installation, and how to repair what failed. A warning works, and wants a decision of a person."""
+
+    subject: str
+    ok: bool
+    message: str
+    remedy: str = ""
+    warning: bool = False
+
+
+class Diagnosis(Frozen):
+    """Everything that ``inset doctor`` looked at."""
+
+    ok: bool
+    findings: list[Finding]
+
+
+class ChangedDocuments(Frozen):
+    """Changed sources. ``lost`` were indexed before and are in quarantine now; ``recovered`` the other way.
+
+    ``quarantined`` are all that are in quarantine now.
+    """
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+    lost: list[str]
+    recovered: list[str] = Field(validation_alias=AliasChoices("recovered", "mended"))  # the latter: in older versions
+    quarantined: list[str] = Field([])
+
+
+class ChangedFigure(Frozen):
+    """A tagged figure in only one of the versions, at its first placement."""
+
+    figure_id: str
+    tag: str
+    source: str
+    page: int
+    caption: str
+
+
+class ChangedQuestions(Frozen):
+    """Golden questions of both versions: ``won`` find their page only now, ``lost`` only before."""
+
+    asked: int
+    won: list[str]
+    lost: list[str]
+
+
+class NumberChange(Frozen):
+    """A number in both versions; None if one lacks it."""
+
+    before: float | None
+    now: float | None
+
+
+class VersionDiff(Frozen):
+    """The differences from ``base`` to ``version``; if ``base`` is None everything is new."""
+
+    corpus: str
+    base: str | None
+    version: str
+    documents: ChangedDocuments
+    figures_gained: list[ChangedFigure] = Field(description="By source and page, the first 10,000 of them.")
+    figures_lost: list[ChangedFigure] = Field(description="By source and page, the first 10,000 of them.")
+    more_figures_gained: int = Field(0, description="How many were gained beside those that are named.")
+    more_figures_lost: int = Field(0, description="How many were lost beside those that are named.")
+    questions: ChangedQuestions
+    metrics: dict[str, NumberChange] = Field(description="Of the golden questions, by the default preset.")
+    counts: dict[str, NumberChange] = Field(description="What the versions hold.")
+    work: dict[str, NumberChange] = Field(description="What it took to make them: documents and pictures done, seconds.")
+    settings: dict[str, list[object]] = Field(description="Models and parameters that differ: before and now.")

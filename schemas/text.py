@@ -1,0 +1,163 @@
+"""Text: words, titles, code, Roman numerals and raised digits."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+_WORD = re.compile(
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # written without spaces: each character counts as a word
+    r"|(?:[^\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[\u0300-\u036f\u00ad])+"
+)
+_SOFT_HYPHEN = "\u00ad"
+_NUMBERED = re.compile(r"\s*((?:[A-Z]\.)?\d+(?:\.\d+)*)[.):]?\s+(?=\S)")
+
+
+class Word(NamedTuple):
+    """A normalised word with its span in the text."""
+
+    folded: str
+    start: int
+    end: int
+
+
+def words(text: str) -> Iterator[Word]:
+    """Yield the words of a text, in order."""
+    for word_match in _WORD.finditer(text):
+        plain = word_match[0]
+        # Most are: and then there is nothing to normalise.
+        plain = (
+            plain.lower() if plain.isascii() else unicodedata.normalize("NFKC", plain.replace(_SOFT_HYPHEN, "")).casefold()
+        )
+        if plain:
+            yield Word(plain, word_match.start(), word_match.end())
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text, normalised, in order."""
+    return _WORD.findall(text.lower()) if text.isascii() else [word.folded for word in words(text)]
+
+
+def folded(text: str) -> str:
+    """Return a text as its words with one space between them."""
+    return " ".join(folded_words(text))
+
+
+def section_names(path: Sequence[str]) -> list[str]:
+    """Return every name of the sections around a row, folded: titles, bare titles, numbers, and paths from the top."""
+    number_matches = [_NUMBERED.match(title) for title in path]
+    bare = [title[number.end() :] if number else title for title, number in zip(path, number_matches, strict=True)]
+    paths = [" ".join(titles[:depth]) for titles in (path, bare) for depth in range(1, len(path) + 1)]
+    return sorted(
+        {folded(name) for name in (*path, *bare, *(number[1] for number in number_matches if number), *paths)} - {""}
+    )
+
+
+NUMBERING = re.compile(
+    r"\s*(?:(?:chapter|appendix|section|part|kapitel)\s+)?((?:[A-Z]|[IVX]+|\d{1,3})(?:\.\d{1,3})*)[.:)]?\s+", re.IGNORECASE
+)
+"""The number before a title."""
+
+_SILENT = re.compile(r"[\W_]+")
+_SILENT_ASCII = bytes(code for code in range(128) if not chr(code).isalnum())
+
+
+def same_title(first: str, second: str) -> bool:
+    """Return whether two titles are equal but for case, white space, stops and their number.
+
+    Each is compared with and without its apparent number: in "2.6.1 X Axis" the X isn't one.
+    """
+    return not {title_letters(first), without_number(first)}.isdisjoint({title_letters(second), without_number(second)})
+
+
+def title_letters(text: str) -> str:
+    """Return a title without case, white space and stops."""
+    if text.isascii():  # in a sixth of the time
+        return text.encode().translate(None, _SILENT_ASCII).decode().lower()
+    return _SILENT.sub("", text).casefold()
+
+
+def without_number(text: str, letters: str | None = None) -> str:
+    """Return a title's letters without its number."""
+    number = NUMBERING.match(text)
+    if number is not None:
+        return title_letters(text[number.end() :])
+    return title_letters(text) if letters is None else letters
+
+
+_FENCED = re.compile(r"^(?P<fence>`{3,})\n(?P<code>.*?)\n(?P=fence)$", re.DOTALL | re.MULTILINE)
+_TICKS = re.compile(r"`{3,}")
+
+
+def fenced(code: str) -> str:
+    """Return code between fences that are longer than any in it."""
+    fence = "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(code))])
+    return f"{fence}\n{code}\n{fence}"
+
+
+def split_fenced(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text, each with whether it is code, without its fences; blank ones of other text are left out."""
+    end = 0
+    for fenced_code in _FENCED.finditer(text):
+        if before := text[end : fenced_code.start()].strip():
+            yield before, False
+        yield fenced_code["code"], True
+        end = fenced_code.end()
+    if trailing_text := text[end:].strip():
+        yield trailing_text, False
+
+
+ROMAN = r"(?=[ivxlc])c{0,3}(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})(?<=[ivxlc])"
+"""A Roman numeral in its only correct spelling, up to 399, in lower case: "civil" and "ill" are words. Needs an end after it."""
+
+_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+
+
+def roman_value(numeral: str) -> int:
+    """Return the value of a Roman numeral of ``ROMAN``, in any case."""
+    values = [_VALUES[letter] for letter in numeral.lower()]
+    return sum(-value if value < after else value for value, after in pairwise([*values, 0]))
+
+
+_DIGITS = [(1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")]
+_DIGITS += [(9, "ix"), (5, "v"), (4, "iv"), (1, "i")]
+_MOST = 3999
+
+
+def roman(number: int) -> str:
+    """Return a number as a lower-case Roman numeral; in digits below 1 and above 3999."""
+    if not 0 < number <= _MOST:
+        return str(number)
+    numeral = ""
+    for value, digit in _DIGITS:
+        times, number = divmod(number, value)
+        numeral += digit * times
+    return numeral
+
+
+_PLAIN = "0123456789+-"
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻"
+_RAISE = str.maketrans(f"{_PLAIN}−–", f"{_RAISED}⁻⁻")
+SUPERSCRIPTS = f"[{_RAISED}]"
+"""A pattern of one of them."""
+_MAY_BE_RAISED = re.compile(r"\s*(?:[-+−–]?\d{1,3}|[-+−–])\s*")
+_BEHIND_WORD = re.compile(rf"(?:(?<=[^\W\d_]{{3}})|(?<=\d)|(?<=[.,;:!?)\]”’\"']))(?={SUPERSCRIPTS})")
+
+
+def may_be_raised(text: str) -> bool:
+    """Return whether a text is a number or sign as it stands in a mark or exponent."""
+    return _MAY_BE_RAISED.fullmatch(text) is not None
+
+
+def as_superscript(text: str) -> str:
+    """Return a text of the same length with its digits and signs as superscripts."""
+    return text.translate(_RAISE)
+
+
+def separate_superscripts(text: str) -> str:
+    """Return a text with a blank before each superscript behind a word, number or sentence, so that both are searched.
+
+    Units of one or two letters keep theirs: m², cm³.
+    """
+    return _BEHIND_WORD.sub(" ", text)

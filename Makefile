@@ -15,14 +15,17 @@ RAGAS := .venv-ragas/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup demo platform check test pin e2e test-all format lock kubeflow ragas sbom audit clean
+.PHONY: help install setup client demo platform check test pin e2e test-all format lock kubeflow ragas sbom audit clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## install what Inset needs to run into .venv (1.6 GB)
 
-setup: $(DEVELOPED) ## install everything into .venv, with torch and the test tools (6.5 GB)
+setup: client ## install everything into .venv, with torch and the test tools (6.5 GB)
+
+client: $(DEVELOPED) ## generate the models of the Python client and its synchronous half
+	@$(BIN)/python clients/python/generate.py
 
 demo: $(INSTALLED) ## refresh the example corpus in Airflow and serve the search page; Ctrl-C ends all
 	@$(BIN)/python infra/demo.py
@@ -30,20 +33,20 @@ demo: $(INSTALLED) ## refresh the example corpus in Airflow and serve the search
 platform: $(DEVELOPED) ## run all services of a platform as local processes, with the example corpus; Ctrl-C ends all
 	@$(BIN)/python -m tests.platform
 
-check: $(DEVELOPED) ## check lint, format, types and import layers
+check: client ## check lint, format, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy infra/demo.py
+	$(BIN)/mypy infra/demo.py clients/python/generate.py
 	$(BIN)/lint-imports
 
-test: $(DEVELOPED) ## run the fast tests
+test: client ## run the fast tests
 	$(PYTEST) --dist worksteal -m "not slow and not live"
 
 pin: $(DEVELOPED) ## record digests of the steps' outputs, after a step version was raised
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
-e2e: $(DEVELOPED) $(KUBEFLOW) $(RAGAS) ## run the slow tests: whole refreshes, Airflow, Ray, a browser
+e2e: client $(KUBEFLOW) $(RAGAS) ## run the slow tests: whole refreshes, Airflow, Ray, a browser
 	$(PYTEST) --dist loadfile --no-loadscope-reorder -m "slow or live"
 
 test-all: test e2e ## run all tests

@@ -1,6 +1,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import uuid
@@ -27,6 +28,13 @@ os.environ |= ray_cluster.AUTH
 # How long an example takes is the machine's business.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Generate the Python client where it is missing or old; a worker of xdist finds it."""
+    if not hasattr(config, "workerinput"):
+        client = Path(__file__).parent.parent / "clients" / "python" / "generate.py"
+        subprocess.run([sys.executable, client], check=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,56 +1,56 @@
-"""What is generated of the Python client is up to date: its models, and the synchronous client.
+"""What is generated of the Python client, and what a checkout without it does."""
 
-To renew it: ``pytest --update-golden tests/clients/test_generated.py``.
-"""
-
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import unasync
 
-PACKAGE = Path(__file__).parent.parent.parent / "clients" / "python"
-CONFIG = PACKAGE.parent.parent / "pyproject.toml"
-MODELS = Path("inset_client", "models.py")
-SYNC = Path("inset_client", "_sync", "__init__.py")
-
-_NAMES = {
-    "AsyncBaseTransport": "BaseTransport",
-    "AsyncClient": "Client",
-    "aclose": "close",
-    "aiter_bytes": "iter_bytes",
-    "aread": "read",
-    "asyncio": "time",
-}
+ROOT = Path(__file__).parent.parent.parent
+GENERATED = ("models.py", "_sync/__init__.py")
 
 
-def test_the_models_are_those_of_the_openapi_document(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    made = tmp_path / "models.py"
-    _run("datamodel-codegen", "--output", made)
-    _run("ruff", "format", "--quiet", "--no-cache", "--config", CONFIG, made)
-    _check(MODELS, made, request)
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder that has of a checkout what the client is generated from."""
+    kept = shutil.ignore_patterns("models.py", "_sync", "__pycache__", "build", "*.egg-info")
+    shutil.copytree(ROOT / "clients" / "python", tmp_path / "clients" / "python", ignore=kept)
+    (tmp_path / "tests" / "golden").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "golden" / "openapi.json", tmp_path / "tests" / "golden")
+    return tmp_path
 
 
-def test_the_synchronous_client_is_the_asynchronous_one_without_await(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    shutil.copytree(PACKAGE, tmp_path, dirs_exist_ok=True)
-    rule = unasync.Rule("/_async/", "/_sync/", additional_replacements=_NAMES)
-    unasync.unasync_files([str(tmp_path / "inset_client" / "_async" / "__init__.py")], [rule])
-    made = tmp_path / SYNC
-    _run("ruff", "check", "--select", "I", "--fix", "--quiet", "--no-cache", "--config", CONFIG, made)
-    _run("ruff", "format", "--quiet", "--no-cache", "--config", CONFIG, made)
-    _check(SYNC, made, request)
+def _python(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(checkout / "clients" / "python")}
+    return subprocess.run([sys.executable, *arguments], cwd=checkout, env=env, text=True, capture_output=True, check=False)
 
 
-def _run(tool: str, *arguments: str | Path) -> None:
-    subprocess.run([Path(sys.executable).parent / tool, *arguments], cwd=PACKAGE, check=True)
+def _generate(checkout: Path) -> list[int]:
+    """Generate the client; return when each file was written, in nanoseconds."""
+    assert (done := _python(checkout, "clients/python/generate.py")).returncode == 0, done.stderr
+    return [(checkout / "clients" / "python" / "inset_client" / name).stat().st_mtime_ns for name in GENERATED]
 
 
-def _check(name: Path, made: Path, request: pytest.FixtureRequest) -> None:
-    if request.config.getoption("--update-golden"):
-        shutil.copy(made, PACKAGE / name)
-    kept = (PACKAGE / name).read_text(encoding="utf-8")
-    assert kept == made.read_text(encoding="utf-8"), f"renew {name} with: pytest --update-golden {Path(__file__).name}"
+def test_what_is_missing_or_older_than_its_input_is_generated(checkout: Path) -> None:
+    first = _generate(checkout)
+    assert _generate(checkout) == first
+    document = checkout / "tests" / "golden" / "openapi.json"
+    document.write_text(document.read_text(encoding="utf-8").replace('"CorpusOverview"', '"Overviewed"'), encoding="utf-8")
+    os.utime(document, ns=(newer := first[0] + 10**9, newer))
+    models, synchronous = _generate(checkout)
+    assert models != first[0]
+    assert synchronous == first[1]
+    assert "class Overviewed(" in (checkout / "clients/python/inset_client/models.py").read_text(encoding="utf-8")
+
+
+def test_a_checkout_without_generated_files_has_the_asynchronous_client(checkout: Path) -> None:
+    # The editable installation would find the generated files in the checkout of these tests.
+    hidden = "import sys; sys.modules |= {'inset_client._sync': None, 'inset_client.models': None}"
+    done = _python(checkout, "-c", f"{hidden}; import inset_client.mcp; print(inset_client.AsyncClient.__name__)")
+    assert (done.stdout, done.stderr) == ("AsyncClient\n", "")
+    done = _python(checkout, "-c", f"{hidden}; from inset_client import Client")
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: inset_client.Client is not generated; run 'make client' in the checkout, or pip install clients/python"
+    )

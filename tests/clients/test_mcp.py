@@ -157,12 +157,16 @@ def test_keys_hold_for_agents(corpus: FakeCorpus, tmp_path: Path) -> None:
     file.write_text(key_line(Key(name="team", sha256=digest(made), corpora=("pumps",), concurrent=1, per_minute=2)))
     app = create_app({"pumps": corpus, "secret": FakeCorpus("secret")}, access=Access(KeyFile(file)))
 
+    async def repeat(client: Client) -> None:
+        for _ in range(3):  # a minute that begins meanwhile allows one more
+            await call(client, "list_corpora")
+
     async def work(client: Client) -> None:
         with pytest.raises(ValueError, match="there is no corpus 'secret'; served here: pumps"):
             await call(client, "search", corpus="secret", query="valve")
         assert (await call(client, "list_corpora"))["name"] == "pumps"
         with pytest.raises(ValueError, match="429 too_many_requests: team may send 2 requests a minute"):
-            await call(client, "list_corpora")
+            await repeat(client)
 
     with serving(app) as url:
         sent = {"authorization": f"Bearer {made}"}

@@ -1,14 +1,18 @@
 """Replies of the service: errors, and events of an answer."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import httpx
 
-from inset_client import models
+if TYPE_CHECKING:
+    from inset_client import models
 
-AnswerEvent = models.AnswerStarted | models.TextDelta | models.PartFinished | models.AnswerFinished
+AnswerEvent: TypeAlias = "models.AnswerStarted | models.TextDelta | models.PartFinished | models.AnswerFinished"
+"""For type checkers; a string at run time, since the models are generated and a service runs without them."""
 
 
 class ApiError(Exception):

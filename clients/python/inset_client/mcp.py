@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import httpx
 
@@ -26,7 +26,9 @@ except ModuleNotFoundError as error:
     raise SystemExit(f"the package {error.name} is missing; install it with: pip install 'inset-client[mcp]'") from None
 
 from inset_client import ApiError, AsyncClient
-from inset_client.models import Filters, Turn
+
+if TYPE_CHECKING:
+    from inset_client.models import Filters, Turn
 
 KEY = "INSET_KEY"
 """Environment variable of the key."""
@@ -152,7 +154,7 @@ def server_of(connect: Connect) -> MCPServer:
                 filters=filters,
                 version=version,
                 answer=preset,
-                history=cast(list[Turn], [*history]),
+                history=cast("list[Turn]", [*history]),
             )
         answer_fields = _select(("version", "abstained", "unsure", "model", "follow_up", "parts"), reply)
         return {**answer_fields, "citations": [_select(_CITATION, citation) for citation in reply["citations"]]}

@@ -1,16 +1,20 @@
 """The client of a service."""
 
-# The synchronous client is generated from the asynchronous one: tests/clients/test_generated.py.
+# clients/python/generate.py makes the synchronous client of this module, and the models that annotations name.
+from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 from urllib.parse import quote
 
 import httpx
 
-from inset_client import models
-from inset_client._replies import AnswerEvent, error_of, event_of
+from inset_client._replies import error_of, event_of
+
+if TYPE_CHECKING:
+    from inset_client import models
+    from inset_client._replies import AnswerEvent
 
 
 class AsyncClient:
@@ -65,36 +69,36 @@ class AsyncClient:
 
     async def corpora(self) -> models.CorporaResponse:
         """Return a summary of every corpus."""
-        return cast(models.CorporaResponse, await self._json("GET", _path("corpora")))
+        return cast("models.CorporaResponse", await self._json("GET", _path("corpora")))
 
     async def packaged_presets(self) -> models.PackagedPresetsResponse:
         """Return the packaged retrieval presets."""
-        return cast(models.PackagedPresetsResponse, await self._json("GET", _path("presets")))
+        return cast("models.PackagedPresetsResponse", await self._json("GET", _path("presets")))
 
     async def overview(self, corpus: str) -> models.CorpusOverview:
         """Return a summary of a corpus."""
-        return cast(models.CorpusOverview, await self._json("GET", _path("corpora", corpus)))
+        return cast("models.CorpusOverview", await self._json("GET", _path("corpora", corpus)))
 
     async def versions(self, corpus: str) -> models.VersionList:
         """Return the versions of a corpus, newest first."""
-        return cast(models.VersionList, await self._json("GET", _path("corpora", corpus, "versions")))
+        return cast("models.VersionList", await self._json("GET", _path("corpora", corpus, "versions")))
 
     async def presets(self, corpus: str, **query: Unpack[models.PresetsParametersQuery]) -> models.PresetsResponse:
         """Return the retrieval presets of a corpus, its default first."""
-        return cast(models.PresetsResponse, await self._json("GET", _path("corpora", corpus, "presets"), query))
+        return cast("models.PresetsResponse", await self._json("GET", _path("corpora", corpus, "presets"), query))
 
     async def answers(self, corpus: str, **query: Unpack[models.AnswersParametersQuery]) -> models.AnswersResponse:
         """Return the answer presets of a corpus, its default first."""
-        return cast(models.AnswersResponse, await self._json("GET", _path("corpora", corpus, "answers"), query))
+        return cast("models.AnswersResponse", await self._json("GET", _path("corpora", corpus, "answers"), query))
 
     async def search(self, corpus: str, **request: Unpack[models.SearchRequest]) -> models.SearchResult:
         """Return hits, best first; a ``picture`` is base64."""
-        return cast(models.SearchResult, await self._json("POST", _path("corpora", corpus, "search"), body=request))
+        return cast("models.SearchResult", await self._json("POST", _path("corpora", corpus, "search"), body=request))
 
     async def answer(self, corpus: str, **request: Unpack[models.AnswerRequest]) -> models.AnswerResult:
         """Return an answer; with ``stream``, use ``answer_events``."""
         body = {**request, "stream": False}
-        return cast(models.AnswerResult, await self._json("POST", _path("corpora", corpus, "answer"), body=body))
+        return cast("models.AnswerResult", await self._json("POST", _path("corpora", corpus, "answer"), body=body))
 
     async def answer_events(
         self, corpus: str, **request: Unpack[models.AnswerRequest]
@@ -123,7 +127,7 @@ class AsyncClient:
     ) -> models.SimilarFigures:
         """Return the figures most like one, best first."""
         path = _path("corpora", corpus, "figures", figure_id, "similar")
-        return cast(models.SimilarFigures, await self._json("GET", path, query))
+        return cast("models.SimilarFigures", await self._json("GET", path, query))
 
     async def page_image(
         self, corpus: str, doc_id: str, page: int, **query: Unpack[models.PageImageParametersQuery]
@@ -145,81 +149,81 @@ class AsyncClient:
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentInfoParametersQuery]
     ) -> models.DocumentInfo:
         """Return what a version says of a document."""
-        return cast(models.DocumentInfo, await self._json("GET", _path("corpora", corpus, "documents", doc_id), query))
+        return cast("models.DocumentInfo", await self._json("GET", _path("corpora", corpus, "documents", doc_id), query))
 
     async def documents(
         self, corpus: str, **query: Unpack[models.DocumentsParametersQuery]
     ) -> models.ListingDocumentSummary:
         """Return the documents of a version; ``cursor`` is ``next`` of the list before, as in every list."""
         path = _path("corpora", corpus, "documents")
-        return cast(models.ListingDocumentSummary, await self._json("GET", path, query))
+        return cast("models.ListingDocumentSummary", await self._json("GET", path, query))
 
     async def outline(
         self, corpus: str, doc_id: str, **query: Unpack[models.OutlineParametersQuery]
     ) -> models.ListingOutlineSection:
         """Return the sections of a document."""
         path = _path("corpora", corpus, "documents", doc_id, "outline")
-        return cast(models.ListingOutlineSection, await self._json("GET", path, query))
+        return cast("models.ListingOutlineSection", await self._json("GET", path, query))
 
     async def pages(
         self, corpus: str, doc_id: str, **query: Unpack[models.PagesParametersQuery]
     ) -> models.ListingDocumentPage:
         """Return the pages of a document, with what stands on each."""
         path = _path("corpora", corpus, "documents", doc_id, "pages")
-        return cast(models.ListingDocumentPage, await self._json("GET", path, query))
+        return cast("models.ListingDocumentPage", await self._json("GET", path, query))
 
     async def document_rows(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentRowsParametersQuery]
     ) -> models.ListingBrowsedRow:
         """Return the rows of a document, in reading order."""
         path = _path("corpora", corpus, "documents", doc_id, "rows")
-        return cast(models.ListingBrowsedRow, await self._json("GET", path, query))
+        return cast("models.ListingBrowsedRow", await self._json("GET", path, query))
 
     async def document_tables(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentTablesParametersQuery]
     ) -> models.ListingTableSummary:
         """Return the tables of a document, without their cells."""
         path = _path("corpora", corpus, "documents", doc_id, "tables")
-        return cast(models.ListingTableSummary, await self._json("GET", path, query))
+        return cast("models.ListingTableSummary", await self._json("GET", path, query))
 
     async def document_figures(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentFiguresParametersQuery]
     ) -> models.ListingFigureSummary:
         """Return the figures of a document, each where it is placed."""
         path = _path("corpora", corpus, "documents", doc_id, "figures")
-        return cast(models.ListingFigureSummary, await self._json("GET", path, query))
+        return cast("models.ListingFigureSummary", await self._json("GET", path, query))
 
     async def rows(self, corpus: str, **query: Unpack[models.RowsParametersQuery]) -> models.ListingBrowsedRow:
         """Return the rows of all documents."""
         path = _path("corpora", corpus, "rows")
-        return cast(models.ListingBrowsedRow, await self._json("GET", path, query))
+        return cast("models.ListingBrowsedRow", await self._json("GET", path, query))
 
     async def tables(self, corpus: str, **query: Unpack[models.TablesParametersQuery]) -> models.ListingTableSummary:
         """Return the tables of all documents, without their cells."""
         path = _path("corpora", corpus, "tables")
-        return cast(models.ListingTableSummary, await self._json("GET", path, query))
+        return cast("models.ListingTableSummary", await self._json("GET", path, query))
 
     async def figures(self, corpus: str, **query: Unpack[models.FiguresParametersQuery]) -> models.ListingFigureSummary:
         """Return the figures of all documents."""
         path = _path("corpora", corpus, "figures")
-        return cast(models.ListingFigureSummary, await self._json("GET", path, query))
+        return cast("models.ListingFigureSummary", await self._json("GET", path, query))
 
     async def document_by_source(
         self, corpus: str, **query: Unpack[models.DocumentBySourceParametersQuery]
     ) -> models.DocumentInfo:
         """Return the document of a source."""
         path = _path("corpora", corpus, "document")
-        return cast(models.DocumentInfo, await self._json("GET", path, query))
+        return cast("models.DocumentInfo", await self._json("GET", path, query))
 
     async def row(self, corpus: str, evidence_id: str, **query: Unpack[models.RowParametersQuery]) -> models.RowInfo:
         """Return a row of the index."""
         path = _path("corpora", corpus, "rows", evidence_id)
-        return cast(models.RowInfo, await self._json("GET", path, query))
+        return cast("models.RowInfo", await self._json("GET", path, query))
 
     async def table(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> models.TableInfo:
         """Return a table with its cells; for CSV or HTML, use ``table_file``."""
         path = _path("corpora", corpus, "tables", evidence_id)
-        return cast(models.TableInfo, await self._json("GET", path, {**query, "format": "json"}))
+        return cast("models.TableInfo", await self._json("GET", path, {**query, "format": "json"}))
 
     async def table_file(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> bytes:
         """Return a table in the ``format`` csv or html."""
@@ -230,16 +234,16 @@ class AsyncClient:
     ) -> models.ListingFigureContext:
         """Return the placements of a figure, each with its neighbours in the text."""
         path = _path("corpora", corpus, "figures", figure_id, "context")
-        return cast(models.ListingFigureContext, await self._json("GET", path, query))
+        return cast("models.ListingFigureContext", await self._json("GET", path, query))
 
     async def changes(self, corpus: str, **query: Unpack[models.ChangesParametersQuery]) -> models.Changes:
         """Return the rows that are gone or added between two versions."""
         path = _path("corpora", corpus, "changes")
-        return cast(models.Changes, await self._json("GET", path, query))
+        return cast("models.Changes", await self._json("GET", path, query))
 
     async def searches(self, corpus: str, **request: Unpack[models.SearchesRequest]) -> models.SearchesReply:
         """Return a result or a problem for each of many searches."""
-        return cast(models.SearchesReply, await self._json("POST", _path("corpora", corpus, "searches"), body=request))
+        return cast("models.SearchesReply", await self._json("POST", _path("corpora", corpus, "searches"), body=request))
 
     async def items(self, listed: Callable[..., Any], *names: str, **query: Any) -> AsyncGenerator[Any, None]:
         """Yield the items of a list, page after page, all of one version: ``items(client.rows, "handbooks")``.

@@ -1,0 +1,75 @@
+"""Generate the models of the client and its synchronous half; build the package with them.
+
+Input are the OpenAPI document of the service and ``inset_client/_async``. ``make`` runs this module in a checkout, where
+``pyproject.toml`` names it as build backend too. A source distribution contains what was generated, and not its input.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import *  # noqa: F403  # the hooks that generate nothing
+
+PACKAGE = Path(__file__).resolve().parent
+API = PACKAGE.parent.parent / "tests" / "golden" / "openapi.json"
+ASYNC = PACKAGE / "inset_client" / "_async" / "__init__.py"
+MODELS = PACKAGE / "inset_client" / "models.py"
+SYNC = PACKAGE / "inset_client" / "_sync" / "__init__.py"
+
+_SYNC_NAMES = {
+    "AsyncBaseTransport": "BaseTransport",
+    "AsyncClient": "Client",
+    "aclose": "close",
+    "aiter_bytes": "iter_bytes",
+    "aread": "read",
+    "asyncio": "time",
+}
+
+
+def generate() -> None:
+    """Write the models and the synchronous client, where either is missing or older than its input."""
+    if API.is_file() and _is_stale(MODELS, API, PACKAGE / "pyproject.toml"):
+        with tempfile.TemporaryDirectory(dir=PACKAGE) as folder:
+            models = Path(folder, "models.py")
+            command = (sys.executable, "-m", "datamodel_code_generator", "--input", API, "--output", models)
+            subprocess.run(command, cwd=PACKAGE, check=True)
+            models.replace(MODELS)
+    if _is_stale(SYNC, ASYNC, Path(__file__)):
+        import unasync
+
+        with tempfile.TemporaryDirectory(dir=PACKAGE) as folder:
+            source = Path(folder, "_async", "__init__.py")
+            source.parent.mkdir()
+            source.write_bytes(ASYNC.read_bytes())
+            unasync.unasync_files([str(source)], [unasync.Rule("/_async/", "/_sync/", additional_replacements=_SYNC_NAMES)])
+            SYNC.parent.mkdir(exist_ok=True)
+            Path(folder, "_sync", "__init__.py").replace(SYNC)
+
+
+def _is_stale(output: Path, *inputs: Path) -> bool:
+    return not output.is_file() or output.stat().st_mtime < max(source.stat().st_mtime for source in inputs)
+
+
+def build_sdist(*arguments: Any) -> Any:
+    """Build a source distribution (PEP 517)."""
+    generate()
+    return build_meta.build_sdist(*arguments)
+
+
+def build_wheel(*arguments: Any) -> Any:
+    """Build a wheel (PEP 517)."""
+    generate()
+    return build_meta.build_wheel(*arguments)
+
+
+def build_editable(*arguments: Any) -> Any:
+    """Build an editable wheel (PEP 660)."""
+    generate()
+    return build_meta.build_editable(*arguments)
+
+
+if __name__ == "__main__":
+    generate()

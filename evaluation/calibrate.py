@@ -7,7 +7,7 @@ from importlib.resources import files
 import numpy as np
 
 from schemas.versions import Calibration, FeatureScale
-from tasks.answering.confidence import Evidence, confidence
+from tasks.answering.confidence import WEIGHTS, Evidence, confidence
 from tasks.answering.highlight import content_words
 
 PRIOR = 30
@@ -60,7 +60,7 @@ def calibrate(
     if not number:
         return default
     share = number / (number + PRIOR)
-    kinds = set.intersection(*(set(evidence) for evidence in (*positives, *negatives)))
+    kinds = set.intersection(*(set(evidence) for evidence in (*positives, *negatives))) - WEIGHTS.keys()
     features = {name: _scale(name, positives, negatives, default, share) for name in sorted(kinds)}
     calibration = default.model_copy(update={"features": features})
     sure = [confidence(evidence, calibration) for evidence in positives]

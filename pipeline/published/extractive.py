@@ -10,8 +10,8 @@ from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerResult
 from schemas.evidence import Filters, Hit, Modality
 from schemas.retrieval import Preset, Scored
-from tasks.answering.asked_figures import asked_figures
-from tasks.answering.candidates import Candidate, candidates, scores
+from tasks.answering.asked_figures import asked_figures, speaks_of_pictures
+from tasks.answering.candidates import TYPE_SENTENCES, Candidate, candidates, lacks_asked_type, scores
 from tasks.answering.confidence import NEARNESS, PASSAGES, Evidence, confidence, gather, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.extract import extract
@@ -95,6 +95,9 @@ def evidence_for(
         candidate_scores, similarities = scores(
             question.words, answer_candidates, passages, cosines, max_passages=max_passages
         )
+    with trace.step("figures", question.words):
+        figures = _figures(opened, question, hits, passages, list(zip(answer_candidates, candidate_scores, strict=True)))
+    best = sorted(range(len(candidate_scores)), key=lambda index: -candidate_scores[index])[:TYPE_SENTENCES]
     with trace.step("confidence", question.words):
         evidence = gather(
             question,
@@ -110,10 +113,10 @@ def evidence_for(
                 ),
                 default=0.0,
             ),
+            pictured=figures[0][1] if figures and speaks_of_pictures(question.words) else 0.0,
+            lacks_type=lacks_asked_type(question.words, (answer_candidates[index].text for index in best)),
             judged=bool(plan.rerank) and isinstance(plan.rerank[-1], Scored),
         )
-    with trace.step("figures", question.words):
-        figures = _figures(opened, question, hits, passages, list(zip(answer_candidates, candidate_scores, strict=True)))
     return Material(passages, answer_candidates, candidate_scores, tags, figures), evidence
 
 

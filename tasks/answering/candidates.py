@@ -44,8 +44,34 @@ _ASKS_NUMBER = re.compile(
     r"amount|year|rate|total|price|cost|ratio|date|payment) |when (?:did|was|were|is|will|does)|which year)\b|%",
     re.IGNORECASE,
 )
+_TYPES = (
+    (
+        r"\b(?:prices?|costs?|fees?|how much (?:money|does|do|did))\b(?!.*\b(?:weigh|take)\b)",
+        r"[$€£¥₹]|\b(?:USD|EUR|GBP|INR|Rs|dollars?|euros?|cents?|pounds?|free|no charge)\b",
+    ),
+    (
+        r"\b(?:when (?:was|were|did)|(?:which|what) (?:year|date)|release date)\b",
+        r"\b(?:1[5-9]|20)\d\d\b|\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)(?:[a-z]{3,6})?\b|\d[/.]\d",
+    ),
+    (r"\b(?:tele)?(?:phone|fax) number\b", r"\+\d|\(\d{2,5}\) ?\d|\b\d{3}[ .-]\d{3,4}\b"),
+    (r"\be-?mail address\b", r"\w@\w"),
+)
+"""What a question asks for, and what an answer has then."""
+
+TYPE_SENTENCES = 10
+"""Number of the best sentences of which one should have what the question asks for."""
+
 _NUMBER = re.compile(r"\d[\d.,]*")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ed|es|s|ly|y|e)$")
+
+
+def lacks_asked_type(question: str, texts: Iterable[str]) -> bool:
+    """Return whether a question asks for a price, date, phone number or e-mail address, and no text has one."""
+    joined_texts = " ".join(texts)
+    return any(
+        re.search(asked, question, re.IGNORECASE) and not re.search(answer, joined_texts, re.IGNORECASE)
+        for asked, answer in _TYPES
+    )
 
 
 def is_how_to(question: str) -> bool:

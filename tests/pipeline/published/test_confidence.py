@@ -66,3 +66,30 @@ def test_the_manifest_has_what_golden_questions_taught(tmp_path: Path) -> None:
     assert open_version(workspace, pointer.version).calibration == manifest.calibration
     before = manifest.model_dump(mode="json", exclude={"calibration"})
     assert type(manifest).model_validate(before).calibration is None
+
+
+@pytest.mark.parametrize(
+    ("question", "doubtful"),
+    [
+        (ASKED, "Which screws of Zephyron hold the steel winch?"),
+        ("How is the steel winch held?", "How is the steel winch of 98765 kg held?"),
+        ("What does the picture of the steel winch show?", "What does Figure 98 of the steel winch show?"),
+        ("Which screws hold the steel winch?", "What price does the steel winch have?"),
+    ],
+)
+def test_what_no_passage_has_lowers_confidence(published: Workspace, question: str, doubtful: str) -> None:
+    with closing(PublishedCorpus(published)) as serving:
+        sure, unsure = (serving.answer(AnswerQuery(words)) for words in (question, doubtful))
+    assert (unsure.confidence or 0.0) < (sure.confidence or 0.0) - 0.1
+
+
+def test_nouns_of_a_german_question_are_no_names(published: Workspace) -> None:
+    with closing(PublishedCorpus(published)) as serving:
+        nouns, plain = (
+            serving.answer(AnswerQuery(words))
+            for words in (
+                "was ist die Zahl der Schrauben der steel winch?",
+                "was ist die zahl der schrauben der steel winch?",
+            )
+        )
+    assert nouns.confidence == pytest.approx(plain.confidence)

@@ -1,5 +1,6 @@
 """Nouns to Arrow tables and Parquet bytes, and back. In memory only: stores do the I/O. Pages carry the format's checksums."""
 
+import contextlib
 import dataclasses
 import functools
 import io
@@ -36,30 +37,39 @@ def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
     Raises:
         ValueError: It isn't what was written; the message says what is wrong with it.
     """
+    # Most are small: a pool of threads for each costs more than the reading.
+    return read_columns(open_parquet(data), columns, threads=len(data) > _LARGE_BYTES)
+
+
+def open_parquet(data: bytes) -> pq.ParquetFile:
+    """Read a table's metadata, which takes longer than reading a small column; raises as ``from_parquet`` does."""
     if data[-4:] != b"PAR1":
         raise ValueError("cut short, or no Parquet file" if data else "empty")
-    try:
-        # Most are small: a pool of threads for each costs more than the reading.
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        table = file.read(list(columns) if columns is not None else None, use_threads=len(data) > _LARGE_BYTES)
+    with _errors_in_one_line():
+        return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+
+
+def read_columns(file: pq.ParquetFile, columns: Sequence[str] | None = None, *, threads: bool = False) -> pa.Table:
+    """Decode an open table, or some of its columns; raises as ``from_parquet`` does."""
+    with _errors_in_one_line():
+        table = file.read(list(columns) if columns is not None else None, use_threads=threads)
         if file.metadata.num_rows != table.num_rows:
             raise pa.ArrowInvalid(f"has {table.num_rows} rows instead of {file.metadata.num_rows}")
         return table.replace_schema_metadata(None)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(str(error).splitlines()[0]) from error
 
 
 def read_column(file: BinaryIO, name: str) -> "pa.ChunkedArray[Any]":
-    """Read one column of a file and nothing else.
+    """Read one column of a file and nothing else; raises as ``from_parquet`` does."""
+    with _errors_in_one_line():
+        return read_columns(pq.ParquetFile(file, page_checksum_verification=True), [name]).column(name)
 
-    Raises:
-        ValueError: The bytes aren't what was written.
-    """
+
+@contextlib.contextmanager
+def _errors_in_one_line() -> Iterator[None]:
     try:
-        read = pq.ParquetFile(file, page_checksum_verification=True).read([name], use_threads=False)
+        yield
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error).splitlines()[0]) from error
-    return read.column(name)
 
 
 @functools.cache

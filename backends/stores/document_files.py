@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pyarrow.parquet import ParquetFile
+
 from backends.stores.objects import Noun, read_table, reading
 from schemas.documents import (
     Block,
@@ -23,7 +25,7 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.errors import UNFINISHED, Failure, FailureCode
-from schemas.parquet import from_parquet, nested, part_of, rows_of, to_parquet
+from schemas.parquet import nested, open_parquet, part_of, read_columns, rows_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
 
@@ -71,15 +73,15 @@ class _DocumentFile:
         self._store = store
 
     @cached_property
-    def _data(self) -> bytes:
-        return self._store.get(self.file)
+    def _parts(self) -> ParquetFile:
+        data = self._store.get(self.file)
+        with reading(self._store, self.file):
+            return open_parquet(data)
 
     def _rows(self, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
-        return self._rows_in(self._data, part, noun)
-
-    def _rows_in(self, data: bytes, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
+        parts = self._parts
         with reading(self._store, self.file):
-            return rows_of(noun, part_of(from_parquet(data, [part]), part))
+            return rows_of(noun, part_of(read_columns(parts, [part]), part))
 
 
 class ParsedDocumentFile(_DocumentFile):
@@ -108,9 +110,9 @@ class ParsedDocumentFile(_DocumentFile):
     @property
     def labelled(self) -> frozenset[int]:
         """The orders of the placements that contain lines of text."""
-        data = self._data
+        parts = self._parts
         with reading(self._store, self.file):
-            inside = part_of(from_parquet(data, ["lines"]), "lines").column("inside")
+            inside = part_of(read_columns(parts, ["lines"]), "lines").column("inside")
         return frozenset(order for order in inside.to_pylist() if order is not None)
 
 

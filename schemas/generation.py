@@ -86,15 +86,6 @@ class Description:
     money: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class PictureHash:
-    """A figure's perceptual hash in hexadecimal digits, and the figure whose description it shares, perhaps itself."""
-
-    id: str
-    hash: str
-    stand_in: str
-
-
 class Flag(StrEnum):
     """Why a description isn't used, or a warning about one that is.
 
@@ -130,11 +121,9 @@ class Flag(StrEnum):
     """It lacks most of the numbers that were read in the figure."""
     PAGE_NUMBER_MISSING = "page_number_missing"
     """It describes a page, and lacks the number that is printed there."""
-    SHARED = "shared"
-    """It was written for a near duplicate."""
 
 
-MARKING = frozenset({Flag.MARKDOWN, Flag.CUT_OFF, Flag.NUMBERS_MISSING, Flag.PAGE_NUMBER_MISSING, Flag.SHARED})
+MARKING = frozenset({Flag.MARKDOWN, Flag.CUT_OFF, Flag.NUMBERS_MISSING, Flag.PAGE_NUMBER_MISSING})
 """Warnings: the description is used."""
 
 REFUSING = frozenset(Flag) - MARKING

@@ -114,7 +114,6 @@ def _descriptions(
         "captioner": options.captioner,
         "by_source": [*options.by_source.items()],
         "models": {name: [captioner.captions.key, captioner.prompt.expected] for name, captioner in captioners.items()},
-        "near_duplicates": options.near_duplicates,
         "quality": QUALITY_VERSION if captioners else None,
         "corrections": corrections.digest if corrections.entries else None,
     }

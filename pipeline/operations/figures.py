@@ -15,7 +15,6 @@ from pipeline.records.ledger import first_sources, read_ledger
 from schemas.base import Frozen
 from schemas.documents import Role
 from schemas.evidence import PLACEMENTS, Modality
-from schemas.generation import Flag
 from schemas.geometry import BBox
 from schemas.ports import ObjectStore
 
@@ -23,7 +22,6 @@ SHEETS = 4
 """Most versions whose placements are indexed in this process."""
 
 _ROLES = list(Role)
-_FLAGS = {Flag.SHARED: "near duplicate"}
 
 
 class SheetFigure(Frozen):
@@ -129,7 +127,7 @@ class FigureSheet:
         return [self._figure(number, row, descriptions.get((row["doc_id"], row["figure_id"]))) for number, row in rows]
 
     def _figure(self, number: int, row: dict[str, Any], description_row: dict[str, Any] | None) -> SheetFigure:
-        flags = [_FLAGS.get(Flag(name), name.replace("_", " ")) for name in (description_row or {}).get("flags") or []]
+        flags = [name.replace("_", " ") for name in (description_row or {}).get("flags") or []]
         if row["role"] == Role.CONTENT and not row["caption"]:
             flags.insert(0, "no caption")
         placed = int(self._occurrences[number])

@@ -1,16 +1,13 @@
 """What captioners describe, and the descriptions by models and people."""
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import get_args
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from backends.models.language import Py3LangId
-from backends.models.perceptual_hash import HASH_VERSION, perceptual_hash
 from backends.stores.document_files import (
     ParsedDocumentFile,
     StructuredDocumentFile,
@@ -18,14 +15,12 @@ from backends.stores.document_files import (
     structured_file,
 )
 from backends.stores.objects import reading
-from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from schemas.corpus.models import PERSON, CaptionerKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
 from schemas.errors import TransientError, UserError
-from schemas.generation import Description, Flag, PictureHash, Subject
-from schemas.ids import figure_file, key, raised
+from schemas.generation import Description, Subject
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
 from schemas.versions import Spent
@@ -38,7 +33,6 @@ from tasks.enriching.caption import (
 )
 from tasks.enriching.caption_quality import missing_input
 from tasks.enriching.corrections import Corrected, CorrectionsError, match_corrections
-from tasks.enriching.near_duplicates import NEAR_DUPLICATES_VERSION, near_duplicates
 from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Surroundings
 from tasks.enriching.spending import spent_on
@@ -178,63 +172,6 @@ def describable_by(kind: CaptionerKind, targets: Mapping[str, CaptionTarget]) ->
     }
 
 
-_FETCHES_AT_ONCE = 8
-_FIGURES_AT_ONCE = 1_000
-"""Figures that the threads get at once: each waiting figure is an object."""
-
-
-class NearDuplicates:
-    """For each figure that a captioner describes, the figure that stands in for it.
-
-    A decision is never changed, so that a paid description keeps its figures.
-    """
-
-    def __init__(self, workspace: Workspace, captioner: CaptionerInUse) -> None:
-        self._store = workspace.store
-        # Pages of one layout look alike whatever they say.
-        self._bits = workspace.corpus.captions.near_duplicates if captioner.subject == "figure" else None
-        self._cache = near_duplicate_cache(workspace, captioner)
-
-    def compare(self, figures: Iterable[str]) -> None:
-        """Hash new figures, and assign each to a near stand-in where there is one."""
-        new_figures = self._cache.missing(figures) if self._bits is not None else []
-        if self._bits is None or not new_figures:
-            return
-        # The prefixes sort existing stand-ins first.
-        hashes: dict[str, int] = {}
-        for shard in self._cache.shards():
-            stand_in_rows = shard.filter(pc.equal(shard.column("id"), shard.column("stand_in")))
-            columns = (stand_in_rows.column(name).to_pylist() for name in ("id", "hash"))
-            hashes.update((f"0{name}", int(value, 16)) for name, value in zip(*columns, strict=True))
-        with ThreadPoolExecutor(_FETCHES_AT_ONCE) as threads:
-            for start in range(0, len(new_figures), _FIGURES_AT_ONCE):
-                batch = new_figures[start : start + _FIGURES_AT_ONCE]
-                hashes.update(zip((f"1{name}" for name in batch), threads.map(self._hash, batch), strict=True))
-        stand_ins = near_duplicates(hashes, self._bits)
-        values = [f"{hashes[f'1{name}']:016x}" for name in new_figures]
-        stand_in_ids = [stand_ins.get(f"1{name}", f"1{name}")[1:] for name in new_figures]
-        self._cache.append(pa.table([new_figures, values, stand_in_ids], schema=schema_of(PictureHash)))
-
-    def of(self, figures: Collection[str]) -> dict[str, str]:
-        """Return the stand-in of each figure, or itself."""
-        if self._bits is None:
-            return dict(zip(figures, figures, strict=True))
-        stand_ins = {
-            picture_hash.id: picture_hash.stand_in for picture_hash in rows_of(PictureHash, self._cache.read([*figures]))
-        }
-        return {name: stand_ins.get(name, name) for name in figures}
-
-    def _hash(self, figure_id: str) -> int:
-        return perceptual_hash(self._store.get(figure_file(figure_id)))
-
-
-def near_duplicate_cache(workspace: Workspace, captioner: CaptionerInUse) -> RecordCache:
-    """Open the cache of stand-ins of a captioner's figures."""
-    bits = workspace.corpus.captions.near_duplicates
-    cache_key = key(captions=captioner.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
-    return RecordCache(workspace.store, f"likenesses/{cache_key}", schema_of(PictureHash))
-
-
 _FOLDER = "captions"
 
 SPENT = "SPENT"
@@ -262,7 +199,6 @@ class Descriptions:
             name: open_descriptions(workspace.store, captioner.captions.key)
             for name, captioner in workspace.captioners.items()
         }
-        self._duplicates = {name: NearDuplicates(workspace, captioner) for name, captioner in workspace.captioners.items()}
         self._languages = Py3LangId()
         self._corrections = match(workspace, all_targets()).by_id if workspace.corrections.entries else {}
 
@@ -284,20 +220,14 @@ class Descriptions:
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, DescriptionResult]:
         captioner = self._workspace.captioners[label]
         targets = caption_targets(captioner.subject, files, language=captioner.options.language or "")
-        stand_ins = self._duplicates[label].of(targets.keys())
         stored_by_id = {
-            description.id: description
-            for description in rows_of(Description, self._caches[label].read([*stand_ins.values()]))
+            description.id: description for description in rows_of(Description, self._caches[label].read([*targets]))
         }
-        results = {}
-        for name, target in targets.items():
-            description = stored_by_id.get(stand_ins[name])
-            result = description_result(
-                captioner.name, captioner.options.kind, captioner.prompt, target.around(), description, self._languages
-            )
-            is_shared = description is not None and description.id != name
-            results[name] = replace(result, flags=(*result.flags, Flag.SHARED)) if is_shared else result
-        return results
+        kind, prompt = captioner.options.kind, captioner.prompt
+        return {
+            name: description_result(captioner.name, kind, prompt, target.around(), stored_by_id.get(name), self._languages)
+            for name, target in targets.items()
+        }
 
 
 def match(workspace: Workspace, all_targets: Iterable[tuple[str, int | None]]) -> Corrected:

@@ -9,7 +9,6 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import SpaceVectors, open_vectors
 from pipeline.records.descriptions import (
-    NearDuplicates,
     StructuredFiles,
     caption_targets,
     describable_by,
@@ -170,7 +169,7 @@ def _missing(
 ) -> tuple[int, int]:
     """Return how many descriptions are missing of structured documents, and how many of their pages aren't drawn yet."""
     missing: set[bytes] = set()
-    duplicates, undrawn = NearDuplicates(workspace, captioner), 0
+    undrawn = 0
     drawn_pages = drawn_cache(workspace)
     for group in batched(doc_ids, DOCUMENTS_AT_ONCE):
         target_ids: set[str] = set()
@@ -179,7 +178,7 @@ def _missing(
             target_ids |= describable_by(captioner.options.kind, caption_targets(captioner.subject, files)).keys()
             if captioner.subject == "page":
                 undrawn += len(files.pages) - len(files.drawn)
-        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(duplicates.of(target_ids).values()))
+        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(target_ids))
     return len(missing), undrawn
 
 

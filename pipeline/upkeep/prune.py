@@ -5,16 +5,16 @@ Everything else below the corpus's root is finished work of removed versions or 
 
 import uuid
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import CACHES, RecordCache
-from pipeline.records.descriptions import near_duplicate_cache, open_descriptions
+from pipeline.records.cache import CACHES
+from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
 from pipeline.records.retention import KINDS, needs_of, removable_versions
 from pipeline.upkeep.retain import sweep
-from schemas.ids import figure_file, version_file
+from schemas.ids import version_file
 from schemas.stages import Report, silent
 from schemas.versions import PruneResult
 
@@ -38,7 +38,7 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
 
 
 def prune_all(workspace: Workspace, report: Report = silent) -> PruneResult:
-    """Remove everything that no kept version needs, paid replies and traces of pictures included. Call it under the lease."""
+    """Remove everything that no kept version needs, paid replies included. Call it under the lease."""
     with TemporaryTables() as tables:
         return _prune(workspace, tables, dry_run=False, report=report, keep_paid=False)
 
@@ -55,14 +55,12 @@ def _prune(
     needs = needs_of(workspace, kept_versions, tables, report)
     spare = {name: stored_objects[name] for name in sorted(stored_objects.keys() - needs.objects())}
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
-    stand_ins = [near_duplicate_cache(workspace, captioner) for captioner in workspace.captioners.values()]
     paid: set[str] = set()
     if keep_paid:
         paid |= {open_descriptions(store, captioner.captions.key).folder for captioner in workspace.captioners.values()}
         paid |= {f"replies/{name}" for name in store.folders("replies")}
-    of_pictures = {cache.folder: cache for cache in stand_ins}
     # In needed caches, single records may be unneeded.
-    kept_caches = paid | needs.records.keys() | of_pictures.keys()
+    kept_caches = paid | needs.records.keys()
     stored = sorted(stored_object for kind in CACHES for stored_object in store.listing(kind))
     spare |= {name: size for name, size in stored if name.rpartition("/")[0] not in kept_caches}
     abandoned = store.abandoned("")
@@ -72,10 +70,6 @@ def _prune(
         name: needed.spare() for name, needed in sorted(needs.records.items()) if name not in paid
     }
     caches = {name: needed.cache for name, needed in needs.records.items()}
-    if not keep_paid:
-        pictures = {name for name, _ in store.listing("figures")} - spare.keys()
-        records |= {name: _without_picture(cache, pictures) for name, cache in of_pictures.items()}
-        caches |= of_pictures
     if not dry_run:
         for removed_count, name in enumerate([*spare, *abandoned], 1):
             store.delete(name)
@@ -91,18 +85,3 @@ def _prune(
         records={name: len(ids) for name, ids in records.items() if ids},
         bytes=sum(freed.get(version, 0) for version in versions) + sum(spare.values()),
     )
-
-
-def _without_picture(cache: RecordCache, pictures: Set[str]) -> list[str]:
-    """Return the ids of a cache's records about figures, or with stand-ins, that aren't stored."""
-    spare_ids: set[str] = set()
-    for shard in cache.shards():
-        record_ids = [str(name) for name in shard.column("id").to_pylist()]
-        has_stand_ins = "stand_in" in shard.schema.names
-        stand_ins = [str(name) for name in shard.column("stand_in").to_pylist()] if has_stand_ins else record_ids
-        spare_ids |= {
-            name
-            for name, stand_in in zip(record_ids, stand_ins, strict=True)
-            if not {figure_file(name), figure_file(stand_in)} <= pictures
-        }
-    return sorted(spare_ids)

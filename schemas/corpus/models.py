@@ -148,12 +148,6 @@ class CaptionOptions(Section):
         {}, description="What describes pages of some documents, as by_source; pages has to be set for the others."
     )
     summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
-    near_duplicates: int | None = Field(
-        None,
-        ge=0,
-        le=64,
-        description="Bits in which the perceptual hashes of two figures may differ to share a description.",
-    )
     corrections: Location | None = Field(
         None, description="A person's descriptions, YAML or CSV, by figure, page or text; they win."
     )

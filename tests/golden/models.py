@@ -22,7 +22,6 @@ from backends.models.lexicon import Simplemma
 from backends.models.local_model import LocalModel
 from backends.models.minilm import MiniLM
 from backends.models.multilingual import MultilingualE5
-from backends.models.perceptual_hash import perceptual_hash
 from backends.models.pictures import fit, open_picture
 from backends.models.rapid_layout_detector import LEAST_SCORE, RapidLayout
 from backends.models.rapidocr_recogniser import (
@@ -193,10 +192,6 @@ def _rapid_layout(_folder: Path) -> Outputs:
         rows = sorted((kind, numbers) for kind, numbers in found_so if numbers[-1] > SURE)
         found[name] = digest(_pixels(image)), Near(rows, OF_A_REGION, places=1)
     return found
-
-
-def _hash(_folder: Path) -> Outputs:
-    return {name: (digest(_seen(data)), digest(perceptual_hash(data))) for name, data in _pictures().items()}
 
 
 _LANGUAGES = {
@@ -408,7 +403,6 @@ MODELS: dict[str, tuple[Callable[[Path], Outputs], str]] = {
     "rapid-layout": (_rapid_layout, "backends.models.rapid_layout_detector:SETTINGS_VERSION"),
     "language detector": (_language, "backends.models.language:DETECTION_VERSION"),
     "lexicon": (_lexicon, "backends.models.lexicon:LEXICON_VERSION"),
-    "perceptual hash": (_hash, "backends.models.perceptual_hash:HASH_VERSION"),
     "clip": (_clip, "backends.models.clip:SETTINGS_VERSION"),
     "unified": (_unified, "backends.models.combined_vectors:SETTINGS_VERSION"),
     "late interaction": (_late, "backends.models.late_interaction:SETTINGS_VERSION"),

@@ -4,7 +4,6 @@ import ast
 import importlib.metadata
 import io
 import pkgutil
-import random
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -58,7 +57,6 @@ from tasks.enriching.caption_quality import flags
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import EMBED_VERSION, search_text
 from tasks.enriching.language import language_of
-from tasks.enriching.near_duplicates import near_duplicates
 from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Prompt, Surroundings, presets
 from tasks.enriching.spaces import SPACES, RowText
@@ -383,17 +381,6 @@ def _sheets() -> bytes:
         return bytes(document.tobytes(no_new_id=True))
 
 
-def _near_duplicates(_made: list[_Made]) -> Outputs:
-    chance = random.Random(4)
-    hashes: dict[str, int] = {}
-    for crowd in range(12):
-        middle = chance.getrandbits(64)
-        for _ in range(6):
-            turned = [1 << chance.randrange(64) for _ in range(chance.randrange(6))]
-            hashes[f"{chance.getrandbits(64):016x}{crowd:02}"] = middle ^ sum(set(turned))
-    return {f"{bits} bits": (digest([hashes, bits]), digest(near_duplicates(hashes, bits))) for bits in (0, 2, 4, 8, 20)}
-
-
 _REPLIES = (
     "The picture shows a pump with two valves and a red handle, seen from the side.",
     "Das Bild zeigt eine Pumpe mit zwei Ventilen und einem roten Griff, von der Seite gesehen, und eine Leitung zum Tank.",
@@ -559,7 +546,6 @@ STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
     "text layers": (_text_layers, "tasks.reading.text_layers:TEXT_LAYERS_VERSION"),
     "chunk": (_chunk, "tasks.enriching.chunk:CHUNK_VERSION"),
     "prompt": (_prompt, "tasks.enriching.prompts:PROMPT_VERSION"),
-    "near duplicates": (_near_duplicates, "tasks.enriching.near_duplicates:NEAR_DUPLICATES_VERSION"),
     "caption": (_caption, "tasks.enriching.caption:CAPTION_VERSION"),
     "pages": (_pages, "tasks.enriching.page_rows:PAGES_VERSION"),
     "quality": (_quality, "tasks.enriching.caption_quality:QUALITY_VERSION"),

@@ -10,7 +10,6 @@ from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import (
     CaptionTarget,
-    NearDuplicates,
     StructuredFiles,
     add_spent,
     caption_targets,
@@ -64,7 +63,6 @@ def describe_targets(
     for name, captioner in workspace.captioners.items():
         doc_ids = [doc_id for doc_id in documents if workspace.captioner_of(captioner.subject, sources[doc_id]) == name]
         caption_work = _Work(workspace, captioner, doc_ids, budget)
-        caption_work.compare()
         calls = Calls()
         captioned.spent[name] = _describe(workspace, captioner, caption_work, calls, report)
         captioned.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
@@ -85,7 +83,6 @@ class _Work:
         self.unanswered: dict[str, str] = {}
         self._workspace, self._captioner, self._budget = workspace, captioner, budget
         self._cache, self._lock = open_descriptions(workspace.store, captioner.captions.key), threading.Lock()
-        self._duplicates = NearDuplicates(workspace, captioner)
         self._drawn = drawn_cache(workspace)
         self._reserved: dict[str, Spent] = {}
         self._requested = self._documents_read = 0
@@ -115,22 +112,12 @@ class _Work:
                 else:
                     self.over_budget += 1
 
-    def compare(self) -> None:
-        """Find near-duplicate figures, where the corpus file asks for it."""
-        if self._captioner.subject == "figure" and self._workspace.corpus.captions.near_duplicates is not None:
-            self._duplicates.compare(name for doc_id in self.documents for name in self.of(doc_id))
-
     def missing(self) -> Iterator[tuple[dict[str, CaptionTarget], list[str]]]:
-        """Yield the targets of some documents, by id of their description, and the ids that have no description yet.
-
-        A near-duplicate figure has the id of its stand-in.
-        """
+        """Yield the targets of some documents, by id of their description, and the ids that have no description yet."""
         for group in batched(self.documents, DOCUMENTS_AT_ONCE):
             targets: dict[str, CaptionTarget] = {}
             for doc_id in group:
-                document_targets = self.of(doc_id)
-                for name, stand_in in self._duplicates.of(document_targets.keys()).items():
-                    targets.setdefault(stand_in, document_targets[name])
+                targets = self.of(doc_id) | targets
             self._documents_read += len(group)
             with self._lock:  # a model may take requests from its own thread
                 missing = self._cache.missing(targets)
@@ -216,14 +203,13 @@ def _undescribed(
     workspace: Workspace, captioner: CaptionerInUse, caption_work: _Work, sources: Mapping[str, str], run_id: str
 ) -> Iterator[Failure]:
     """Yield a failure for each document that lacks descriptions, on the first such page."""
-    cache, duplicates = open_descriptions(workspace.store, captioner.captions.key), NearDuplicates(workspace, captioner)
+    cache = open_descriptions(workspace.store, captioner.captions.key)
     for doc_id in caption_work.documents:
         targets = caption_work.of(doc_id)
-        stand_ins = duplicates.of(targets.keys())
-        missing = set(cache.missing(stand_ins.values()))
+        missing = set(cache.missing(targets))
         if not missing:
             continue
-        page = min(target.page for name, target in targets.items() if stand_ins[name] in missing)
+        page = min(target.page for name, target in targets.items() if name in missing)
         unanswered = sorted(missing & caption_work.unanswered.keys())
         reasons = ["the budget was spent"] if len(unanswered) < len(missing) else []
         reasons += [caption_work.unanswered[name] for name in unanswered[:1]]

@@ -6,8 +6,6 @@ import pytest
 
 from backends.models import endpoint, local_model
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records import descriptions
-from pipeline.records.descriptions import near_duplicate_cache
 from schemas.errors import UserError
 from schemas.ids import key
 from tasks.enriching.prompts import PROMPT_VERSION
@@ -17,7 +15,6 @@ name: manuals
 source: ../pdfs
 captions:
   captioner: far
-  near_duplicates: 4
   models:
     far: {kind: vlm, model: acme/vlm, revision: "1", endpoint: {url: "http://localhost:1/v1"}}
     near: {kind: local, model: acme/vlm, revision: "1"}
@@ -49,17 +46,6 @@ def test_what_was_paid_for_keeps_its_key_until_how_models_are_used_changes(
     assert (raised["far"] != first["far"], raised["near"]) == (True, first["near"])
     monkeypatch.setattr(local_model, "SETTINGS_VERSION", "2")
     assert keys(tmp_path)["near"] != first["near"]
-
-
-def test_whose_description_serves_whom_is_decided_again_once_hashes_are_made_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = opened(tmp_path)
-    used = workspace.captioners["far"]
-    first = near_duplicate_cache(workspace, used).folder
-    assert first == f"likenesses/{key(captions=used.captions.key, bits=4, step='1')}"
-    monkeypatch.setattr(descriptions, "HASH_VERSION", "2")
-    assert near_duplicate_cache(workspace, used).folder != first
 
 
 def test_pages_have_the_captioner_of_their_source(tmp_path: Path) -> None:

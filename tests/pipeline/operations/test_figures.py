@@ -56,14 +56,14 @@ def test_a_figure_has_its_description_and_its_flags(store: ObjectStore) -> None:
     same = placement(1, 0)["figure_id"]
     placed = [placement(1, 0), placement(1, 1, caption=""), placement(2, 0, figure_id=same)]
     rows = [
-        described(placed[0], description="A pump.", described_by="vlm", flags=["shared", "cut_off"]),
+        described(placed[0], description="A pump.", described_by="vlm", flags=["markdown", "cut_off"]),
         *(described(placement(1, order), figure_id=f"{order:064x}") for order in range(1, 9)),
         described(placed[2]),
     ]
     write_sheet(store, version_name(0), placed, rows)
     first, second, third = sheet_of(store).figures([0, 1, 2])
     assert (first.description, first.described_by) == ("A pump.", "vlm")
-    assert first.flags == ["near duplicate", "cut off", "placed 2 times"]
+    assert first.flags == ["markdown", "cut off", "placed 2 times"]
     assert (second.described_by, second.flags) == (None, ["no caption"])
     assert (third.description, third.described_by, third.flags) == (None, "context", ["placed 2 times"])
 

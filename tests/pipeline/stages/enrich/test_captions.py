@@ -1,14 +1,11 @@
 """Models and people describe figures, through a whole refresh."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pymupdf
 import pytest
 import yaml
-from PIL import Image
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.descriptions import read_spent
@@ -294,33 +291,6 @@ def test_a_reply_that_is_no_description_is_not_used(
     rows = _figures(workspace, refresh(workspace))
     assert {(row["description"], row["described_by"]) for row in rows.values()} == {(None, "context")}
     assert all(flag in row["flags"] for row in rows.values())
-
-
-def test_figures_that_look_nearly_the_same_share_a_description_where_a_corpus_asks_for_it(
-    corpus: Corpus, endpoint: EndpointServer, tmp_path: Path
-) -> None:
-    with Image.open(io.BytesIO(picture(101))) as drawn:
-        drawn.putpixel((3, 3), (0, 0, 0))
-        buffer = io.BytesIO()
-        drawn.save(buffer, "PNG")
-    with pymupdf.open(tmp_path / "pdfs" / "pump.pdf") as document:
-        page = document.new_page(width=595, height=842)
-        page.insert_text((72, 90), "3 Spare parts of the pump", fontsize=18)
-        page.insert_image((180, 300, 420, 460), stream=buffer.getvalue())
-        page.insert_text((200, 478), "Figure 3: The water pump that is sold as a spare part", fontsize=10)
-        document.saveIncr()
-    apart = corpus()
-    assert len(_figures(apart, refresh(apart))) == len(endpoint.calls) == 5
-    shared = corpus({"near_duplicates": 4}, temperature=0.1)
-    expected = plan(shared, "test").summary.captions["vlm"]
-    assert expected.items == 5  # nobody has looked at them yet
-    rows = _figures(shared, refresh(shared))
-    assert len(endpoint.calls) == 5 + 4
-    alike = [row for caption, row in rows.items() if caption.startswith(("Figure 1: The water", "Figure 3"))]
-    assert len({row["description"] for row in alike}) == 1
-    assert sorted(row["flags"] for row in alike) == [[], ["shared"]]
-    assert refresh(shared).version is not None
-    assert len(endpoint.calls) == 9
 
 
 def test_examples_of_a_prompt_are_sent_with_their_pictures_before_each_figure(

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.evidence import EVIDENCE, Modality
+from schemas.evidence import EVIDENCE
+from schemas.filters import Modality
 from schemas.gates import (
     DUPLICATES,
     FEWEST_PICTURES,

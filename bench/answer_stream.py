@@ -11,7 +11,8 @@ from statistics import median
 
 from bench.table import Row, show
 from schemas.answers import PartFinished, TextDelta
-from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
+from schemas.evidence import CitedFigure, CitedRegion, Hit
+from schemas.filters import Modality
 from schemas.tags import TagTemplate
 from tasks.answering.compose import ModelInput, answer_prompt, compose
 from tasks.answering.read_reply import ReplyReader

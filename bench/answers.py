@@ -34,7 +34,8 @@ from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from schemas.answers import AnswerFinished, AnswerResult, FigurePart, Part, TablePart
 from schemas.corpus.models import EndpointOptions, ModelConfig
-from schemas.evidence import Filters, Hit
+from schemas.evidence import Hit
+from schemas.filters import Filters
 from schemas.geometry import BBox
 from schemas.retrieval import Preset, Query
 from tasks.answering.answer_presets import packaged_answers

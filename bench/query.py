@@ -39,7 +39,8 @@ from backends.models.minilm import MiniLM
 from bench.scale import WORDS, vocabulary
 from bench.table import Row, parser_of, show
 from schemas.errors import DamagedError
-from schemas.evidence import EVIDENCE, NO_FILTERS
+from schemas.evidence import EVIDENCE
+from schemas.filters import NO_FILTERS
 from schemas.ports import SearchIndex, Vector
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import packaged

@@ -33,7 +33,8 @@ from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.descriptions import StructuredFiles
 from pipeline.records.publication import read_pointer
 from schemas.corpus.retrieval import DEFAULT_PRESET
-from schemas.evidence import EVIDENCE, Filters, Modality
+from schemas.evidence import EVIDENCE
+from schemas.filters import Filters, Modality
 from schemas.ids import document_file, sha256
 from schemas.ports import TextEmbedder, Vector
 from schemas.retrieval import Query

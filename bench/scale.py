@@ -347,7 +347,7 @@ def _document(
         Role,
         StructuredDocument,
     )
-    from schemas.evidence import Modality
+    from schemas.filters import Modality
     from schemas.geometry import BBox
     from schemas.ids import figure_id
     from schemas.tags import placeholder

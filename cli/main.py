@@ -8,7 +8,6 @@ import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from itertools import groupby
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from cli.agents import mcp
 from cli.documents import export, parse
+from cli.filters import takes_filters
 from cli.key import key
 from cli.serve import serve
 from cli.status import status
@@ -43,11 +43,11 @@ from workers.garbage import INFREQUENT
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
     from schemas.answers import AnswerPresetInfo
-    from schemas.evidence import Filters, Hit, PageRange
+    from schemas.evidence import Hit
+    from schemas.filters import Filters
     from schemas.retrieval import PresetInfo
     from schemas.traces import TraceStep
 
-_DAYS = ["%Y-%m-%d", "%Y-%m", "%Y"]
 _EXCERPT = 300
 """Characters shown of a hit."""
 
@@ -97,6 +97,7 @@ def init(
     say(f"wrote {path}; look it over, then run: inset refresh {name}")
 
 
+@takes_filters
 def search(
     corpus: CorpusArgument,
     query: Annotated[str | None, typer.Argument(help="What to look for.")] = None,
@@ -105,34 +106,6 @@ def search(
         list[str] | None, typer.Option("--set", help="Override a step of the preset: select.diversity=0.5.")
     ] = None,
     k: Annotated[int | None, typer.Option("-k", "--k", min=1, max=1000, help="Maximum hits; by default 10.")] = None,
-    document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
-    source: Annotated[
-        list[str] | None, typer.Option(help="Only sources that match this glob, such as 'phones/**'.")
-    ] = None,
-    pages: Annotated[
-        list[str] | None,
-        typer.Option("--pages", "--page", help="Only these pages, as the PDF counts them: 3, 3-9 or 12-."),
-    ] = None,
-    page_label: Annotated[
-        list[str] | None, typer.Option(help="Only the page on which this is printed, or that the PDF calls so: iv, A-12.")
-    ] = None,
-    section: Annotated[
-        list[str] | None, typer.Option(help="Only this section: its title, or its path such as 'Service > Filters'.")
-    ] = None,
-    modality: Annotated[list[str] | None, typer.Option(help="Only text, table, figure or page.")] = None,
-    has_figure: Annotated[
-        bool | None, typer.Option("--has-figure/--no-figure", help="Only hits with a figure, or without.")
-    ] = None,
-    since: Annotated[
-        datetime | None,
-        typer.Option(formats=_DAYS, help="Only PDFs whose metadata says changed, or else made, that day or later."),
-    ] = None,
-    until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Only PDFs of that day or earlier.")] = None,
-    language: Annotated[list[str] | None, typer.Option(help="Only documents in this language: en, de.")] = None,
-    doc_type: Annotated[
-        list[str] | None, typer.Option("--type", help="Only documents of this type, by doc_types of the corpus file.")
-    ] = None,
-    phrase: Annotated[list[str] | None, typer.Option(help="Only hits with this exact phrase.")] = None,
     group: Annotated[str | None, typer.Option(help="Show the best hit of each page or document: page, document.")] = None,
     highlight: Annotated[
         bool, typer.Option("--highlight", help="Also mark the sentence nearest in meaning, which takes longer.")
@@ -145,38 +118,20 @@ def search(
     like: Annotated[str | None, typer.Option(help="Instead of QUERY: show figures like this one, given by its id.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
+    *,
+    filters: "Filters",
 ) -> None:
     """Search the live version."""
     from pipeline.published.corpus import open_published
-    from schemas.evidence import Filters, Modality
+    from schemas.filters import NO_FILTERS
     from schemas.retrieval import GroupBy, Query
 
-    for option, names, allowed in (
-        ("modality", modality, set(Modality)),
-        ("group", [group] if group else [], set(GroupBy)),
-    ):
-        if unknown := [name for name in names or [] if name not in allowed]:
-            raise UserError(f"--{option} {unknown[0]}: use one of {', '.join(sorted(allowed))}")
-    if unworded := [words for words in phrase or [] if not any(map(str.isalnum, words))]:
-        raise UserError(f"--phrase {unworded[0]!r}: write at least one letter or digit")
-    filters = _filters(
-        documents=document or [],
-        sources=source or [],
-        page_ranges=[_page_range(page_range) for page_range in pages or []],
-        page_labels=page_label or [],
-        sections=section or [],
-        modalities=[Modality(name) for name in modality or []],
-        has_figure=has_figure,
-        since=since.date() if since else None,
-        until=until.date() if until else None,
-        languages=language or [],
-        doc_types=doc_type or [],
-        phrases=phrase or [],
-    )
+    if group is not None and group not in set(GroupBy):
+        raise UserError(f"--group {group}: use one of {', '.join(sorted(GroupBy))}")
     query = None if query is None else _question(query)
     output_options = {"--group": group, "--highlight": highlight, "--trace": trace}
     if like is not None:
-        narrowing_options = {"filters": filters != Filters(), "--preset": preset, "--set": steps}
+        narrowing_options = {"filters": filters != NO_FILTERS, "--preset": preset, "--set": steps}
         _refuse("--like", {"QUERY": query, "--image": image, **narrowing_options, **output_options})
     elif not query and image is None:
         raise UserError("what should be searched for? Give a QUERY or an --image")
@@ -236,37 +191,6 @@ def _show_similar(
         return
     say(f"by vectors {similar_figures.space}")
     _show_hits(similar_figures.hits)
-
-
-def _filters(**given: Any) -> "Filters":
-    """Return filters of options.
-
-    Raises:
-        UserError: There are too many of one, or one is too long.
-    """
-    from schemas.evidence import Filters
-
-    try:
-        return Filters(**given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UserError(f"filters: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def _page_range(page_range: str) -> "PageRange":
-    """Parse an option such as ``3``, ``3-9`` or ``12-``."""
-    from pydantic import ValidationError
-
-    from schemas.evidence import PageRange
-
-    first, dash, last = (part.strip() for part in page_range.partition("-"))
-    try:
-        pages = PageRange(first=int(first), last=int(last or first) if last or not dash else None)
-    except (ValueError, ValidationError):
-        pages = None
-    if pages is None or (pages.last is not None and pages.last < pages.first):
-        raise UserError(f"--pages {page_range}: write a page such as 3, or pages such as 3-9 or 12-, counted from 1")
-    return pages
 
 
 def _changes(settings: Sequence[str]) -> dict[str, Any]:
@@ -342,6 +266,7 @@ def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
         say("nothing found")
 
 
+@takes_filters
 def ask(
     corpus: CorpusArgument,
     question: Annotated[str, typer.Argument(help="The question.")],
@@ -356,13 +281,6 @@ def ask(
             "--set", help="Override a setting, answer.max_images=4, or a step of retrieval, select.diversity=0.5."
         ),
     ] = None,
-    document: Annotated[
-        list[str] | None, typer.Option(help="Answer from this document: its id, source or file name.")
-    ] = None,
-    pages: Annotated[list[str] | None, typer.Option(help="Answer from these pages, such as 3 or 3-9.")] = None,
-    page_label: Annotated[
-        list[str] | None, typer.Option(help="Answer from the page on which this is printed, such as iv or A-12.")
-    ] = None,
     image: Annotated[Path | None, typer.Option(help="A picture that goes with the question.")] = None,
     continues: Annotated[
         bool, typer.Option("--continue", help="It follows up the last question that was asked of this corpus here.")
@@ -371,6 +289,8 @@ def ask(
     everything: Annotated[bool, typer.Option("--all", help="Show the rest of each passage too.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
+    *,
+    filters: "Filters",
 ) -> None:
     """Answer a question, figures in place, a citation for each part."""
     from cli.answers import Conversation, show_answer, turn_of
@@ -390,11 +310,7 @@ def ask(
         preset=preset,
         steps=changes,
         picture=None if image is None else _read(image),
-        filters=_filters(
-            documents=document or [],
-            page_ranges=[_page_range(page_range) for page_range in pages or []],
-            page_labels=page_label or [],
-        ),
+        filters=filters,
         version=version,
         trace=trace,
     )

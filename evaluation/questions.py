@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from evaluation.json_lines import read_records
-from schemas.evidence import PageNumber
+from schemas.filters import PageNumber
 
 
 class GoldPage(BaseModel):

@@ -16,7 +16,7 @@ from schemas.answers import AnswerFinished, AnswerPreset, AnswerStarted, Content
 from schemas.corpus import Corpus
 from schemas.corpus.models import CaptionOptions
 from schemas.errors import BadInputError, RequestError, TransientError, UserError
-from schemas.evidence import NO_FILTERS, Filters
+from schemas.filters import NO_FILTERS, Filters
 from schemas.retrieval import Preset, Query
 from tasks.answering.answer_presets import with_settings
 from tasks.answering.compose import AnswerPrompt, rows_to_send

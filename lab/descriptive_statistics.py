@@ -11,7 +11,7 @@ from evaluation.questions import Question
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.ledger import indexed_pages, read_ledger
 from schemas.base import Frozen
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.ids import figure_file
 from schemas.ports import ObjectStore
 

@@ -18,7 +18,7 @@ from pipeline.published.version import OpenVersion, open_version
 from schemas.corpus.models import ModelConfig
 from schemas.corpus.operations import Spend
 from schemas.errors import UserError
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.models import DEFAULT_SPACE
 from schemas.ports import TextEmbedder
 from schemas.stages import Report, silent

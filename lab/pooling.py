@@ -22,7 +22,8 @@ from lab.outcomes import Outcome
 from lab.statistics import Estimate, estimates
 from schemas.answers import Part
 from schemas.base import Frozen
-from schemas.evidence import CitedRegion, Hit, Modality
+from schemas.evidence import CitedRegion, Hit
+from schemas.filters import Modality
 from schemas.ids import key
 from schemas.ports import StreamingModel
 

@@ -44,7 +44,8 @@ from query_service.requests import (
 from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control
 from query_service.stream import as_json
 from schemas.errors import RequestError
-from schemas.evidence import MAX_PAGE, MOST_GLOBS, Hit, Modality, SearchResult, SimilarFigures
+from schemas.evidence import Hit, SearchResult, SimilarFigures
+from schemas.filters import MAX_PAGE, MOST_GLOBS, Modality
 from schemas.reports import (
     BrowsedRow,
     Changes,

@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 from pipeline.published.version import Box
 from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
 from schemas.answers import AnswerSettings
-from schemas.evidence import Filters
+from schemas.filters import Filters
 from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, Query, Turn
 
 QUERY_LIMIT = 2000

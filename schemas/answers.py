@@ -7,7 +7,8 @@ from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.corpus.fields import Section, Text
-from schemas.evidence import CitedRegion, HasTaggedPdf, Modality, Span
+from schemas.evidence import CitedRegion, HasTaggedPdf, Span
+from schemas.filters import Modality
 from schemas.retrieval import ListedPreset, Name, NamedPreset
 from schemas.traces import TraceStep
 from schemas.versions import Spent

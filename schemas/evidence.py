@@ -1,30 +1,17 @@
 """Rows of the index, and results of a search."""
 
-import datetime
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from schemas.base import Frozen
 from schemas.documents import BBOX, CellSpan
-from schemas.text import folded
+from schemas.filters import Modality
 from schemas.traces import TraceStep
-
-
-class Modality(StrEnum):
-    """The kinds of rows."""
-
-    TEXT = "text"
-    TABLE = "table"
-    FIGURE = "figure"
-    PAGE = "page"
-
 
 EVIDENCE = pa.schema(
     (
@@ -135,158 +122,6 @@ def rows_before(table: pa.Table, doc_id: str) -> int:
     """Return the number of rows, sorted by document id, before those of one document."""
     return int(pc.less(table.column("doc_id"), pa.scalar(doc_id)).to_numpy().sum())
 
-
-MAX_PAGE = 2**31 - 1
-"""The largest page number of an index."""
-
-
-PageNumber = Annotated[int, Field(strict=True, ge=1, le=MAX_PAGE)]
-
-
-def _day(raw_date: object) -> object:
-    """Refuse numbers, which pydantic reads as seconds since 1970."""
-    if isinstance(raw_date, str) and not _DAY.fullmatch(raw_date):
-        raise ValueError("input should be a valid date, such as 2024-03-31")
-    if isinstance(raw_date, int | float):
-        raise ValueError("input should be a valid date in quotes, such as 2024-03-31")
-    return raw_date
-
-
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-
-Day = Annotated[datetime.date, BeforeValidator(_day)]
-
-
-_AS_SENT = ConfigDict(json_schema_serialization_defaults_required=False)
-"""Clients send filters, and leave out what they don't need, so one schema says both."""
-
-
-class PageRange(Frozen):
-    """An inclusive range of pages; empty if ``last`` is before ``first``."""
-
-    model_config = _AS_SENT
-
-    first: PageNumber = 1
-    last: PageNumber | None = Field(None, description="null: to the end of the document.")
-
-
-MOST_NAMED = 1_000
-"""Maximum documents, pages or rows that a filter lists, as many as engines compare in some 40 ms."""
-
-MOST_WORDED = 50
-"""Maximum sections, languages, document types or page ranges of a filter."""
-
-MOST_GLOBS = 20
-"""Maximum globs or phrases of a filter: each is compared with every source, or with thousands of texts."""
-
-_Name = Annotated[str, AfterValidator(str)]
-"""A string that may have a lone surrogate, as names of files that are not UTF-8 have: pydantic's own check refuses them."""
-
-SourceName = Annotated[_Name, Field(max_length=1024)]
-Glob = Annotated[_Name, Field(max_length=256)]
-SectionName = Annotated[_Name, Field(max_length=500)]
-PageLabel = Annotated[_Name, Field(max_length=100)]
-DocumentType = Annotated[_Name, Field(max_length=500)]
-LanguageCode = Annotated[_Name, Field(max_length=35)]
-Phrase = Annotated[_Name, Field(max_length=500)]
-EvidenceId = Annotated[_Name, Field(max_length=64)]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """How engines compare a filter with a column of the index.
-
-    Attributes:
-        column: Its name.
-        holds: ``any``: the column has one of the values; ``shares``: the list in the column has one of them; ``is``: it has the
-            value; ``from``, ``until``: it isn't null, and isn't before, or after, the value.
-        by: Turns each value into one that the column has.
-    """
-
-    column: str
-    holds: Literal["any", "shares", "is", "from", "until"]
-    by: Callable[[Any], Any] = lambda value: value
-
-
-class Filters(Frozen):
-    """Filters of a search, combined by AND. Empty and null ones are ignored."""
-
-    # A filter that engines apply has its condition; tasks.answering.narrow resolves the others into those.
-    model_config = _AS_SENT
-
-    documents: Annotated[list[SourceName], Condition("filter_names", "shares")] = Field(
-        [], max_length=MOST_NAMED, description="Document ids, sources, or file names of sources."
-    )
-    sources: list[Glob] = Field(
-        [],
-        max_length=MOST_GLOBS,
-        description="Globs of sources, such as phones/**: * is any characters, / among them, ? one, [ab] one of those; "
-        "upper and lower case differ.",
-    )
-    pages: Annotated[list[PageNumber], Condition("filter_pages", "shares")] = Field(
-        [],
-        max_length=MOST_NAMED,
-        description="Pages of those documents, counted from 1, whatever is printed on them.",
-    )
-    page_ranges: list[PageRange] = Field([], max_length=MOST_WORDED, description="More pages of those documents.")
-    page_labels: Annotated[list[PageLabel], Condition("filter_labels", "shares")] = Field(
-        [],
-        max_length=MOST_WORDED,
-        description="Pages by what is printed on them, such as iv or A-12, in any case; a page without a label by its number. "
-        "Combined with pages by AND.",
-    )
-    sections: Annotated[list[SectionName], Condition("filter_sections", "shares", folded)] = Field(
-        [],
-        max_length=MOST_WORDED,
-        description="Sections with all below them, by title (Maintenance) or by their path from the top (Service > Filters); "
-        "case and a title's number don't matter.",
-    )
-    modalities: Annotated[list[Modality], Condition("modality", "any", str)] = Field(
-        [],
-        max_length=len(Modality),
-        description="text, table, figure, page. Rows of pages repeat what others say: where none is named, modes that look "
-        "at words leave them out.",
-    )
-    has_figure: Annotated[bool | None, Condition("filter_figures", "is")] = Field(
-        None,
-        strict=True,
-        description="true: rows that are a figure, or show or mention one; false: rows that don't.",
-    )
-    since: Annotated[Day | None, Condition("date", "from", str)] = Field(
-        None,
-        description="Documents of that day or later, by the date in the PDF: when it was changed last, or else made. Those "
-        "without a date are left out.",
-    )
-    until: Annotated[Day | None, Condition("date", "until", str)] = Field(
-        None, description="Documents of that day or earlier, in the same way."
-    )
-    languages: Annotated[list[LanguageCode], Condition("language", "any")] = Field(
-        [], max_length=MOST_WORDED, description="Documents in these languages, in ISO 639-1: en, de."
-    )
-    doc_types: Annotated[list[DocumentType], Condition("doc_type", "any")] = Field(
-        [],
-        max_length=MOST_WORDED,
-        description="Documents of these types, as doc_types of the corpus file names them: manual.",
-    )
-    phrases: list[Phrase] = Field(
-        [],
-        max_length=MOST_GLOBS,
-        description="Rows whose text has each of these phrases, word for word; case, punctuation and white space don't matter.",
-    )
-    evidence_ids: Annotated[list[EvidenceId], Condition("evidence_id", "any")] = Field(
-        [], max_length=MOST_NAMED, description="Rows, by id."
-    )
-
-    def conditions(self) -> Iterator[tuple[Condition, Any]]:
-        """Yield the conditions of the filters that narrow a search, each with its value, or its values."""
-        for name, field in type(self).model_fields.items():
-            given = getattr(self, name)
-            for condition in field.metadata:
-                if isinstance(condition, Condition) and given is not None and given != []:
-                    yield condition, [*map(condition.by, given)] if isinstance(given, list) else condition.by(given)
-
-
-NO_FILTERS = Filters()
 
 Links = Annotated[dict[str, str], Field(description="Paths of what belongs to it, by name.")]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from schemas.documents import LayoutRegion, Line, OutlineEntry, PageRegion, RecognisedLine
 from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import BadInputError, TransientError
-from schemas.evidence import Filters
+from schemas.filters import Filters
 from schemas.generation import Reply, Request, Usage
 from schemas.geometry import BBox
 from schemas.versions import SourceFile

@@ -8,7 +8,8 @@ from pydantic import AliasChoices, Field
 from schemas.base import Frozen
 from schemas.documents import CellSpan, FoundBy, Furniture
 from schemas.errors import Failure
-from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Links, Modality
+from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Links
+from schemas.filters import Modality
 from schemas.retrieval import ListedPreset
 
 

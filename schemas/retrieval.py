@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 from schemas.base import Frozen
 from schemas.corpus.fields import Section, Share, Text, Weight
 from schemas.corpus.retrieval import FieldWeights
-from schemas.evidence import NO_FILTERS, Filters, Modality
+from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.models import DEFAULT_SPACE
 
 MOST_ROWS = 1000

@@ -23,7 +23,8 @@ from backends.engines.index_rows import (
     terms_column,
 )
 from schemas.errors import ContractError, DamagedError
-from schemas.evidence import EVIDENCE, Filters
+from schemas.evidence import EVIDENCE
+from schemas.filters import Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 
 K1 = 1.2

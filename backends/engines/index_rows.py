@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from backends.engines.analyser import terms
 from schemas.errors import ContractError, RequestError
-from schemas.evidence import EVIDENCE, Filters
+from schemas.evidence import EVIDENCE
+from schemas.filters import Filters
 from schemas.text import section_names
 
 Ranked = list[tuple[str, float]]

@@ -34,7 +34,8 @@ from backends.engines.index_rows import (
 from backends.engines.lance_engine import LanceTable, listed
 from backends.stores.s3_store import copy_folder
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
-from schemas.evidence import EVIDENCE, Condition, Filters
+from schemas.evidence import EVIDENCE
+from schemas.filters import Condition, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 
 if TYPE_CHECKING:

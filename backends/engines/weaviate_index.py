@@ -37,7 +37,8 @@ from backends.engines.index_rows import (
 )
 from backends.engines.weaviate_server import WeaviateServer
 from schemas.errors import ContractError, DamagedError, TransientError
-from schemas.evidence import EVIDENCE, NO_FILTERS, Condition, Filters
+from schemas.evidence import EVIDENCE
+from schemas.filters import NO_FILTERS, Condition, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 
 ROWS_A_REQUEST = 200

@@ -11,7 +11,8 @@ from hashlib import sha256
 from typing import Literal
 
 from evaluation.questions import GoldPage, GoldRegion, Question
-from schemas.evidence import Hit, Modality
+from schemas.evidence import Hit
+from schemas.filters import Modality
 
 Kind = Literal["figures", "contents", "tables"]
 KINDS: tuple[Kind, ...] = ("figures", "contents", "tables")

@@ -13,7 +13,8 @@ from evaluation.questions import Question
 from lab.outcomes import Outcome
 from schemas.answers import AnswerResult, Citation, TextPart
 from schemas.base import Frozen
-from schemas.evidence import Hit, Modality
+from schemas.evidence import Hit
+from schemas.filters import Modality
 
 Fault = Literal["wrong answer", "other answer", "other context", "no citation"]
 """What makes an outcome bad: an answer that the context contradicts, another question's answer or context, or no citation."""

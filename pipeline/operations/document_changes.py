@@ -10,7 +10,7 @@ from pipeline.records.evidence import DocumentRows
 from pipeline.records.ledger import each_fate, read_fates
 from schemas.base import Frozen
 from schemas.errors import NotFoundError
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.ports import ObjectStore
 from schemas.versions import Status
 

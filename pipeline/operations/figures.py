@@ -14,7 +14,8 @@ from pipeline.records.evidence import DocumentRows, placement_parts, row_files, 
 from pipeline.records.ledger import first_sources, read_ledger
 from schemas.base import Frozen
 from schemas.documents import Role
-from schemas.evidence import PLACEMENTS, Modality
+from schemas.evidence import PLACEMENTS
+from schemas.filters import Modality
 from schemas.geometry import BBox
 from schemas.ports import ObjectStore
 

@@ -29,7 +29,8 @@ from schemas.answers import (
 from schemas.corpus.models import ModelConfig
 from schemas.corpus.operations import Spend
 from schemas.errors import RequestError, UserError
-from schemas.evidence import NO_FILTERS, Filters, Hit, Modality
+from schemas.evidence import Hit
+from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.retrieval import Preset, Turn
 from schemas.versions import Spent
 from tasks.answering.ask_model import reply

@@ -22,7 +22,8 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.evidence import evidence_parts, row_files, rows_at
 from pipeline.records.ledger import read_ledger
 from schemas.errors import NotFoundError
-from schemas.evidence import EVIDENCE, Hit, Modality
+from schemas.evidence import EVIDENCE, Hit
+from schemas.filters import Modality
 from schemas.ports import ObjectStore
 from schemas.reports import (
     BrowsedRow,

@@ -35,7 +35,8 @@ from schemas.errors import (
     UnforeseenError,
     UserError,
 )
-from schemas.evidence import Filters, Modality, SearchResult
+from schemas.evidence import SearchResult
+from schemas.filters import Filters, Modality
 from schemas.reports import CorpusOverview, SearchPreset
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.versions import Pointer, VersionList

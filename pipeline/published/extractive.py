@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from backends.engines.analyser import query_terms
 from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerResult
-from schemas.evidence import Filters, Hit, Modality
+from schemas.evidence import Hit
+from schemas.filters import Filters, Modality
 from schemas.retrieval import Preset, Scored
 from tasks.answering.asked_figures import asked_figures, speaks_of_pictures
 from tasks.answering.candidates import TYPE_SENTENCES, Candidate, candidates, lacks_asked_type, scores

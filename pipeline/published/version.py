@@ -22,7 +22,8 @@ from schemas.corpus import Corpus
 from schemas.corpus.models import EmbeddingOptions
 from schemas.corpus.parse import TagOptions
 from schemas.errors import NotFoundError, TransientError, UserError
-from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
+from schemas.evidence import CitedRegion, Hit, SearchResult, SimilarFigures, Span
+from schemas.filters import Filters, Modality
 from schemas.ids import document_file, figure_file
 from schemas.models import Embeds
 from schemas.ports import Embedder, SearchIndex, TextEmbedder

@@ -17,7 +17,8 @@ from pipeline.records.cache import RecordCache
 from pipeline.records.manifests import check_index_files
 from pipeline.records.row_parts import Difference
 from schemas.base import batched
-from schemas.evidence import EVIDENCE, Filters
+from schemas.evidence import EVIDENCE
+from schemas.filters import Filters
 from schemas.gates import EXAMPLES, GateResult
 from schemas.ports import ObjectStore, SearchIndex, Vector
 from schemas.stages import Report, silent

@@ -16,7 +16,8 @@ from backends.stores.checksums import damage
 from backends.stores.objects import read_part, read_table, reading
 from pipeline.records.row_parts import read_part_rows, read_parts
 from schemas.errors import MissingError
-from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows, rows_before
+from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows, rows_before
+from schemas.filters import Modality
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 

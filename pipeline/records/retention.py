@@ -21,7 +21,7 @@ from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.base import batched
 from schemas.documents import Recognised, Segmented, drawn_page_id
 from schemas.errors import TransientError
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.ids import alias_name, document_file, figure_file, version_file
 from schemas.parquet import schema_of
 from schemas.stages import Report, silent

@@ -22,7 +22,8 @@ from backends.stores.objects import read_model, read_table
 from backends.stores.temporary_tables import TemporaryTables
 from schemas.base import batched
 from schemas.documents import TAGGED
-from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
+from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
+from schemas.filters import Modality
 from schemas.ids import sha256, version_file
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore

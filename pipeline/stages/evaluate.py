@@ -23,7 +23,8 @@ from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, read_plan, write_note
 from schemas.errors import TransientError
-from schemas.evidence import NO_FILTERS, Hit
+from schemas.evidence import Hit
+from schemas.filters import NO_FILTERS
 from schemas.gates import NO_QUESTIONS, RECALL_KEPT, GateResult
 from schemas.ids import version_file
 from schemas.retrieval import Preset, Query

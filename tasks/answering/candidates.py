@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.tags import TagTemplate
 from schemas.text import folded_words
 from tasks.answering.highlight import content_words

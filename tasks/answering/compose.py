@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 
 from schemas.answers import AnswerSettings, Content, FigurePart
-from schemas.evidence import Hit, Modality
+from schemas.evidence import Hit
+from schemas.filters import Modality
 from schemas.generation import Message
 from schemas.tags import TagTemplate
 from tasks.answering.aliases import aliases, quoted

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from schemas.corpus.retrieval import AnswerOptions
-from schemas.evidence import Filters, Hit
+from schemas.evidence import Hit
 from schemas.figure_labels import mentions
+from schemas.filters import Filters
 from schemas.models import MINILM
 from schemas.ports import SearchIndex
 from schemas.text import folded_words

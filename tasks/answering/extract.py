@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
-from schemas.evidence import CitedFigure, Hit, Modality, Span
+from schemas.evidence import CitedFigure, Hit, Span
 from schemas.figure_labels import caption_label, mentions
+from schemas.filters import Modality
 from schemas.tags import TagTemplate
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.candidates import Candidate, is_how_to

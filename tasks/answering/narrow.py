@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import translate
 from typing import TypeVar
 
-from schemas.evidence import NO_FILTERS, Filters
+from schemas.filters import NO_FILTERS, Filters
 from schemas.retrieval import Retriever, Steps
 from schemas.text import folded
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from schemas.evidence import CitedFigure, Hit, Modality, Span
+from schemas.evidence import CitedFigure, Hit, Span
 from schemas.figure_labels import caption_label
+from schemas.filters import Modality
 from schemas.tags import TagTemplate
 from schemas.text import SUPERSCRIPTS, same_title, split_fenced
 from tasks.answering.highlight import sentences

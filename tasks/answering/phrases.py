@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schemas.evidence import Filters
+from schemas.filters import Filters
 from schemas.ports import SearchIndex
 from schemas.text import folded, words
 

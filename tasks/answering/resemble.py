@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from schemas.evidence import Filters, Modality
+from schemas.filters import Filters, Modality
 from schemas.ports import SearchIndex, Vector
 
 ROWS_AT_MOST = 4000

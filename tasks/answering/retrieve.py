@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import RequestError
-from schemas.evidence import NO_FILTERS, Filters, Modality
+from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.ports import SearchIndex
 from schemas.retrieval import DocumentStep, Preset, Retriever, Steps
 from tasks.answering.describe import described

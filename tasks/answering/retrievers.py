@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import assert_never
 
-from schemas.evidence import MOST_NAMED, Filters, Modality
+from schemas.filters import MOST_NAMED, Filters, Modality
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery

@@ -6,7 +6,7 @@ from typing import Any
 
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import ContractError, RequestError
-from schemas.evidence import Filters
+from schemas.filters import Filters
 from schemas.ports import PassageScorer, SearchIndex, StreamingModel
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.sections import ContentsRow

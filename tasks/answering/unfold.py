@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from tasks.answering.candidates import Candidate
 from tasks.answering.passages import (
     Passage,

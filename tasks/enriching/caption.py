@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from schemas.corpus.models import CONTEXT, CaptionerKind
 from schemas.documents import Chunk, PlacedFigure
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.generation import Description, Flag, Subject, is_refused
 from schemas.ports import LanguageDetector
 from schemas.tags import escape, placeholder

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Literal
 
 from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.tags import placeholder, placeholders, strip
 from schemas.text import fenced
 from tasks.enriching.cut import (

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from schemas.documents import Chunk
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.ports import LanguageDetector
 
 LANGUAGE_VERSION = "1"

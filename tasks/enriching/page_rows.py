@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import regex
 
 from schemas.documents import Block, BlockKind, Chunk, Page, PlacedFigure, Region
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.geometry import BBox
 from schemas.tags import strip
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from schemas.documents import Chunk, PlacedFigure
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.tags import placeholder, strip
 from tasks.enriching.page_rows import PageWords
 from tasks.enriching.prompts import Surroundings

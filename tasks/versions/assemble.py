@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.documents import TAGGED, Chunk, Figure, Node, NodeKind, Placement, Region
-from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
+from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
+from schemas.filters import Modality
 from schemas.geometry import BBox
 from schemas.ids import evidence_id
 from schemas.ports import Spill

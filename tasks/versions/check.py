@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from schemas.documents import TAGGED, Page, Placement, Role
-from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
+from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
+from schemas.filters import Modality
 from schemas.gates import (
     DOCUMENTS_GONE,
     EXAMPLES,

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.ids import sha256
 
 KEYED = pa.schema((pa.field("row", pa.int64(), nullable=False), pa.field("key", pa.string(), nullable=False)))

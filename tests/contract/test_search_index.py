@@ -29,7 +29,8 @@ from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.stores.s3_store import s3_client
 from schemas.errors import ContractError, DamagedError, RequestError, TransientError, UserError
-from schemas.evidence import EVIDENCE, Filters, Modality, PageRange
+from schemas.evidence import EVIDENCE
+from schemas.filters import Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector
 from tasks.answering.phrases import holding
 from tests.memory_index import MemoryIndex

@@ -30,7 +30,7 @@ from pipeline.upkeep.mirror import mirror
 from query_service.app import create_app
 from schemas.answers import FigurePart
 from schemas.errors import NotFoundError, UserError
-from schemas.evidence import Filters
+from schemas.filters import Filters
 from schemas.ports import SearchIndex
 from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage

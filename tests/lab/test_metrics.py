@@ -12,7 +12,8 @@ from evaluation.questions import GoldPage, GoldRegion, Question
 from lab.metrics import Score, mean_of_ten, score
 from lab.outcomes import Outcome
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TextPart
-from schemas.evidence import CitedRegion, Hit, Modality
+from schemas.evidence import CitedRegion, Hit
+from schemas.filters import Modality
 from schemas.geometry import BBox
 from schemas.versions import Spent
 

@@ -11,7 +11,8 @@ from lab.outcomes import Outcome
 from lab.pooling import Candidate, Correction, Judgement, answer_shares, judged_questions, pool, pool_answers
 from schemas.answers import AnswerResult, FigurePart, TextPart
 from schemas.errors import UserError
-from schemas.evidence import CitedRegion, Hit, Modality
+from schemas.evidence import CitedRegion, Hit
+from schemas.filters import Modality
 
 QUESTIONS = [Question(id="1", question="Which seal?", answer="Rubber."), Question(id="2", question="Which bolt?")]
 

@@ -23,7 +23,8 @@ from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from schemas.corpus.operations import Spend
 from schemas.errors import UserError
-from schemas.evidence import Hit, Modality
+from schemas.evidence import Hit
+from schemas.filters import Modality
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.presets import packaged, steps_of
 from tests import endpoint_server

@@ -20,7 +20,7 @@ from pipeline.records.publication import list_versions, publish_version, read_po
 from pipeline.records.tagged_copies import tagged_copies
 from pipeline.run import RefreshRun, is_refused, refresh
 from schemas.errors import FailureCode, NotFoundError, UserError
-from schemas.evidence import Filters, Modality
+from schemas.filters import Filters, Modality
 from schemas.gates import OF_ROWS
 from schemas.geometry import BBox
 from schemas.reports import VersionDiff

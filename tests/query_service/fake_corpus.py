@@ -34,14 +34,8 @@ from schemas.errors import (
     UnforeseenError,
     UserError,
 )
-from schemas.evidence import (
-    CitedFigure,
-    CitedRegion,
-    Hit,
-    Modality,
-    SearchResult,
-    SimilarFigures,
-)
+from schemas.evidence import CitedFigure, CitedRegion, Hit, SearchResult, SimilarFigures
+from schemas.filters import Modality
 from schemas.reports import CorpusOverview, DocumentInfo, FigureContext, Listing, ListPart, OutlineSection, SearchPreset
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.text import fenced

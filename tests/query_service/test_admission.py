@@ -14,7 +14,8 @@ import pytest
 from query_service import admission
 from query_service.admission import Cost, FairSemaphore, cost_of_answer, cost_of_search
 from query_service.app import create_app
-from schemas.evidence import Filters, SearchResult
+from schemas.evidence import SearchResult
+from schemas.filters import Filters
 from schemas.retrieval import AnswerQuery, Query
 from tasks.answering.presets import changed, packaged
 from tasks.answering.trace import Stopped, Trace

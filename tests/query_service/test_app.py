@@ -17,7 +17,8 @@ from query_service.guard import PICTURE_LIMIT
 from query_service.hosts import trusted
 from schemas.answers import AnswerResult
 from schemas.errors import UserError
-from schemas.evidence import Filters, Modality, SearchResult, SimilarFigures
+from schemas.evidence import SearchResult, SimilarFigures
+from schemas.filters import Filters, Modality
 from schemas.reports import CorpusOverview
 from schemas.retrieval import GroupBy, Query
 from tests.query_service import fake_corpus

@@ -18,7 +18,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
 from query_service.access import Access, Key, KeyFile, digest, key_line
 from query_service.app import create_app
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from schemas.reports import ListPart
 from tests.manuals import write_manual
 from tests.pipeline.conftest import refreshed_once

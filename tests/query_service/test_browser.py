@@ -28,7 +28,8 @@ from schemas.answers import (
     TextPart,
 )
 from schemas.errors import TransientError
-from schemas.evidence import CitedRegion, Filters, PageRange
+from schemas.evidence import CitedRegion
+from schemas.filters import Filters, PageRange
 from schemas.reports import SearchPreset
 from tests.browser import CHROMIUM, Browser
 from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, LIVE, OTHER_ID, FakeCorpus, Released

@@ -8,7 +8,7 @@ import pytest
 from backends.engines import lance_engine
 from backends.engines.lance_engine import LanceTable
 from backends.engines.lancedb_index import LanceIndex
-from schemas.evidence import NO_FILTERS
+from schemas.filters import NO_FILTERS
 from tests.contract.test_search_index import DIMENSIONS, FIELDS, SCHEMA, row, table, unit_vectors
 
 ROWS = 60

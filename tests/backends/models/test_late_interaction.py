@@ -15,7 +15,8 @@ from backends.engines.lancedb_index import LanceIndex
 from backends.models.late_interaction import LateInteraction
 from backends.models.registry import LATE_EMBEDDERS
 from schemas.errors import BadInputError, UserError
-from schemas.evidence import EVIDENCE, Filters
+from schemas.evidence import EVIDENCE
+from schemas.filters import Filters
 from schemas.models import ModelName
 from schemas.ports import LateEmbedder, Vector
 from tests.contract.test_search_index import ROWS

@@ -10,7 +10,8 @@ from lab.judging.metrics import METRICS, judged_metrics
 from lab.outcomes import Grade, Outcome
 from schemas.answers import AnswerResult, Citation, TextPart
 from schemas.errors import TransientError
-from schemas.evidence import Hit, Modality
+from schemas.evidence import Hit
+from schemas.filters import Modality
 from tests.conftest import CheckGolden
 from tests.lab.judging.scripted_judge import ScriptedJudge, grade, right
 

@@ -9,7 +9,8 @@ from PIL import Image
 
 from pipeline.records.ledger import write_failures, write_ledger
 from schemas.errors import Failure, FailureCode
-from schemas.evidence import EVIDENCE, PLACEMENTS, Modality
+from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.filters import Modality
 from schemas.ids import figure_file, figure_id, sha256
 from schemas.parquet import Rows
 from schemas.ports import ObjectStore

@@ -16,7 +16,7 @@ from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, AnswerStarted, TextDelta
 from schemas.errors import RequestError, UserError
-from schemas.evidence import Filters, Modality
+from schemas.filters import Filters, Modality
 from schemas.retrieval import AnswerQuery, Query, Turn
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.trace import Stopped

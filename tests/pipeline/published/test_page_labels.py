@@ -7,7 +7,7 @@ import pymupdf
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
-from schemas.evidence import Filters, PageRange
+from schemas.filters import Filters, PageRange
 from schemas.retrieval import AnswerQuery, Query
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus

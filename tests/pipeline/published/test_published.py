@@ -20,7 +20,7 @@ from pipeline.run import refresh
 from query_service.app import create_app
 from schemas.answers import FigurePart, TablePart
 from schemas.errors import BadInputError, DamagedError, NotFoundError, TransientError
-from schemas.evidence import Filters, Modality, PageRange
+from schemas.filters import Filters, Modality, PageRange
 from schemas.retrieval import AnswerQuery, GroupBy, Query
 from tests.manuals import write_long_table, write_manual
 from tests.pipeline.conftest import write_corpus

@@ -14,7 +14,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from schemas.errors import NotFoundError
-from schemas.evidence import Filters, Modality
+from schemas.filters import Filters, Modality
 from schemas.ids import figure_id
 from schemas.retrieval import Query
 from tests.manuals import picture

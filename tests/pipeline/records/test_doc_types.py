@@ -6,7 +6,7 @@ from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.manifests import read_manifest
 from pipeline.run import refresh
-from schemas.evidence import Filters
+from schemas.filters import Filters
 from schemas.retrieval import Query
 from tests.versions import read_evidence
 

@@ -17,7 +17,8 @@ from pipeline.records.notes import read_notes
 from pipeline.run import refresh
 from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import TransientError
-from schemas.evidence import EVIDENCE, Filters
+from schemas.evidence import EVIDENCE
+from schemas.filters import Filters
 from schemas.gates import GateResult
 from schemas.ids import version_file
 from schemas.ports import SearchIndex

@@ -9,7 +9,8 @@ from fastapi.testclient import TestClient
 
 from pipeline.operations.comparison import Answered, ComparedHit, Side
 from plugins.pages import search
-from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
+from schemas.evidence import CitedFigure, CitedRegion, Hit
+from schemas.filters import Modality
 from tests.pipeline.operations.corpora import REFUSES, publish, version_name, write_corpus, write_version
 
 DAG = "/inset/dags/refresh_pumps"

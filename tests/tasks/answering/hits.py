@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from schemas.evidence import Hit, Modality
+from schemas.evidence import Hit
+from schemas.filters import Modality
 from schemas.tags import TagTemplate
 
 

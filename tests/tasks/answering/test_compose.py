@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
+from schemas.evidence import CitedFigure, CitedRegion, Hit
+from schemas.filters import Modality
 from schemas.generation import Message
 from schemas.tags import TagTemplate, escape
 from tasks.answering.answer_presets import packaged_answers

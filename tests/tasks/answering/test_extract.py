@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from schemas.answers import AnswerResult, FigurePart, TablePart, TextPart
-from schemas.evidence import CitedFigure, Hit, Modality
+from schemas.evidence import CitedFigure, Hit
+from schemas.filters import Modality
 from schemas.tags import TagTemplate, escape, is_disarmed
 from tasks.answering.candidates import COMPARED, Candidate, candidates, scores
 from tasks.answering.extract import extract

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from schemas.evidence import Filters, Modality, PageRange
+from schemas.filters import Filters, Modality, PageRange
 from tasks.answering import narrow
 from tasks.answering.narrow import NOTHING, both, resolve
 

@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from schemas.evidence import EVIDENCE, Filters, Modality
+from schemas.evidence import EVIDENCE
+from schemas.filters import Filters, Modality
 from tasks.answering import phrases
 from tasks.answering.phrases import holding
 from tests.memory_index import MemoryIndex

@@ -14,7 +14,7 @@ from backends.engines.index_rows import PAGES as PAGE_COLUMN
 from backends.engines.index_rows import filtered
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import ContractError, UserError
-from schemas.evidence import Filters, Modality
+from schemas.filters import Filters, Modality
 from schemas.ports import Vector
 from schemas.retrieval import Steps
 from tasks.answering.diversify import diversify

@@ -4,7 +4,7 @@ import pytest
 
 from backends.models.language import Py3LangId
 from schemas.documents import Chunk
-from schemas.evidence import Modality
+from schemas.filters import Modality
 from tasks.enriching.language import language_of
 
 DETECTOR = Py3LangId()

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.documents import Chunk, Figure, Kind, Node, NodeKind, Placement, Region, Role
-from schemas.evidence import Modality, VersionRows
+from schemas.evidence import VersionRows
+from schemas.filters import Modality
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet, to_parquet
 from schemas.tags import TagTemplate, placeholder

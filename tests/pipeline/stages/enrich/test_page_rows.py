@@ -20,7 +20,7 @@ from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
-from schemas.evidence import Filters, Modality
+from schemas.filters import Filters, Modality
 from schemas.ids import figure_file, figure_id
 from schemas.ports import ObjectStore
 from schemas.retrieval import AnswerQuery, Query

@@ -30,7 +30,7 @@ STEPS = 1.2
 """Bonus of a step in a how-to question, times the share of the question's words in its heading."""
 
 ASKS = 0.3
-"""Penalty of a sentence that is itself a question."""
+"""Penalty of a sentence that is itself a question, or the alternative text of an image."""
 
 TYPED = 0.2
 """Bonus of a text with a number that the question lacks, if the question asks for one. Of 183 short answers 26 % instead of 24 %
@@ -39,6 +39,9 @@ are then among the first 60 words; 0.1 and 0.3 do the same or less."""
 _HOW = re.compile(
     r"\bhow (?:do|can|to|should|must|would|does one)\b|\bsteps?\b|\bprocedure\b|\bin which order\b", re.IGNORECASE
 )
+DEFINES = 0.3
+"""Bonus of a sentence that defines what a question "What is …?" asks about."""
+
 _ASKS_NUMBER = re.compile(
     r"\b(?:how (?:much|many|long|far|high|large|big|old|fast|often|wide|deep|heavy)|(?:percentage|percent|number|proportion|"
     r"amount|year|rate|total|price|cost|ratio|date|payment) |when (?:did|was|were|is|will|does)|which year)\b|%",
@@ -61,8 +64,23 @@ _TYPES = (
 TYPE_SENTENCES = 10
 """Number of the best sentences of which one should have what the question asks for."""
 
+_DESCRIBES_IMAGE = re.compile(
+    r"\s*(?:an? |the )?(?:image|picture|screen ?shot|photo(?:graph)?|illustration) (?:of|show)", re.IGNORECASE
+)
+_ASKS_DEFINITION = re.compile(r"\s*what (?:is|are) (?:an? |the )?((?:[\w-]+ ?){1,3})\?*\s*$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d[\d.,]*")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ed|es|s|ly|y|e)$")
+
+
+def _definition(question: str) -> re.Pattern[str] | None:
+    """Return how a sentence or label begins that defines what a question asks about; None for other questions."""
+    asked = _ASKS_DEFINITION.match(question)
+    if asked is None:
+        return None
+    name = re.escape(asked[1].strip()).replace("\\ ", r"\s+")
+    verbs = r"is|are|means?|refers? to|stands for|consists? of|describes?"
+    defines = rf"\W*(?:(?:an?|the)\s+)?{name}s?\b[^.]{{0,30}}?\b(?:{verbs})\b"
+    return re.compile(rf"{defines}|\W*{name}s?\W*$", re.IGNORECASE)
 
 
 def lacks_asked_type(question: str, texts: Iterable[str]) -> bool:
@@ -177,6 +195,7 @@ def _word_scores(question: str, candidates: Sequence[Candidate], passages: Seque
     total_rarity = math.fsum(rarity.values()) or 1.0
     is_how, asks_number = is_how_to(question), _ASKS_NUMBER.search(question) is not None
     question_numbers = set(_NUMBER.findall(question))
+    definition = _definition(question)
 
     def share(candidate_terms: Iterable[str]) -> float:
         return math.fsum(sorted(rarity[word] for word in candidate_terms)) / total_rarity
@@ -186,7 +205,8 @@ def _word_scores(question: str, candidates: Sequence[Candidate], passages: Seque
         + RANKED / (1 + passages[candidate.passage].rank)
         + (STEPS * share(terms & stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
         + (TYPED if asks_number and not question_numbers.issuperset(_NUMBER.findall(candidate.text)) else 0.0)
-        - (ASKS if candidate.text.rstrip().endswith("?") else 0.0)
+        + (DEFINES if definition and definition.match(candidate.text) else 0.0)
+        - (ASKS if candidate.text.rstrip().endswith("?") or _DESCRIBES_IMAGE.match(candidate.text) else 0.0)
         for candidate, candidate_terms in zip(candidates, shared_terms, strict=True)
     ]
 

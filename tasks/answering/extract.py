@@ -10,8 +10,9 @@ from schemas.figure_labels import caption_label, mentions
 from schemas.filters import Modality
 from schemas.tags import TagTemplate
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
-from tasks.answering.candidates import Candidate, is_how_to
+from tasks.answering.candidates import Candidate, is_how_to, stems
 from tasks.answering.cite import citation, figure_part
+from tasks.answering.highlight import content_words
 from tasks.answering.passages import LABEL_WORDS, Passage, PassageBlock, figures_of, kept_blocks, read_passage
 from tasks.answering.unfold import Unfolded
 
@@ -67,8 +68,9 @@ def extract(
     shown_figures = (
         [figure for figure, probability in figures[:MOST_FIGURES] if probability >= SHOWN_FROM] if passages else []
     )
-    answer = _Answer(template, corpus, version, tags, shown_figures, is_how_to(question), speaks_of_pictures(question))
-    if answer.is_of_pictures and not answer.is_how:
+    how_to_terms = stems(content_words(question)) if is_how_to(question) else set()
+    answer = _Answer(template, corpus, version, tags, shown_figures, how_to_terms, speaks_of_pictures(question))
+    if answer.is_of_pictures and not how_to_terms:
         answer.add_figures(shown_figures[:1])
     for number in order:
         if answer.passages == max_passages:
@@ -92,7 +94,7 @@ class _Answer:
     version: str
     tags: Mapping[str, str]
     asked_figures: Sequence[Hit]
-    is_how: bool
+    how_to_terms: Set[str]
     is_of_pictures: bool
     parts: list[Part] = field(default_factory=list)
     citations: list[Citation] = field(default_factory=list)
@@ -117,7 +119,7 @@ class _Answer:
             return
         numbers = {number for number, figure in figures_by_number.items() if figure.figure_id in self.asked_ids}
         selection = Unfolded.around(
-            passage, marked_candidates if unfolded else (), numbers if unfolded else (), is_how=self.is_how
+            passage, marked_candidates if unfolded else (), numbers if unfolded else (), how_to_terms=self.how_to_terms
         )
         marks = {(candidate.block, candidate.sentence) for candidate in marked_candidates} if unfolded else set()
         parts = _without_empty_folds(
@@ -275,10 +277,14 @@ def _is_empty(fold: Sequence[Part]) -> bool:
 
 def _sentence_first(parts: Sequence[Part]) -> list[Part]:
     """Return parts with the figures that stand before the first sentence behind it, icons folded."""
-    shown_texts = (
-        number for number, part in enumerate(parts) if part.type == "text" and not part.folded and part.style != "heading"
-    )
-    first = next(shown_texts, 0)
+    contents = [
+        number
+        for number, part in enumerate(parts)
+        if not part.folded and (part.type == "table" or (part.type == "text" and part.style != "heading"))
+    ]
+    first = next(iter(contents), 0)
+    if parts[first + 1 : first + 2] and parts[first + 1].type == "table":
+        first += 1  # its caption stands above it
     leading = [part for part in parts[:first] if part.type == "figure" and not part.folded]
     return [
         *(part for part in parts[:first] if part not in leading),

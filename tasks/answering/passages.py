@@ -4,6 +4,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from schemas.evidence import CitedFigure, Hit, Span
@@ -309,7 +310,7 @@ def _marked_by(marker: re.Match[str]) -> tuple[int, int]:
 
 
 def kept_blocks(passage: Passage) -> list[int]:
-    """Return the blocks to show: those of the rows found, and the lists that cross their edges."""
+    """Return the blocks to show: those of the rows found, the lists that cross their edges, and what the last one introduces."""
     matching_blocks = [
         block_number for block_number, block in enumerate(passage.blocks) if not passage.found_rows.isdisjoint(block.rows)
     ]
@@ -328,7 +329,20 @@ def kept_blocks(passage: Passage) -> list[int]:
             last = run.stop - 1
     while last > first and passage.blocks[last].style == "heading":
         last -= 1
+    if passage.blocks[last].text.rstrip().endswith(":"):
+        introduced = (run.stop for run in [*runs(passage.blocks), *_code_runs(passage.blocks)] if run.start == last + 1)
+        last = max(introduced, default=last + 1) - 1
     return list(range(first, last + 1))
+
+
+def _code_runs(blocks: Sequence[PassageBlock]) -> Iterator[range]:
+    """Yield runs of blocks that a sentence with a colon introduces beside lists: code or a table, with the figures in it."""
+    for is_introduced, numbers in groupby(
+        range(len(blocks)), key=lambda number: blocks[number].style in ("code", "table", "figure")
+    ):
+        if is_introduced:
+            first, *others = numbers
+            yield range(first, (others or [first])[-1] + 1)
 
 
 def is_table_caption(blocks: Sequence[PassageBlock], block_number: int) -> bool:

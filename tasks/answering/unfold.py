@@ -4,11 +4,11 @@ What answers is never folded: the fold takes what surrounds it.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from schemas.filters import Modality
-from tasks.answering.candidates import Candidate
+from tasks.answering.candidates import Candidate, stems
 from tasks.answering.passages import (
     Passage,
     PassageBlock,
@@ -51,7 +51,12 @@ class Unfolded:
 
     @classmethod
     def around(
-        cls, passage: Passage, marked_candidates: Sequence[Candidate], asked_figures: Collection[str], *, is_how: bool
+        cls,
+        passage: Passage,
+        marked_candidates: Sequence[Candidate],
+        asked_figures: Collection[str],
+        *,
+        how_to_terms: Set[str],
     ) -> "Unfolded":
         """Return what to show around the sentences that answer, best first.
 
@@ -59,12 +64,12 @@ class Unfolded:
             passage: The passage.
             marked_candidates: Its best sentences and table rows.
             asked_figures: Numbers of the figures that the question asks for.
-            is_how: Whether the question asks for a procedure.
+            how_to_terms: Stems of a question that asks for a procedure; empty for other questions.
         """
         unfolded = cls(passage)
         lists = runs(passage.blocks)
-        if is_how and marked_candidates:
-            unfolded._show_procedure(lists, marked_candidates)
+        if how_to_terms and marked_candidates:
+            unfolded._show_procedure(lists, marked_candidates, how_to_terms)
         for candidate in marked_candidates:
             unfolded._show_candidate(candidate, lists)
         unfolded._show_figures(asked_figures)
@@ -76,8 +81,13 @@ class Unfolded:
             all_sentences = range(max(1, len(self.passage.blocks[block_number].sentences)))
             self.sentences.setdefault(block_number, set()).update(all_sentences if sentences is None else sentences)
 
-    def _show_procedure(self, lists: Sequence[range], marked_candidates: Sequence[Candidate]) -> None:
-        """Show the steps around the best sentence, or else the nearest ones behind it, with all that is between them."""
+    def _show_procedure(
+        self, lists: Sequence[range], marked_candidates: Sequence[Candidate], how_to_terms: Set[str]
+    ) -> None:
+        """Show the steps around the best sentence, or else the nearest ones behind it, with all that is between them.
+
+        A list is a procedure for the question if its heading or introduction, or half of its steps, have one of its words.
+        """
         blocks = self.passage.blocks
         steps = [run for run in lists if len(run) > 1 and blocks[run.start].number is not None]
         best = marked_candidates[0].block
@@ -85,6 +95,13 @@ class Unfolded:
             steps, key=lambda run: (run.start < best, abs(run.start - best)), default=None
         )
         if procedure is None:
+            return
+        introduction = paragraph_before(blocks, procedure.start)
+        title = marked_candidates[0].heading + (f" {blocks[introduction].text}" if introduction is not None else "")
+        items = [blocks[block_number].text for block_number in procedure if blocks[block_number].style == "item"]
+        if how_to_terms.isdisjoint(stems(title)) and 2 * sum(
+            not how_to_terms.isdisjoint(stems(text)) for text in items
+        ) < len(items):
             return
         stop = procedure.stop
         while stop < len(blocks) and blocks[stop].style == "figure":
@@ -143,6 +160,8 @@ class Unfolded:
                 self._show_list(following, candidate._replace(block=after, sentence=0), most_words=SCREEN)
             elif blocks[after].style == "table":
                 self._show(after, ())
+            elif blocks[after].style == "prose":
+                self._show(after, _short_paragraph(blocks[after], 0))
 
     def _show_short_list(self, run: range) -> None:
         if sum(len(self.passage.blocks[block_number].text.split()) for block_number in run) <= PARAGRAPH:

@@ -360,3 +360,25 @@ def test_no_fold_holds_a_heading_alone() -> None:
     rows = [_hit("a", f"Chapter 9\n\nThe flange bolt takes 9 Nm.\n\n{LONG}\n\nService", section="Service")]
     folded = [getattr(part, "text", "") for part in _ask("flange bolt torque", rows).parts if part.folded]
     assert folded == [LONG]
+
+
+@pytest.mark.parametrize(
+    "definition", ["A split is one of the halves of a payment.", "Split\n\nOne of the halves of a payment."]
+)
+def test_a_question_for_a_definition_is_answered_by_the_sentence_that_defines(definition: str) -> None:
+    rows = [
+        _hit("a", "A split can be selected. The second split is deleted when the split is empty."),
+        _hit("b", definition, section="Terms"),
+    ]
+    assert _unfolded(_ask("What is a split?", rows))[0] == definition.partition("\n")[0]
+
+
+def test_a_list_that_has_nothing_of_the_question_is_no_procedure() -> None:
+    steps = [f"{number}. Part {number} shows what the window has there. {LONG}" for number in range(1, 5)]
+    answer = _ask("How do I undo a change?", [_hit("a", "\n\n".join([*steps, "5. The menu has Edit, and there is undo."]))])
+    assert _unfolded(answer) == ["5. The menu has Edit, and there is undo."]
+
+
+def test_what_the_last_sentence_of_a_row_introduces_comes_with_it() -> None:
+    rows = [_hit("a", "The principal is created as follows:"), _hit("b", "principal = create(admin);")]
+    assert _unfolded(_ask("How is the principal created?", rows, ["a"])) == [rows[0].text, rows[1].text]

@@ -1,7 +1,8 @@
 """Extractive answers beside plain ways: ``python -m bench.answers CORPUS QUESTIONS``.
 
 CORPUS is a published corpus whose documents the questions are about; QUESTIONS is JSONL with ``doc``, ``pages``, ``answerable``,
-and as far as known ``evidence_sources``, ``regions``, ``scope``, ``gold_agrees``. Every question is put inside its document, and
+and as far as known ``evidence_sources``, ``regions``, ``scope``, ``gold_agrees``; of a procedure the beginnings of its ``steps``
+and the ``figures`` between them, as in ``bench/questions/procedures.jsonl``. Every question is put inside its document, and
 those whose ``scope`` isn't ``document`` to the whole corpus, too; those whose pages are disputed are left out. Half of the
 questions, by a hash of their id, is for tuning; the other half is held aside, and both are printed.
 
@@ -38,6 +39,7 @@ from schemas.evidence import Hit
 from schemas.filters import Filters
 from schemas.geometry import BBox
 from schemas.retrieval import Preset, Query
+from schemas.text import folded
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.candidates import stems
 from tasks.answering.compose import answer_prompt
@@ -54,6 +56,9 @@ FLOOR, MARGIN, PASSAGES = 0.45, 0.2, 5
 
 SAME, WITHIN = 0.5, 0.7
 """Least overlap (IoU) of a figure with a gold region, or share of the smaller one that lies in the other."""
+
+GRID_PT = 6
+"""Side of the squares in which areas of boxes are compared, in points."""
 
 CUTS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8)
 Region = tuple[str, int, BBox]
@@ -72,6 +77,8 @@ class Shown:
     seconds: float
     unsure: bool = False
     confidence: float = 0.0
+    boxes: Sequence[Region] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,7 +157,20 @@ def _shown(result: AnswerResult, seconds: float) -> Shown:
         seconds=seconds,
         unsure=result.unsure,
         confidence=result.confidence or 0.0,
+        boxes=list(_cited_boxes(result, open_parts)),
+        text=" ".join(part.text for part in open_parts if part.type == "text"),
     )
+
+
+def _cited_boxes(result: AnswerResult, parts: Sequence[Part]) -> Iterator[Region]:
+    """Yield the boxes of the figures shown, and those cited by other parts."""
+    figures = list(_figures(parts))
+    sources = {citation.n: citation.source for citation in result.citations}
+    yield from ((sources[figure.citations[0]], figure.page, BBox(*figure.bbox)) for figure in figures)
+    numbers = {number for part in parts if part.type != "figure" for number in part.citations}
+    for citation in result.citations:
+        if citation.n in numbers:
+            yield from ((citation.source, region.page, BBox(*region.bbox)) for region in citation.regions)
 
 
 @dataclass(frozen=True)
@@ -231,6 +251,8 @@ def _rows(hits: Sequence[Hit], seconds: float) -> Shown:
         figures=list(figures.values()),
         cited=[[(hit.source, page) for page in hit.pages] for hit in hits],
         seconds=seconds,
+        boxes=[(hit.source, region.page, BBox(*region.bbox)) for hit in hits for region in hit.regions],
+        text=" ".join(hit.text for hit in hits),
     )
 
 
@@ -279,6 +301,33 @@ def _cites(shown: Shown, question: Mapping[str, Any], most: int | None = None) -
     return any(_name(source) == question["doc"] and page in gold for one in shown.cited[:most] for source, page in one)
 
 
+def box_f1(shown: Shown, question: Mapping[str, Any]) -> float:
+    """Return F1 of the area of cited boxes and of gold regions, in squares of ``GRID_PT``."""
+    gold = {
+        square
+        for region in question["regions"]
+        for square in _squares(question["doc"], region["page"], BBox(*region["bbox"]))
+    }
+    cited = {square for source, page, box in shown.boxes for square in _squares(_name(source), page, box)}
+    return 2 * len(gold & cited) / (len(gold) + len(cited)) if gold or cited else 0.0
+
+
+def _squares(name: str, page: int, box: BBox) -> Iterator[tuple[str, int, int, int]]:
+    x0, y0, x1, y1 = (round(edge / GRID_PT) for edge in (box.x0, box.y0, box.x1, box.y1))
+    yield from ((name, page, x, y) for x in range(x0, x1) for y in range(y0, y1))
+
+
+def shows_procedure(shown: Shown, question: Mapping[str, Any]) -> bool:
+    """Return whether an answer shows the beginning of each step, in order, and each of the procedure's figures."""
+    text, start = folded(shown.text), 0
+    for step in question["steps"]:
+        start = text.find(folded(step), start)
+        if start < 0:
+            return False
+        start += 1
+    return all(shows(shown, {**question, "regions": [figure]}) for figure in question["figures"])
+
+
 def _name(source: str) -> str:
     return source.rpartition("/")[2]
 
@@ -292,6 +341,12 @@ MEASURES: Mapping[str, tuple[Choose, Callable[[Shown, Mapping[str, Any]], float]
     "right figure shown (questions with figure or chart)": (_is_figure, shows),
     "gold page cited": (lambda q: q["answerable"] and bool(q["pages"]), _cites),
     "gold page cited first": (lambda q: q["answerable"] and bool(q["pages"]), lambda s, q: _cites(s, q, 1)),
+    "F1 of cited boxes (mean)": (lambda q: q["answerable"] and bool(q.get("regions")), box_f1),
+    "… without figure or chart": (
+        lambda q: q["answerable"] and bool(q.get("regions")) and not _is_figure(q),
+        box_f1,
+    ),
+    "procedures: all steps, in order, every figure": (lambda q: bool(q.get("steps")), shows_procedure),
     "abstained although answerable": (lambda q: q["answerable"], lambda s, _: s.abstained),
     "… figure or chart": (lambda q: q["answerable"] and _is_figure(q), lambda s, _: s.abstained),
     "unsure although answerable": (lambda q: q["answerable"], lambda s, _: s.unsure),

@@ -12,12 +12,12 @@ from schemas.evidence import Hit
 from schemas.filters import Filters, Modality
 from schemas.retrieval import Preset, Scored
 from tasks.answering.asked_figures import asked_figures, speaks_of_pictures
-from tasks.answering.candidates import TYPE_SENTENCES, Candidate, candidates, lacks_asked_type, scores
+from tasks.answering.candidates import TYPE_SENTENCES, Candidate, candidates, is_how_to, lacks_asked_type, scores
 from tasks.answering.confidence import NEARNESS, PASSAGES, Evidence, confidence, gather, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.extract import extract
 from tasks.answering.narrow import NOTHING
-from tasks.answering.passages import Passage, around, read_passage
+from tasks.answering.passages import PROCEDURE_REACH, REACH, Passage, around, read_passage, text_before
 from tasks.answering.trace import Trace
 
 RANKED = 3
@@ -85,7 +85,7 @@ def evidence_for(
     ranked = opened.ranked(question, plan, max_passages * RANKED, resolved_filters, trace)
     with trace.step("passages", question.words):
         hits = opened.hits(ranked)
-        passages, tags = _passages(opened, hits), opened.tags({hit.doc_id for hit in hits})
+        passages, tags = _passages(opened, hits, is_how_to(question.words)), opened.tags({hit.doc_id for hit in hits})
         answer_candidates = candidates(passages, opened.template)
     with trace.step(f"compare: {NEARNESS.name}", question.words):
 
@@ -154,15 +154,21 @@ def _figures(
     return asked_figures(question.words, figures, cosines, page_scores, page_ranks)
 
 
-def _passages(opened: OpenVersion, hits: Sequence[Hit]) -> list[Passage]:
-    """Return hits with their neighbouring rows, best first."""
+def _passages(opened: OpenVersion, hits: Sequence[Hit], is_how: bool) -> list[Passage]:
+    """Return hits with their neighbouring rows, best first; ``is_how``: those of a procedure, also of its figures."""
+    reach = PROCEDURE_REACH if is_how else REACH
+    ranks = {hit.evidence_id: rank for rank, hit in enumerate(hits)}
     rows_of: dict[str, list[str]] = defaultdict(list)
     for hit in hits:
         rows_of[hit.doc_id].append(hit.evidence_id)
-    runs = [run for doc_id, rows in rows_of.items() for run in around(opened.reading_order(doc_id), rows)]
+        is_picture_of_step = is_how and hit.modality is Modality.FIGURE
+        step = text_before(opened.reading_order(hit.doc_id), hit.evidence_id) if is_picture_of_step else None
+        if step is not None and step not in ranks:
+            ranks[step] = ranks[hit.evidence_id]
+            rows_of[hit.doc_id].append(step)
+    runs = [run for doc_id, rows in rows_of.items() for run in around(opened.reading_order(doc_id), rows, reach)]
     by_id = {hit.evidence_id: hit for hit in hits}
     neighbours = [(name, 0.0) for run in runs for name in run if name not in by_id]
     by_id |= {hit.evidence_id: hit for hit in opened.hits(neighbours)}
-    ranks = {hit.evidence_id: rank for rank, hit in enumerate(hits)}
     passages = (read_passage([by_id[name] for name in run], ranks, opened.template) for run in runs)
     return sorted(passages, key=lambda passage: passage.rank)

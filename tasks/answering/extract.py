@@ -19,6 +19,10 @@ from tasks.answering.unfold import Unfolded
 FURTHER = 0.35
 """Maximum distance to the best sentence at which a further passage is unfolded."""
 
+PROCEDURE_FURTHER = 0.6
+"""Maximum distance of the best step of a procedure to the best sentence at which a how-to question shows the procedure, however
+many words are shown. It shows three of twenty procedures more."""
+
 ENOUGH = 90
 """Words after which no further passage is unfolded."""
 
@@ -72,6 +76,7 @@ def extract(
     answer = _Answer(template, corpus, version, tags, shown_figures, how_to_terms, speaks_of_pictures(question))
     if answer.is_of_pictures and not how_to_terms:
         answer.add_figures(shown_figures[:1])
+    procedure = _procedure(candidates, candidate_scores, top) if how_to_terms else None
     for number in order:
         if answer.passages == max_passages:
             break
@@ -81,10 +86,19 @@ def extract(
         ranked = sorted(best[number], key=lambda pair: (-pair[0], pair[1]))
         limit = ranked[0][0] - MARKED
         marked_candidates = [candidate for score, candidate in ranked[:MOST_MARKED] if score >= limit]
-        adds = answer.words == 0 or (answer.words < ENOUGH and ranked[0][0] >= top - FURTHER)
+        if number == procedure:
+            marked_candidates = sorted(marked_candidates, key=lambda candidate: not candidate.is_step)
+        adds = number == procedure or answer.words == 0 or (answer.words < ENOUGH and ranked[0][0] >= top - FURTHER)
         answer.add(passage, marked_candidates, unfolded=adds)
         answer.add_figures(shown_figures)
     return AnswerResult(version=version, abstained=not answer.parts, parts=answer.parts, citations=answer.citations)
+
+
+def _procedure(candidates: Sequence[Candidate], candidate_scores: Sequence[float], top: float) -> int | None:
+    """Return the passage with the best step, if it scores about as well as the best sentence."""
+    steps = [pair for pair in zip(candidate_scores, candidates, strict=True) if pair[1].is_step]
+    score, step = max(steps, key=lambda pair: pair[0], default=(0.0, None))
+    return step.passage if step is not None and score >= top - PROCEDURE_FURTHER else None
 
 
 @dataclass

@@ -18,13 +18,18 @@ from tasks.tables.mark_up import markdown
 REACH = 3
 """Rows of the same section read before and after a hit; rows hold some 200 words."""
 
+PROCEDURE_REACH = 8
+"""The same for a how-to question: procedures with pictures run over pages."""
+
 LONG_SENTENCE = 40
 """Words beyond which each line, as on slides and forms, is a sentence."""
 
 LABEL_WORDS = 5
 """Maximum words of a paragraph without a full stop that is a label, a list item's marker included."""
 
-_ITEM = re.compile(r"\s*(?:[-•*–▪◦‣●○■□➢✓]|(?P<number>\d{1,2})[.)]|\(?[a-zA-Z][.)]|\((?P<bracketed>\d{1,2})\))\s+(?=\S)")
+_ITEM = re.compile(
+    r"\s*(?:(?:[-•*–▪◦‣●○■□➢✓]|\(?[a-zA-Z][.)]|\((?P<bracketed>\d{1,2})\))(?=\s)|(?P<number>\d{1,2})[.)](?=\s|[A-Z][a-z]))\s*+(?=\S)"
+)
 _GAP = re.compile(r"\n[^\S\n]*+\n\s*+")
 _ENDED = re.compile(r"[.!?:;…。！？][)\]\"'”’»]*+\s*+\Z")
 _GOES_ON = re.compile(r"\s*[a-zà-öø-ÿ]")
@@ -76,7 +81,7 @@ class Passage:
     blocks: tuple[PassageBlock, ...] = field(default=())
 
 
-def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str]) -> list[list[str]]:
+def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str], reach: int = REACH) -> list[list[str]]:
     """Return runs of rows to read: each row found with its neighbours in its section, overlapping runs merged.
 
     ``positions`` are the rows of one document in reading order, ``evidence_ids`` are best first. A figure's or page's
@@ -97,9 +102,9 @@ def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str]) -> lis
         middle = index_by_id[evidence_id]
         section_path = running[middle].section_path
         first, last = middle, middle
-        while first > 0 and middle - first < REACH and running[first - 1].section_path == section_path:
+        while first > 0 and middle - first < reach and running[first - 1].section_path == section_path:
             first -= 1
-        while last + 1 < len(running) and last - middle < REACH and running[last + 1].section_path == section_path:
+        while last + 1 < len(running) and last - middle < reach and running[last + 1].section_path == section_path:
             last += 1
         overlapping = next((position for position, run in enumerate(runs) if middle in run), None)
         if overlapping is None:
@@ -111,6 +116,17 @@ def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str]) -> lis
         [ids_by_run[position]] if position in ids_by_run else [running[number].evidence_id for number in run]
         for position, run in enumerate(runs)
     ]
+
+
+def text_before(positions: Sequence[RowPosition], evidence_id: str) -> str | None:
+    """Return the nearest text row before a row in its section; None if there is none."""
+    nearest: RowPosition | None = None
+    for position in positions:
+        if position.evidence_id == evidence_id:
+            return nearest.evidence_id if nearest is not None and nearest.section_path == position.section_path else None
+        if position.modality == Modality.TEXT:
+            nearest = position
+    return None
 
 
 def read_passage(rows: Sequence[Hit], ranks: Mapping[str, int], template: TagTemplate) -> Passage:

@@ -382,3 +382,17 @@ def test_a_list_that_has_nothing_of_the_question_is_no_procedure() -> None:
 def test_what_the_last_sentence_of_a_row_introduces_comes_with_it() -> None:
     rows = [_hit("a", "The principal is created as follows:"), _hit("b", "principal = create(admin);")]
     assert _unfolded(_ask("How is the principal created?", rows, ["a"])) == [rows[0].text, rows[1].text]
+
+
+def test_the_steps_of_a_procedure_are_shown_though_another_passage_scores_better() -> None:
+    overview = f"To create a stock account, plan your accounts of stock first. {LONG} {LONG}"
+    rows = [
+        _hit("a", overview, section="Accounts"),
+        _hit("b", "1. Open the dialog.\n\n2. Name the account.\n\n10.Save it.", section="Example"),
+        _hit("c", "Stock account\n\n1. Open the dialog.\n\n2. Name the account.\n\n3.Save it.", section="Stock account"),
+    ]
+    assert _unfolded(_ask("How do I create a stock account?", rows))[-3:] == [
+        "1. Open the dialog.",
+        "2. Name the account.",
+        "3.Save it.",
+    ]

@@ -244,6 +244,10 @@ class Filters(Frozen):
         [], max_length=MOST_NAMED, description="Rows, by id."
     )
 
+    def __hash__(self) -> int:
+        """Filters are keys of caches."""
+        return hash(repr(self))
+
     def conditions(self) -> Iterator[tuple[Condition, Any]]:
         """Yield the conditions of the filters that narrow a search, each with its value, or its values."""
         for name, field in type(self).model_fields.items():

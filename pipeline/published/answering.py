@@ -119,10 +119,10 @@ def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace, stopped: Callabl
 
     def nearest_texts() -> list[str]:
         nearest = index.dense(question.vector(NEARNESS.name), NEAREST, filters, NEARNESS.name)
-        return [hit.text for hit in opened.hits(nearest)]
+        return [str(row["text"]) for row in index.fetch([evidence_id for evidence_id, _ in nearest])]
 
     with trace.step("spelling", question.words) as record:
-        text = spelt(question.words, lambda word: bool(index.bm25(word, 1, filters)), nearest_texts)
+        text = spelt(question.words, lambda word: opened.word_score(word, filters) is not None, nearest_texts)
         if text == question.words:
             return plan, ""
         record.note = f"read as: {text}"

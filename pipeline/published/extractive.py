@@ -105,6 +105,7 @@ def evidence_for(
             opened.index,
             hits,
             resolved_filters,
+            word_score=opened.word_score,
             analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
             sentence=max(
                 (

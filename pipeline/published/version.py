@@ -57,6 +57,9 @@ DEFAULT_K = 10
 DOCUMENTS_KEPT = 32
 """Documents of a version whose reading order is kept, some 300 bytes a row."""
 
+WORDS_KEPT = 10_000
+"""Words of questions whose best score is kept, some 500 bytes each."""
+
 _HIT_FIELDS = frozenset(Hit.model_fields)
 _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
@@ -374,6 +377,15 @@ class OpenVersion:
     def sentence_vectors(self) -> SentenceVectors:
         """Vectors of sentences in the space in which they are compared with questions."""
         return SentenceVectors(lambda texts: cast(TextEmbedder, self.embedders[NEARNESS.name]).embed_documents(texts))
+
+    @functools.cached_property
+    def word_score(self) -> Callable[[str, Filters], float | None]:
+        """Returns the best BM25 score of a word alone, under resolved filters; None where no row has it."""
+        return functools.lru_cache(WORDS_KEPT)(self._word_score)
+
+    def _word_score(self, word: str, filters: Filters) -> float | None:
+        ranked = self.index.bm25(word, 1, filters)
+        return ranked[0][1] if ranked else None
 
     @functools.cached_property
     def reading_order(self) -> Callable[[str], list[RowPosition]]:

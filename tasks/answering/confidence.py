@@ -80,6 +80,7 @@ def gather(
     hits: Sequence[Hit],
     filters: Filters,
     *,
+    word_score: Callable[[str, Filters], float | None],
     analyse: Callable[[str], Sequence[str]],
     sentence: float,
     pictured: float = 0.0,
@@ -106,8 +107,7 @@ def gather(
     nearest = index.dense(vector, AGREED, filters, NEARNESS.name)
     lexical = index.bm25(query.words, AGREED, filters)
     texts = [[hit.text[start:end] for start, end in sentences(hit.text)] for hit in best]
-    top_weights = {word: index.bm25(word, 1, filters) for word in _distinct_words(query.words)}
-    weights = {word: ranked[0][1] if ranked else None for word, ranked in top_weights.items()}
+    weights = {word: word_score(word, filters) for word in _distinct_words(query.words)}
     evidence = _word_evidence(weights, analyse, texts, lexical[0][1] if lexical else 0.0)
     evidence |= _absences(query.words, weights, hits)
     evidence |= {"pictured": pictured, "absent_type": float(lacks_type)}

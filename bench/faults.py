@@ -324,11 +324,11 @@ def ask_routes(file: Path, names: dict[str, str], *, draw: bool) -> Iterator[Rep
     """Ask every route of the service for what a whole store would give; ``draw`` is whether to draw a page too."""
     from fastapi.testclient import TestClient
 
-    from query_service.corpora import open_app
+    from query_service.workers import ServiceOptions
 
     base = "/v1/corpora/faults"
     try:
-        app = open_app([str(file)])
+        app = ServiceOptions(corpora=[str(file)]).open()
     except InsetError as error:
         yield Reply("serve", 1, f"inset: {error.message}")
         return

@@ -16,9 +16,9 @@ def mcp(
 
     from inset_client import AsyncClient
     from inset_client.mcp import server_of
-    from query_service.corpora import open_app
+    from query_service.workers import ServiceOptions
 
-    app = open_app(corpora or [])
+    app = ServiceOptions(corpora=corpora or []).open()
     transport = httpx.ASGITransport(app)
 
     async def serve() -> None:

@@ -60,7 +60,7 @@ def _protocol(app: FastAPI) -> Starlette:
         streamable_http_path=MCP,
         json_response=True,
         stateless_http=True,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # query_service.hosts does it
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # query_service.guard does it
     )
 
 

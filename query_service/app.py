@@ -62,10 +62,8 @@ from query_service.admission import (
     cost_of_search,
     late,
 )
-from query_service.conditional import file_response
 from query_service.errors import one_line
-from query_service.guard import REFERENCE_POLICY, Guard
-from query_service.hosts import LOOPBACK, TrustedHosts
+from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
 from query_service.metrics import Metrics, metrics_of
 from query_service.requests import (
     A_VERSION,
@@ -88,6 +86,7 @@ from query_service.routes import (
     cache_control,
     corpora_of,
     example,
+    file_response,
     only_declared,
 )
 from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of

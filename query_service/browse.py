@@ -32,7 +32,6 @@ from pydantic import BaseModel, StringConstraints
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import OpenVersion
 from query_service.admission import Cost
-from query_service.conditional import file_response
 from query_service.requests import (
     VERSION,
     DocumentId,
@@ -41,7 +40,7 @@ from query_service.requests import (
     VersionParameter,
     VersionRequired,
 )
-from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control
+from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control, file_response
 from query_service.stream import as_json
 from schemas.errors import RequestError
 from schemas.evidence import Hit, SearchResult, SimilarFigures

@@ -17,14 +17,17 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 
+from pipeline.published.corpus import every_published, open_published
 from query_service.access import access_of, origins_of
 from query_service.access_log import SLOW_S, LogOptions
 from query_service.admission import DEADLINE_S
-from query_service.corpora import open_app
-from query_service.hosts import trusted
+from query_service.app import create_app
+from query_service.guard import trusted
 from query_service.metrics import FOLDER
 from query_service.serve import HOST, PORT, listen, settings
 from schemas.errors import UserError
+from workers.child_processes import prepare
+from workers.draw_pages import PageDrawer
 from workers.picture_files import MOST_BYTES, PictureFiles
 
 OPTIONS = "INSET_SERVE_OPTIONS"
@@ -38,7 +41,7 @@ _logger = logging.getLogger("inset.query_service")
 
 
 class ServiceOptions(BaseModel):
-    """The options of ``inset serve`` that make the service; see ``open_app`` and ``access_of``."""
+    """The options of ``inset serve`` that make the service; see ``create_app`` and ``access_of``."""
 
     corpora: list[str] = []
     host: str = HOST
@@ -56,10 +59,10 @@ class ServiceOptions(BaseModel):
     page_cache_mb: int = MOST_BYTES >> 20
 
     def open(self) -> FastAPI:
-        """Return the service.
+        """Return the service of the corpora; where none is named, of all in the corpora folder but those with a wrong file.
 
         Raises:
-            UserError: An option is wrong.
+            UserError: An option is wrong, a named corpus file is missing or wrong, or there is no corpus.
         """
         access = access_of(
             self.host,
@@ -69,16 +72,20 @@ class ServiceOptions(BaseModel):
             is_open=self.is_open,
             redis=self.redis,
         )
-        return open_app(
-            self.corpora,
-            trusted(self.host, self.allow_hosts),
+        files = PictureFiles(self.page_cache, self.page_cache_mb << 20) if self.page_cache and self.page_cache_mb else None
+        drawer = PageDrawer(files=files)  # shared, so that its processes don't multiply with the corpora
+        opened = [open_published(name, drawer) for name in self.corpora] or list(every_published(drawer))
+        if not opened:
+            raise UserError("there is no corpus to serve; make one with: inset init")
+        prepare()
+        return create_app(
+            {corpus.name: corpus for corpus in sorted(opened, key=lambda corpus: corpus.name)},
+            hosts=trusted(self.host, self.allow_hosts),
             deadline_s=self.deadline_s,
             access=access,
             logs=LogOptions(self.slow_s, self.log_questions),
             origins=origins_of(self.origins),
-            pictures=PictureFiles(self.page_cache, self.page_cache_mb << 20)
-            if self.page_cache and self.page_cache_mb
-            else None,
+            close=drawer.close,
         )
 
 

@@ -18,7 +18,7 @@ from evaluation.json_lines import read_records
 from lab.outcomes import figures_in
 from lab.pooling import Candidate, Correction, Judgement, corrections_file, judgements_file
 from pipeline.published.corpus import PublishedCorpus
-from query_service.hosts import LOOPBACK, TrustedHosts
+from query_service.guard import LOOPBACK, TrustedHosts
 from schemas.errors import BadInputError, InsetError, NotFoundError
 
 _WEB = Path(__file__).parent / "web"

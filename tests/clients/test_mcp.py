@@ -19,7 +19,7 @@ from mcp_types import BlobResourceContents, ContentBlock, ImageContent, TextCont
 
 from query_service.access import LOOPBACK_NETWORKS, Access, Key, KeyFile, Network, digest, key_line, new_key
 from query_service.app import create_app
-from query_service.corpora import open_app
+from query_service.workers import ServiceOptions
 from schemas.answers import AnswerStarted
 from tests.query_service.fake_corpus import DOC_ID, FIGURE_ID, LIVE, FakeCorpus, Released
 from tests.query_service.live import serving
@@ -271,7 +271,7 @@ async def _reads(client: Client) -> None:
 
 @pytest.mark.slow
 def test_an_agent_reads_a_corpus_over_http(refreshed_once: Path) -> None:
-    with serving(open_app([str(refreshed_once / "corpora" / "manuals.yaml")])) as url:
+    with serving(ServiceOptions(corpora=[str(refreshed_once / "corpora" / "manuals.yaml")]).open()) as url:
         ask(loaded(url), _reads)
 
 
@@ -290,7 +290,7 @@ def test_an_agent_reads_a_corpus_by_standard_input(refreshed_once: Path) -> None
 def test_an_agent_reads_a_service_elsewhere_by_standard_input(refreshed_once: Path, tmp_path: Path) -> None:
     made, file = new_key(), tmp_path / "keys.jsonl"
     file.write_text(key_line(Key(name="team", sha256=digest(made), corpora=("*",))))
-    app = open_app([str(refreshed_once / "corpora" / "manuals.yaml")], access=Access(KeyFile(file)))
+    app = ServiceOptions(corpora=[str(refreshed_once / "corpora" / "manuals.yaml")], keys=file).open()
     env = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "INSET_KEY": made}
     with serving(app) as url:
         server = StdioServerParameters(command=sys.executable, args=["-m", "inset_client.mcp", url], env=env)

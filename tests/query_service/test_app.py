@@ -13,8 +13,7 @@ from starlette.types import Message
 
 from query_service import app, guard
 from query_service.app import create_app
-from query_service.guard import PICTURE_LIMIT
-from query_service.hosts import trusted
+from query_service.guard import PICTURE_LIMIT, trusted
 from schemas.answers import AnswerResult
 from schemas.errors import UserError
 from schemas.evidence import SearchResult, SimilarFigures

@@ -25,18 +25,18 @@ class Word(NamedTuple):
 def words(text: str) -> Iterator[Word]:
     """Yield the words of a text, in order."""
     for word_match in _WORD.finditer(text):
-        plain = word_match[0]
-        # Most are: and then there is nothing to normalise.
-        plain = (
-            plain.lower() if plain.isascii() else unicodedata.normalize("NFKC", plain.replace(_SOFT_HYPHEN, "")).casefold()
-        )
-        if plain:
+        if plain := _folded_word(word_match[0]):
             yield Word(plain, word_match.start(), word_match.end())
+
+
+def _folded_word(word: str) -> str:
+    # Most are ASCII: then there is nothing to normalise.
+    return word.lower() if word.isascii() else unicodedata.normalize("NFKC", word.replace(_SOFT_HYPHEN, "")).casefold()
 
 
 def folded_words(text: str) -> list[str]:
     """Return the words of a text, normalised, in order."""
-    return _WORD.findall(text.lower()) if text.isascii() else [word.folded for word in words(text)]
+    return _WORD.findall(text.lower()) if text.isascii() else [*filter(None, map(_folded_word, _WORD.findall(text)))]
 
 
 def folded(text: str) -> str:

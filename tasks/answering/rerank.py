@@ -11,8 +11,7 @@ from schemas.retrieval import Judged, Nearness, Pages, Reranker, Scored, Seen
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.page_scores import PageRow, judge_pages
-from tasks.answering.search import NO_WORDS, Ranked, Search, ids, shortened
-from tasks.answering.stop_words import STOP_WORDS, without
+from tasks.answering.search import NO_WORDS, STOP_WORDS, Ranked, Search, ids, shortened, without
 from tasks.answering.trace import StepRecord
 from tasks.enriching.embed import search_text, searched_words
 

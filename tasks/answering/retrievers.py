@@ -9,9 +9,8 @@ from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.locators import Label, label_of, labels_named, pages_named
 from tasks.answering.narrow import both
-from tasks.answering.search import NO_WORDS, POOL, Ranked, Search, ids
+from tasks.answering.search import NO_WORDS, POOL, Ranked, Search, ids, searched
 from tasks.answering.sections import MOST_SECTIONS, contents_of, printed, rows_under
-from tasks.answering.stop_words import searched
 from tasks.answering.trace import StepRecord
 from tasks.enriching.spaces import SPACES
 

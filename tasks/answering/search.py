@@ -1,8 +1,9 @@
 """What the steps of a search share."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import ContractError, RequestError
@@ -31,6 +32,16 @@ NO_WORDS = "there are no words to search by"
 
 SHOWN_CHARS = 600
 """Maximum characters of a text shown to a model or searched for as evidence: some 150 tokens."""
+
+_WORD = re.compile(r"\w+")
+
+STOP_WORDS = frozenset(
+    _WORD.findall(
+        "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
+        "to was will with"
+    )
+)
+"""Lucene's English ones."""
 
 
 def _no_picture(figure_id: str) -> bytes:
@@ -100,3 +111,15 @@ def ids(ranked: Sequence[tuple[str, float]]) -> list[str]:
 def shortened(text: str) -> str:
     """Return the beginning of a text."""
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+
+
+def searched(query: str, stop_words: Literal["english"] | Sequence[str]) -> str:
+    """Return the words that BM25 searches for."""
+    stopped = STOP_WORDS if stop_words == "english" else {word.lower() for word in stop_words}
+    return without(query, stopped)
+
+
+def without(query: str, stopped: frozenset[str] | set[str]) -> str:
+    """Return a query without stop words; unchanged if it has no other words."""
+    shortened = _WORD.sub(lambda word: "" if word[0].lower() in stopped else word[0], query)
+    return shortened if _WORD.search(shortened) else query

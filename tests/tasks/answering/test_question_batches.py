@@ -9,8 +9,7 @@ import pytest
 from backends.models.minilm import MiniLM
 from schemas.errors import BadInputError, FailureCode
 from schemas.ports import Vector
-from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.question_batches import BATCH, batches_of
+from tasks.answering.embedded_query import BATCH, EmbeddedQuery, batches_of
 from tasks.answering.trace import Stopped
 from tests.pipeline.records.test_spaces import Hashed
 

@@ -22,8 +22,7 @@ from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares
 from tasks.answering.presets import alone, changed, packaged, preset_named
 from tasks.answering.retrieve import retrieve
-from tasks.answering.search import FUSED
-from tasks.answering.stop_words import STOP_WORDS, without
+from tasks.answering.search import FUSED, STOP_WORDS, without
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
 from tests.contract.test_search_index import (

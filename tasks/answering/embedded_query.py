@@ -22,6 +22,9 @@ from tasks.enriching.spaces import SPACES
 BATCH = 32
 """Most questions of a batch."""
 
+QUESTIONS_KEPT = 1_000
+"""Questions of a model whose vectors are kept, some 2 KB each: the search page searches and answers by the same one."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Question:
@@ -43,6 +46,7 @@ class QuestionBatches:
         self._lock = threading.Lock()
         self._is_busy = False
         self._waiting: list[_Question] = []
+        self._kept: OrderedDict[str, Vector] = OrderedDict()
 
     @property
     def waiting(self) -> int:
@@ -61,10 +65,18 @@ class QuestionBatches:
         """
         question = _Question(text, stopped)
         with self._lock:
+            if text in self._kept:
+                self._kept.move_to_end(text)
+                return self._kept[text]
             is_first, self._is_busy = not self._is_busy, True
             if not is_first:
                 self._waiting.append(question)
-        return self._next_batch(question) if is_first else question.then.result()()
+        vector = self._next_batch(question) if is_first else question.then.result()()
+        with self._lock:
+            self._kept[text] = vector
+            while len(self._kept) > QUESTIONS_KEPT:
+                self._kept.popitem(last=False)
+        return vector
 
     def _next_batch(self, own_question: _Question) -> Vector:
         try:

@@ -73,6 +73,12 @@ def test_questions_that_come_while_the_model_is_busy_are_the_next_batch(model: S
     assert model.batches[-1] == ["an idle model"]
 
 
+def test_a_question_is_embedded_once(model: Scripted) -> None:
+    first, again = (EmbeddedQuery({"text": model}, "pump").vector("text") for _ in range(2))
+    assert model.batches == [["pump"]]
+    assert np.array_equal(first, again)
+
+
 def test_a_batch_is_bounded(model: Scripted, ask: Ask) -> None:
     ask(FIRST)
     asked = [ask(f"question {number}") for number in range(BATCH + 3)]

@@ -131,7 +131,7 @@ def test_other_terms_are_another_collection_and_another_detector_other_rows(
     ],
     ids=["search", "answer"],
 )
-def test_a_question_is_embedded_once_a_request(
+def test_a_question_is_embedded_once(
     serving: PublishedCorpus, call: Callable[[PublishedCorpus, str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedded: list[str] = []
@@ -142,5 +142,7 @@ def test_a_question_is_embedded_once_a_request(
         return embed(model, text)
 
     monkeypatch.setattr(MiniLM, "embed_query", counted)
-    call(serving, "Which screws hold the winch?")
-    assert embedded == ["Which screws hold the winch?"]
+    question = f"Which screws hold winch {id(call)}?"
+    call(serving, question)
+    call(serving, question)
+    assert embedded == [question]

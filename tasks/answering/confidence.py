@@ -42,7 +42,7 @@ DEFAULT_CALIBRATION = Calibration(
         "nearness": FeatureScale(mean=0.455, scale=0.207),
         "agreement": FeatureScale(mean=0.312, scale=0.248),
     },
-    abstain_below=0.2,
+    abstain_below=0.15,
     sure_above=0.4,
     answerable=0,
     unanswerable={},

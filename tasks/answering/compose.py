@@ -155,6 +155,32 @@ def compose(
         number for hit in hits for number in _LONG_NUMBER.findall(template.without(_tagged_text(hit, template)))
     }
     aliases_by_figure = aliases((figure.figure_id for hit in hits for figure in hit.figures), long_numbers)
+    sent_hits, tagged_passages, plain_passages = _fitting_passages(
+        hits, template, aliases_by_figure, context_chars, captions=captions
+    )
+    held_pictures = {name for hit in sent_hits for name in (hit.figure_id, *hit.figure_refs)}
+    images = [(name, picture) for name, picture in images if name in held_pictures]
+    figures = _sent_figures(sent_hits, aliases_by_figure, template)
+    values = {
+        "question": " ".join(quoted(question).split()),
+        "passages": "\n\n".join(tagged_passages),
+        "figures": " ".join(f"[IMG-{digits}]" for digits in [*figures][:MOST_NAMES]),
+        "texts": "\n\n".join(plain_passages),
+        "pictures": _picture_lines(
+            [name for name, _ in images], sent_hits, 1 if query_picture is None else 2, captions=captions
+        ),
+        "query_picture": "The first picture belongs to the question." if query_picture is not None else "",
+        "queries": "\n".join(f"- {_line(query)}" for query in queries),
+    }
+    pictures = [*([query_picture] if query_picture is not None else []), *(data for _, data in images)]
+    numbers = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain_passages)))
+    return ModelInput(prompt.messages(values, pictures), tuple(sent_hits), figures, numbers | long_numbers)
+
+
+def _fitting_passages(
+    hits: Sequence[Hit], template: TagTemplate, aliases_by_figure: Mapping[str, str], context_chars: int, *, captions: bool
+) -> tuple[list[Hit], list[str], list[str]]:
+    """Return the rows that fit, and their passages with and without tags."""
     sent_hits: list[Hit] = []
     tagged_passages: list[str] = []
     plain_passages: list[str] = []
@@ -175,8 +201,13 @@ def compose(
         tagged_passages.append(_fenced(head, words))
         untagged = quoted(template.without(_tagged_text(hit, template)[: 4 * context_chars]))
         plain_passages.append(_fenced(f"[P{number}]:", _fitting_sentences(untagged, max(len(words), MOST_LINE))))
-    held_pictures = {name for hit in sent_hits for name in (hit.figure_id, *hit.figure_refs)}
-    images = [(name, picture) for name, picture in images if name in held_pictures]
+    return sent_hits, tagged_passages, plain_passages
+
+
+def _sent_figures(
+    sent_hits: Sequence[Hit], aliases_by_figure: Mapping[str, str], template: TagTemplate
+) -> dict[str, FigurePart]:
+    """Return the figures of the passages sent by their aliases, with the passages that have them."""
     tags = {number: tag for hit in sent_hits for tag, number in template.split(hit.tagged_text) if number is not None}
     figures: dict[str, FigurePart] = {}
     for passage_number, hit in enumerate(sent_hits, 1):
@@ -186,20 +217,7 @@ def compose(
             cited = [*earlier_part.citations, passage_number] if earlier_part else [passage_number]
             tag = tags.get(figure.number) or TagTemplate().write(figure.number)
             figures[digits] = figure_part(figure, tag, cited)
-    values = {
-        "question": " ".join(quoted(question).split()),
-        "passages": "\n\n".join(tagged_passages),
-        "figures": " ".join(f"[IMG-{digits}]" for digits in [*figures][:MOST_NAMES]),
-        "texts": "\n\n".join(plain_passages),
-        "pictures": _picture_lines(
-            [name for name, _ in images], sent_hits, 1 if query_picture is None else 2, captions=captions
-        ),
-        "query_picture": "The first picture belongs to the question." if query_picture is not None else "",
-        "queries": "\n".join(f"- {_line(query)}" for query in queries),
-    }
-    pictures = [*([query_picture] if query_picture is not None else []), *(data for _, data in images)]
-    numbers = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain_passages)))
-    return ModelInput(prompt.messages(values, pictures), tuple(sent_hits), figures, numbers | long_numbers)
+    return figures
 
 
 def _head(hit: Hit, number: int) -> str:

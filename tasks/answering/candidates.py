@@ -40,7 +40,7 @@ _HOW = re.compile(
     r"\bhow (?:do|can|to|should|must|would|does one)\b|\bsteps?\b|\bprocedure\b|\bin which order\b", re.IGNORECASE
 )
 DEFINES = 0.3
-"""Bonus of a sentence that defines what a question "What is …?" asks about."""
+"""Bonus of a sentence that defines what a question "What is …?" asks about, and penalty of a figure there."""
 
 _ASKS_NUMBER = re.compile(
     r"\b(?:how (?:much|many|long|far|high|large|big|old|fast|often|wide|deep|heavy)|(?:percentage|percent|number|proportion|"
@@ -65,7 +65,7 @@ TYPE_SENTENCES = 10
 """Number of the best sentences of which one should have what the question asks for."""
 
 _DESCRIBES_IMAGE = re.compile(
-    r"\s*(?:an? |the )?(?:image|picture|screen ?shot|photo(?:graph)?|illustration) (?:of|show)", re.IGNORECASE
+    r"\s*(?:an? |the |this )?(?:image|picture|screen ?shot|photo(?:graph)?|illustration) (?:of|is|shows?)\b", re.IGNORECASE
 )
 _ASKS_DEFINITION = re.compile(r"\s*what (?:is|are) (?:an? |the )?((?:[\w-]+ ?){1,3})\?*\s*$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d[\d.,]*")
@@ -206,6 +206,7 @@ def _word_scores(question: str, candidates: Sequence[Candidate], passages: Seque
         + (STEPS * share(terms & stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
         + (TYPED if asks_number and not question_numbers.issuperset(_NUMBER.findall(candidate.text)) else 0.0)
         + (DEFINES if definition and definition.match(candidate.text) else 0.0)
+        - (DEFINES if definition and passages[candidate.passage].rows[0].modality is Modality.FIGURE else 0.0)
         - (ASKS if candidate.text.rstrip().endswith("?") or _DESCRIBES_IMAGE.match(candidate.text) else 0.0)
         for candidate, candidate_terms in zip(candidates, shared_terms, strict=True)
     ]

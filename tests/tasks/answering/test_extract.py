@@ -396,3 +396,11 @@ def test_the_steps_of_a_procedure_are_shown_though_another_passage_scores_better
         "2. Name the account.",
         "3.Save it.",
     ]
+
+
+def test_the_alternative_text_of_an_image_does_not_begin_an_answer() -> None:
+    rows = [
+        _hit("a", "This image shows the flange bolt and its torque."),
+        _hit("b", "The flange bolt takes a torque of 9 Nm.", section="Torque"),
+    ]
+    assert _unfolded(_ask("What torque does the flange bolt take?", rows))[0] == rows[1].text

@@ -13,6 +13,8 @@ from tests.synthetic import PRESETS, STREAMS, synthesize
 from tests.synthetic.scores import ParseScores, Tally, reading_of, score
 
 PAGES = 30
+PRESETS_READ = ["easy", *(pytest.param(preset, marks=pytest.mark.slow) for preset in ("medium", "hard"))]
+"""A page takes a quarter of a second in the layout model."""
 
 
 @functools.cache
@@ -33,7 +35,7 @@ def test_all_of_an_easy_manual_is_read_right(measure: str) -> None:
 
 
 @pytest.mark.parametrize("measure", ["false_figures", "false_mentions", "forged"])
-@pytest.mark.parametrize("preset", ["easy", "medium", "hard"])
+@pytest.mark.parametrize("preset", PRESETS_READ)
 def test_next_to_nothing_is_made_up(preset: str, measure: str) -> None:
     most = 1 if preset == "hard" and measure != "forged" else 0
     assert getattr(_scores(preset), measure) <= most
@@ -75,6 +77,7 @@ FLOORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "measure"), [(preset, name) for preset, known in FLOORS.items() for name in known])
 def test_no_less_is_read_right_than_before(preset: str, measure: str) -> None:
     tally, floor = getattr(_scores(preset), measure), FLOORS[preset][measure]
@@ -83,6 +86,7 @@ def test_no_less_is_read_right_than_before(preset: str, measure: str) -> None:
     assert tally.right >= floor.right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", STREAMS)
 def test_pictures_without_a_caption_are_read_where_the_page_has_them(stream: str) -> None:
     beside = _scores("pictures", stream).beside

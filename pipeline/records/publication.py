@@ -253,9 +253,7 @@ def roll_back(
     if live is None:
         raise UserError(f"corpus {corpus}: nothing is live, so there is nothing to roll back; publish a version first")
     target = version or live.previous
-    if target is not None and version is None and readable_manifest(store, target) is None:
-        target = None
-    if target is None:
+    if target is None or (version is None and readable_manifest(store, target) is None):
         raise UserError(f"corpus {corpus}: {live.version} is the first version; there is none before it to roll back to")
     return _publish_again(store, corpus, live, _move_event("rollback", live.version, target, by=by, reason=reason))
 
@@ -283,8 +281,11 @@ def publish_version(
         action, reason = "override", reason or override
     try:
         live = read_pointer(store)
-    except DamagedError:
-        return _replace_pointer(store, corpus, _move_event(action, None, version, by=by, reason=reason))
+    except DamagedError:  # replaced, since an operator has named the live version
+        moved = _move_event(action, None, version, by=by, reason=reason)
+        _publishable(store, corpus, version)
+        pointer = Pointer(version=version, previous=None, since=moved.at, moved=moved)
+        return _write_or_raise(store, corpus, pointer, store.etag(LIVE))
     moved = _move_event(action, live.version if live else None, version, by=by, reason=reason)
     return _publish_again(store, corpus, live, moved)
 
@@ -309,13 +310,6 @@ def _move_event(
         from_version=from_version,
         to_version=to_version,
     )
-
-
-def _replace_pointer(store: ObjectStore, corpus: str, moved: AuditEvent) -> Pointer:
-    """Replace a pointer that can't be read, since an operator has named the live version."""
-    _publishable(store, corpus, moved.to_version)
-    pointer = Pointer(version=moved.to_version, previous=None, since=moved.at, moved=moved)
-    return _write_or_raise(store, corpus, pointer, store.etag(LIVE))
 
 
 def _write_or_raise(store: ObjectStore, corpus: str, pointer: Pointer, etag: str | None) -> Pointer:

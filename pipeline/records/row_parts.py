@@ -406,13 +406,25 @@ def write_version_rows(
     for new_rows in add(None):
         writer.add(new_rows)
     writer.flush()
+    return _write_lists(store, version, writer.parts, facts_by_document, facts, joined=joined)
+
+
+def _write_lists(
+    store: ObjectStore,
+    version: str,
+    parts: Sequence[RowPart],
+    facts_by_document: Mapping[str, DocumentFacts],
+    facts: Facts,
+    *,
+    joined: bool,
+) -> dict[str, int]:
+    """Write the facts of a version and the list of its parts; return its counts."""
     words, figures = facts.write(joined=joined)
-    kept_facts = [facts_by_document[doc_id] for doc_id in sorted(facts_by_document)]
-    store.replace(version_file(version, DOCUMENTS), to_parquet(table_of(DocumentFacts, kept_facts)))
-    parts = VersionParts(parts=tuple(writer.parts), words=words, figures=figures)
-    store.replace(version_file(version, _PARTS), parts.model_dump_json().encode())
-    evidence_bytes = sum(part.bytes for part in parts.parts)
-    return {"figures": facts.figures(), **_counts(kept_facts), "evidence_bytes": evidence_bytes}
+    documents = [facts_by_document[doc_id] for doc_id in sorted(facts_by_document)]
+    store.replace(version_file(version, DOCUMENTS), to_parquet(table_of(DocumentFacts, documents)))
+    listed = VersionParts(parts=tuple(parts), words=words, figures=figures)
+    store.replace(version_file(version, _PARTS), listed.model_dump_json().encode())
+    return {"figures": facts.figures(), **_counts(documents), "evidence_bytes": sum(part.bytes for part in parts)}
 
 
 def _facts(doc_id: str, rows: VersionRows) -> DocumentFacts:

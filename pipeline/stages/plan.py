@@ -41,7 +41,7 @@ from tasks.answering.presets import steps_of
 from tasks.enriching.spaces import query_settings
 from tasks.enriching.spending import Budget
 from tasks.versions.check import documents_gone
-from tasks.versions.plan import compare, cut_shards, listing_digest, summarise, was_disturbed
+from tasks.versions.plan import Comparison, compare, cut_shards, listing_digest, summarise, was_disturbed
 from workers.count_pages import count_pages
 
 MEBIBYTE = 1 << 20
@@ -75,10 +75,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     listed = _listing(workspace, source)
     if not listed:
         _explain_empty_source(workspace, live, ledger)
-    check_default_preset(workspace)
-    check_answers(workspace)
-    if (of_metrics := metric_gates(workspace.corpus)) is not None:
-        of_metrics.check(workspace)
+    _check_settings(workspace)
     comparison = compare(
         listed,
         ledger,
@@ -104,21 +101,11 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     was_discarded = to_parse.keys() & {row.doc_id for row in ledger if row.status is Status.INDEXED}
     existing_version = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     parent = readable_manifest(store, live.version) if live else None
-    pages = _page_counts(workspace, comparison.documents, to_parse) if existing_version is None else {}
-    summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
-    if existing_version is None:
-        unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
-        calls = expected_calls(workspace, unfinished, parent, pages) if workspace.captioners else {}
-        calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent)
-        gpu_work = expected_gpu_work(workspace, calls, unfinished, comparison.documents, parent)
-        summary = summary.model_copy(update={"captions": calls, "gpu": gpu_work})
-    if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
-        summary = summary.model_copy(update={"advice": [advice]})
+    summary = _summary(workspace, live, ledger, comparison, to_parse, parent, is_new=existing_version is None)
+    version = version_name(_version_time(store.folders("versions")), fingerprint)
     return Plan(
         run_id=run_id,
-        version=existing_version[0]
-        if existing_version
-        else version_name(_version_time(store.folders("versions")), fingerprint),
+        version=existing_version[0] if existing_version else version,
         fingerprint=fingerprint,
         parent=live.version if live else None,
         summary=summary,
@@ -129,6 +116,38 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         outcome=existing_version[1] if existing_version else "build",
         listing=listing_digest(listed),
     )
+
+
+def _check_settings(workspace: Workspace) -> None:
+    """Raise where the default preset, the settings of answers or the gates of metrics are invalid."""
+    check_default_preset(workspace)
+    check_answers(workspace)
+    if (of_metrics := metric_gates(workspace.corpus)) is not None:
+        of_metrics.check(workspace)
+
+
+def _summary(
+    workspace: Workspace,
+    live: Pointer | None,
+    ledger: Sequence[LedgerRow],
+    comparison: Comparison,
+    to_parse: Mapping[str, int],
+    parent: Manifest | None,
+    *,
+    is_new: bool,
+) -> PlanSummary:
+    """Return what a plan would do; with the expected calls and GPU minutes if it makes a version that ``is_new``."""
+    pages = _page_counts(workspace, comparison.documents, to_parse) if is_new else {}
+    summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
+    if is_new:
+        unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
+        calls = expected_calls(workspace, unfinished, parent, pages) if workspace.captioners else {}
+        calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent)
+        gpu_work = expected_gpu_work(workspace, calls, unfinished, comparison.documents, parent)
+        summary = summary.model_copy(update={"captions": calls, "gpu": gpu_work})
+    if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
+        summary = summary.model_copy(update={"advice": [advice]})
+    return summary
 
 
 def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:

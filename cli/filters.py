@@ -21,16 +21,16 @@ def takes_filters(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_options(**arguments: Any) -> None:
-        given = {name: arguments.pop(name) for name in _OPTIONS}
-        command(**arguments, filters=_filters(given))
+        texts_by_filter = {name: arguments.pop(name) for name in _OPTIONS}
+        command(**arguments, filters=_filters(texts_by_filter))
 
-    kept = [parameter for name, parameter in inspect.signature(command).parameters.items() if name != "filters"]
+    parameters = [parameter for name, parameter in inspect.signature(command).parameters.items() if name != "filters"]
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(name, option))
         for name, option in _OPTIONS.items()
     ]
-    with_options.__signature__ = inspect.Signature([*kept, *options])  # type: ignore[attr-defined]
-    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *options)}
+    with_options.__signature__ = inspect.Signature([*parameters, *options])  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in (*parameters, *options)}
     return with_options
 
 
@@ -40,14 +40,14 @@ def _annotation(name: str, option: Option) -> Any:
     return Annotated[text | None, typer.Option(*option.spellings, help=option.help, rich_help_panel="Filters")]
 
 
-def _filters(given: Mapping[str, Any]) -> Filters:
+def _filters(texts_by_filter: Mapping[str, Any]) -> Filters:
     """Return filters of options.
 
     Raises:
         UserError: An option can't be read; there are too many of one, or one is too long.
     """
     fields: dict[str, Any] = {}
-    for name, texts in given.items():
+    for name, texts in texts_by_filter.items():
         if isinstance(texts, list):
             fields[name] = [_parsed(name, text) for text in texts]
         elif texts is not None:

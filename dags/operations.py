@@ -3,7 +3,7 @@
 The pages of ``plugins/pages`` start them through Airflow's REST API, so that roles and the audit log are Airflow's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +197,26 @@ def update_assets() -> None:
             _update_asset(health.corpus, health.live, health.counts.totals())
 
 
+def _operation(
+    dag_id: str,
+    description: str,
+    start: Callable[[], Any],
+    params: dict[str, Any],
+    default_args: dict[str, Any] | None = None,
+) -> DAG:
+    """Return a DAG of one task; a reason may be given for each run."""
+    defaults = _DAG if default_args is None else {**_DAG, "default_args": default_args}
+    with DAG(dag_id, description=description, params={**params, "reason": _REASON}, schedule=None, **defaults) as dag:
+        start()
+    return dag
+
+
+def _replay() -> None:
+    TriggerDagRunOperator(
+        task_id="replay", trigger_dag_id="refresh_{{ params.corpus }}", conf={"replay": True}, wait_for_completion=False
+    )
+
+
 def _operations(suffix: str, corpora: Param, stored: Param) -> Iterator[DAG]:
     """Yield the DAGs that operators start, of some corpora.
 
@@ -205,85 +225,45 @@ def _operations(suffix: str, corpora: Param, stored: Param) -> Iterator[DAG]:
         corpora: Chooses among the corpora that work.
         stored: Chooses among those whose file may be broken: their live version can be moved all the same.
     """
-    with DAG(
+    override = Param(
+        False, type="boolean", title="Override", description="Publish a version that gates refused; it needs a reason."
+    )
+    yield _operation(
         f"inset_publish{suffix}",
-        description="Make a version live, and end a hold",
-        params={
-            "corpus": stored,
-            "version": _VERSION_PARAM,
-            "reason": _REASON,
-            "override": Param(
-                False,
-                type="boolean",
-                title="Override",
-                description="Publish a version that gates refused; it needs a reason.",
-            ),
-        },
-        schedule=None,
-        **_DAG,
-    ) as dag:
-        publish()
-    yield dag
-
-    with DAG(
+        "Make a version live, and end a hold",
+        publish,
+        {"corpus": stored, "version": _VERSION_PARAM, "override": override},
+    )
+    earlier = Param("previous", type="string", title="Version", description="A version; or previous.")
+    yield _operation(
         f"inset_roll_back{suffix}",
-        description="Make an older version live, and hold the corpus at it",
-        params={
-            "corpus": stored,
-            "version": Param("previous", type="string", title="Version", description="A version; or previous."),
-            "reason": _REASON,
-        },
-        schedule=None,
-        **_DAG,
-    ) as dag:
-        roll_back()
-    yield dag
-
-    with DAG(
+        "Make an older version live, and hold the corpus at it",
+        roll_back,
+        {"corpus": stored, "version": earlier},
+    )
+    yield _operation(
         f"inset_plan{suffix}",
-        description="Say what a refresh would do and cost, and do nothing",
-        params={"corpus": corpora, "reason": _REASON, **{name: PARAMS[name] for name in ("replay", "force", "money")}},
-        schedule=None,
-        **{**_DAG, "default_args": {"owner": "inset"}},
-    ) as dag:
-        plan()
-    yield dag
-
-    with DAG(
+        "Say what a refresh would do and cost, and do nothing",
+        plan,
+        {"corpus": corpora, **{name: PARAMS[name] for name in ("replay", "force", "money")}},
+        {"owner": "inset"},
+    )
+    yield _operation(
         f"inset_free_lease{suffix}",
-        description="Free the lease of a run that is dead",
-        params={"corpus": stored, "run": Param("", type="string", title="Run"), "reason": _REASON},
-        schedule=None,
-        **_DAG,
-    ) as dag:
-        free_lease()
-    yield dag
-
-    with DAG(
-        f"inset_prune{suffix}",
-        description="Remove what no kept version needs",
-        params={
-            "corpus": corpora,
-            "reason": _REASON,
-            "dry_run": Param(False, type="boolean", title="Dry run", description="Count only, remove nothing."),
-        },
-        schedule=None,
-        **_DAG,
-    ) as dag:
-        prune()
-    yield dag
-
-    with DAG(
+        "Free the lease of a run that is dead",
+        free_lease,
+        {"corpus": stored, "run": Param("", type="string", title="Run")},
+    )
+    dry_run = Param(False, type="boolean", title="Dry run", description="Count only, remove nothing.")
+    yield _operation(
+        f"inset_prune{suffix}", "Remove what no kept version needs", prune, {"corpus": corpora, "dry_run": dry_run}
+    )
+    yield _operation(
         f"inset_replay{suffix}",
-        description="Refresh a corpus, and try the documents in quarantine again",
-        params={"corpus": corpora, "reason": _REASON},
-        schedule=None,
-        **_DAG,
-    ) as dag:
-        TriggerDagRunOperator(
-            task_id="replay", trigger_dag_id="refresh_{{ params.corpus }}", conf={"replay": True}, wait_for_completion=False
-        )
-    yield dag
+        "Refresh a corpus, and try the documents in quarantine again",
+        _replay,
+        {"corpus": corpora},
+    )
 
 
 def _every_operation() -> Iterator[DAG]:
@@ -296,14 +276,12 @@ def _every_operation() -> Iterator[DAG]:
 
 globals().update({f"DAG {dag.dag_id}": dag for dag in _every_operation()})
 
-with DAG(
+inset_mirror = _operation(
     "inset_mirror",
-    description="Copy a version to another corpus's store and engine",
-    params={"corpus": _CORPUS, "to": _CORPUS, "version": Param("live", type="string", title="Version"), "reason": _REASON},
-    schedule=None,
-    **_DAG,
-) as inset_mirror:
-    mirror()
+    "Copy a version to another corpus's store and engine",
+    mirror,
+    {"corpus": _CORPUS, "to": _CORPUS, "version": Param("live", type="string", title="Version")},
+)
 
 with DAG(
     "inset_watch",

@@ -60,8 +60,9 @@ from pipeline.upkeep.discard import discard, discard_lost_versions, is_live_dama
 from pipeline.upkeep.forget import finish_forgetting
 from pipeline.upkeep.retain import sweep
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
+from schemas.reports import RefreshResult
 from schemas.stages import ON_A_VERSION, Report, Stage, silent
-from schemas.versions import Lease, Manifest, Outcome, Plan, RefreshResult, RunOptions, Status
+from schemas.versions import Lease, Manifest, Outcome, Plan, RunOptions, Status
 
 Work = Callable[[Workspace, str, Report], StageNote]
 

@@ -9,8 +9,9 @@ from pipeline.operations.states import State
 from pipeline.records.notes import StageNote
 from schemas.errors import OF_THE_SOURCE, Failure
 from schemas.printing import line
+from schemas.reports import MirrorResult, PruneResult
 from schemas.stages import Report, Stage
-from schemas.versions import LedgerRow, MirrorResult, Outcome, Plan, PruneResult, in_words
+from schemas.versions import LedgerRow, Outcome, Plan, in_words
 
 _logger = logging.getLogger(__name__)
 

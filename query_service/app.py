@@ -93,9 +93,8 @@ from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, d
 from schemas.answers import AnswerFinished, AnswerPresetInfo, AnswerResult
 from schemas.errors import InsetError
 from schemas.evidence import SearchResult, SimilarFigures
-from schemas.reports import CorpusOverview
+from schemas.reports import CorpusOverview, VersionList
 from schemas.retrieval import PresetInfo
-from schemas.versions import VersionList
 from tasks.answering.presets import packaged, preset_info
 
 API_VERSION = "1.0.0"

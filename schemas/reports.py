@@ -10,7 +10,9 @@ from schemas.documents import CellSpan, FoundBy, Furniture
 from schemas.errors import Failure
 from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Links
 from schemas.filters import Modality
+from schemas.gates import GateResult
 from schemas.retrieval import ListedPreset
+from schemas.versions import Counts, Override, PlanSummary
 
 
 class SearchPreset(ListedPreset):
@@ -362,3 +364,76 @@ class VersionDiff(Frozen):
     counts: dict[str, NumberChange] = Field(description="What the versions hold.")
     work: dict[str, NumberChange] = Field(description="What it took to make them: documents and pictures done, seconds.")
     settings: dict[str, list[object]] = Field(description="Models and parameters that differ: before and now.")
+
+
+class VersionRow(Frozen):
+    """A version in an operator's list."""
+
+    version: str
+    state: str = Field(description="'live', 'ready' (gates hold), 'refused', or 'damaged' (its manifest can't be read).")
+    created: datetime
+    parent: str | None
+    documents: int
+    quarantined: int
+    rows: int
+    refusals: list[str] = Field([])
+    override: Override | None = None
+
+
+class VersionList(Frozen):
+    """A corpus's versions, newest first."""
+
+    corpus: str
+    live: str | None
+    previous: str | None = Field(None, description="The version that was live before.")
+    held: bool
+    problem: str | None = Field(None, description="Why the live version is unknown, and what to do.")
+    versions: list[VersionRow]
+
+
+class PruneResult(Frozen):
+    """What no kept version needs; ``removed`` says whether it is deleted already."""
+
+    corpus: str
+    removed: bool
+    versions: list[str]
+    objects: dict[str, int] = Field(description="Objects by the folder that they lie in.")
+    records: dict[str, int] = Field(description="Records of caches by the cache's folder.")
+    bytes: int = Field(
+        0, description="Stored bytes of versions and objects, with index files that kept versions share, without records."
+    )
+
+
+class ForgetResult(Frozen):
+    """Documents that are deleted, or would be; ``removed`` says whether it is done."""
+
+    corpus: str
+    removed: bool
+    documents: list[str] = Field(description="Digests of their bytes.")
+    sources: list[str] = Field(description="Where kept versions had them from.")
+    versions: list[str] = Field(description="Kept versions that held them, newest first.")
+    objects: dict[str, int] = Field({}, description="Objects that were deleted, by the folder that they lay in.")
+    records: dict[str, int] = Field({}, description="Records of caches that were deleted, by the cache's folder.")
+
+
+class MirrorResult(Frozen):
+    """A version copied to another corpus, where it doesn't go live by that."""
+
+    corpus: str
+    version: str
+    store: str
+    live: bool = Field(description="Whether it is live there already.")
+    objects: int = Field(description="Objects that weren't there yet.")
+    rows: int
+
+
+class RefreshResult(Frozen):
+    """The result of a refresh."""
+
+    version: str | None
+    published: bool
+    plan: PlanSummary
+    counts: Counts
+    gates: list[GateResult]
+    failures: list[Failure]
+    timings_s: dict[str, float]

@@ -37,9 +37,9 @@ from schemas.errors import (
 )
 from schemas.evidence import SearchResult
 from schemas.filters import Filters, Modality
-from schemas.reports import CorpusOverview, SearchPreset
+from schemas.reports import CorpusOverview, SearchPreset, VersionList
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
-from schemas.versions import Pointer, VersionList
+from schemas.versions import Pointer
 from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.compose import answer_prompts
 from tasks.answering.presets import changed, preset_info

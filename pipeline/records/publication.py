@@ -28,17 +28,8 @@ from schemas.base import RELEASE
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, NotFoundError, UserError
 from schemas.ids import sha256, version_time
 from schemas.ports import ObjectStore
-from schemas.versions import (
-    FORMAT,
-    Action,
-    AuditEvent,
-    Lease,
-    Manifest,
-    Override,
-    Pointer,
-    VersionList,
-    VersionRow,
-)
+from schemas.reports import VersionList, VersionRow
+from schemas.versions import FORMAT, Action, AuditEvent, Lease, Manifest, Override, Pointer
 
 _FOLDER = "audit"
 

@@ -50,9 +50,9 @@ from schemas.errors import UserError
 from schemas.ids import key, sha256, version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
-from schemas.reports import VersionDiff
+from schemas.reports import ForgetResult, VersionDiff
 from schemas.stages import Report, Stage, silent
-from schemas.versions import AuditEvent, ForgetResult, LedgerRow, Manifest, Status
+from schemas.versions import AuditEvent, LedgerRow, Manifest, Status
 from tasks.versions.diff import release_note
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -21,8 +21,9 @@ from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import ContractError, UserError
 from schemas.ids import collection_name, version_file
 from schemas.ports import ObjectStore
+from schemas.reports import MirrorResult
 from schemas.stages import Report, silent
-from schemas.versions import Manifest, MirrorResult
+from schemas.versions import Manifest
 
 COPIES_AT_ONCE = 16
 _OBJECTS_A_BATCH = 10_000

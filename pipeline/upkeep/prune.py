@@ -15,8 +15,8 @@ from pipeline.records.lease import holding, release
 from pipeline.records.retention import KINDS, needs_of, removable_versions
 from pipeline.upkeep.retain import sweep
 from schemas.ids import version_file
+from schemas.reports import PruneResult
 from schemas.stages import Report, silent
-from schemas.versions import PruneResult
 
 
 def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> PruneResult:

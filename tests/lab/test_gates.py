@@ -10,7 +10,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from schemas.errors import UserError
-from schemas.versions import RefreshResult
+from schemas.reports import RefreshResult
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 

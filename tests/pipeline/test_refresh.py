@@ -23,11 +23,11 @@ from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.filters import Filters, Modality
 from schemas.gates import OF_ROWS
 from schemas.geometry import BBox
-from schemas.reports import VersionDiff
+from schemas.reports import RefreshResult, VersionDiff
 from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
-from schemas.versions import RefreshResult, RunOptions
+from schemas.versions import RunOptions
 from tests.manuals import write_layered_scan, write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
 from tests.published_files import document_of, figure_of, page_of, tagged_document_of

@@ -36,10 +36,20 @@ from schemas.errors import (
 )
 from schemas.evidence import CitedFigure, CitedRegion, Hit, SearchResult, SimilarFigures
 from schemas.filters import Modality
-from schemas.reports import CorpusOverview, DocumentInfo, FigureContext, Listing, ListPart, OutlineSection, SearchPreset
+from schemas.reports import (
+    CorpusOverview,
+    DocumentInfo,
+    FigureContext,
+    Listing,
+    ListPart,
+    OutlineSection,
+    SearchPreset,
+    VersionList,
+    VersionRow,
+)
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.text import fenced
-from schemas.versions import Pointer, VersionList, VersionRow
+from schemas.versions import Pointer
 from tasks.answering.answer_presets import answer_preset_info, packaged_answers
 from tasks.answering.presets import changed, packaged, preset_info
 from workers.draw_pages import Drawing, PageDrawer

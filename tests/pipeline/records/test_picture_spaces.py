@@ -23,9 +23,10 @@ from pipeline.run import refresh
 from schemas.errors import ContractError, RequestError, UserError
 from schemas.ids import figure_file, key
 from schemas.models import Embeds, ModelName
+from schemas.reports import RefreshResult
 from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
-from schemas.versions import ModelCard, RefreshResult
+from schemas.versions import ModelCard
 from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, RowText, Space
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus

@@ -24,9 +24,10 @@ from schemas.errors import FailureCode
 from schemas.evidence import VersionRows
 from schemas.geometry import BBox
 from schemas.ports import ObjectStore
+from schemas.reports import RefreshResult
 from schemas.stages import ON_A_VERSION, Stage
 from schemas.tags import placeholder
-from schemas.versions import RefreshResult, RunOptions
+from schemas.versions import RunOptions
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence

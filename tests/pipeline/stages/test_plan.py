@@ -9,7 +9,8 @@ from pipeline.records.manifests import manifest_name, read_manifest, refusals_of
 from pipeline.records.publication import list_versions, read_pointer
 from pipeline.run import RefreshRun, is_refused, refresh
 from pipeline.stages.publish import make_live, roll_back_version
-from schemas.versions import RefreshResult, RunOptions
+from schemas.reports import RefreshResult
+from schemas.versions import RunOptions
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 

@@ -16,8 +16,9 @@ from ray_jobs import enrich
 from schemas.documents import ParsedDocument
 from schemas.errors import FailureCode, TransientError, UserError
 from schemas.ids import sha256
+from schemas.reports import RefreshResult
 from schemas.stages import Report
-from schemas.versions import RefreshResult, RunOptions
+from schemas.versions import RunOptions
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 

@@ -17,8 +17,8 @@ from pipeline.stages.plan import plan
 from pipeline.upkeep.prune import prune
 from schemas.errors import UserError
 from schemas.parquet import from_parquet
+from schemas.reports import RefreshResult
 from schemas.stages import Stage
-from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.manuals import picture, write_manual
 from tests.versions import read_evidence

@@ -23,9 +23,9 @@ from pipeline.upkeep.prune import prune
 from schemas.filters import Filters, Modality
 from schemas.ids import figure_file, figure_id
 from schemas.ports import ObjectStore
+from schemas.reports import RefreshResult
 from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
-from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer
 from tests.manuals import picture
 from tests.published_files import figure_of

@@ -15,9 +15,9 @@ from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.prune import prune
 from schemas.errors import UserError
+from schemas.reports import RefreshResult
 from schemas.retrieval import Query
 from schemas.stages import Stage
-from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.manuals import write_long_table, write_manual
 from tests.versions import read_evidence

@@ -1,10 +1,9 @@
 """Recognise drawings and images that aren't pictures: backgrounds, boxes and shadows of words, and decoration."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from schemas.documents import Line
-from schemas.drawings import RULE_PT, Mark
+from schemas.drawings import Mark
 from schemas.geometry import BBox, distance, gap, overlap, union
 from tasks.figures.parts import (
     BORDER_PT,
@@ -16,7 +15,6 @@ from tasks.figures.parts import (
     Part,
     PictureRegion,
     clusters,
-    is_rounded_box,
     mostly_within,
 )
 
@@ -38,8 +36,6 @@ HEADING_SHARE = 0.35
 """Minimum share of a background that the words of a heading cover. Of 2,191 pages 9 change at 0.234 (small images with a name
 on them are lost), 18 at 0.525 (bands of headings become pictures).
 """
-SHADOW_SHARE = 0.25
-"""Minimum share of a shadow that lies on a background."""
 
 
 def is_note_background(part: Part, lines: Sequence[Line], pictures: Sequence[PictureRegion]) -> bool:
@@ -72,26 +68,6 @@ def _without_symbol(marks: Sequence[Mark], panel: BBox) -> Sequence[Mark]:
     if max(box.width, box.height) > SYMBOL_PT or not at_side:
         return marks
     return [mark for mark in marks if mark not in small]
-
-
-FEWEST_WORD_LETTERS = 2
-"""Minimum letters of words; one sign in a box is a symbol's."""
-
-
-def is_box_around_words(part: Part, lines: Sequence[Line]) -> bool:
-    """Return whether a drawing only surrounds words: rules along their sides, or a box with round corners.
-
-    Rules only above and below words may be those of a small table, which is more useful as a picture than as words.
-    """
-    box = part.bbox
-    letters = sum(len(line.text.strip()) for line in lines if box.has_middle_of(line.bbox))
-    if part.images or letters < FEWEST_WORD_LETTERS:
-        return False
-    if all(is_rounded_box(mark, box) for mark in part.marks):
-        return True
-    core = box.grown(-BORDER_PT)
-    beside = [mark for mark in part.marks if mark.is_rule and not overlap(mark.bbox, core)]
-    return len(beside) == len(part.marks) and any(mark.bbox.height > RULE_PT for mark in beside)
 
 
 def without_bleed(part: Part, page: BBox, images: Sequence[PictureRegion]) -> list[Part]:
@@ -140,17 +116,3 @@ def _runs_through(line: BBox, box: BBox) -> bool:
 
 def _worded_share(words: Sequence[BBox], box: BBox) -> float:
     return sum((word & box).area for word in words) / box.area
-
-
-def with_shadows(figures: Sequence[PictureRegion]) -> list[PictureRegion]:
-    """Mark the other pieces of a shadow as backgrounds too: presentations cut a line's shadow into overlapping images."""
-    backgrounds = [figure.bbox for figure in figures if figure.background]
-
-    def is_shadow(figure: PictureRegion) -> bool:
-        return (
-            figure.image is not None
-            and not figure.captioned
-            and any((figure.bbox & box).area >= SHADOW_SHARE * figure.bbox.area for box in backgrounds)
-        )
-
-    return [replace(figure, background=True) if is_shadow(figure) else figure for figure in figures]

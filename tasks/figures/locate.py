@@ -5,7 +5,7 @@ By geometry only; no pixels are read. Points, top left origin, rotation 0. For t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations
+from itertools import combinations
 
 from schemas.documents import Kind, LayoutLabel, Line
 from schemas.drawings import EDGE_SHARE, PAGE_SHARE, RULE_PT, Image, Mark, Ruling
@@ -13,19 +13,16 @@ from schemas.geometry import BBox, gap, is_level, overlap, union
 from tasks.figures.anchor import anchor, whole_caption
 from tasks.figures.backgrounds import (
     MOST_PARAGRAPH_LINES,
-    is_box_around_words,
     is_heading_background,
     is_note_background,
-    with_shadows,
     without_bleed,
     without_paragraphs,
 )
 from tasks.figures.charts import has_bars, join_bars
 from tasks.figures.drawing_labels import with_labels
 from tasks.figures.drawings import JOIN_PT, join_marks
-from tasks.figures.legends import legend_key, lone_legends, with_legend
 from tasks.figures.overlays import join_overlays, merge_overlapping, one_picture
-from tasks.figures.panels import TEXT_BOX_SHARE, join_panels
+from tasks.figures.panels import join_panels
 from tasks.figures.parts import SYMBOL_PT, TOUCH_PT, PageText, Part, PictureRegion, mostly_within, near
 from tasks.figures.ruled_tables import has_stripes, is_table, ruled_table
 
@@ -35,8 +32,6 @@ fall into pieces).
 """
 FEWEST_MARKS = 4
 """Minimum rules and shapes of a graphic without a curve or slanted line."""
-TEXT_BOX_RULE_SHARE = 0.8
-"""Minimum share of a text box's width that the rules above and below its content have."""
 PRINT_AREA_SHARE = 0.9
 """Minimum share of the page's lines inside its print area, if it is smaller than this share of the page:"""
 BACKDROP_SHARE = 0.9
@@ -71,14 +66,9 @@ SAME_CENTRE_PT, SAME_SIZE, FEWEST_ALIKE = 4.0, 1.8, 2
 FEWEST_FILLED = 8
 """Minimum filled shapes of a picture without strokes."""
 
+
 LOGO_SHARE = 0.05
 """Maximum share of the page's height that a logo has."""
-
-SHEET_SHARE = 0.5
-"""Minimum share of the page that a slide printed on it has. Without slides, 23 of 10,544 pages change (the background and all
-text on it become one picture).
-"""
-
 
 LABELLED_SHARE = 0.8
 """Minimum share of the letters over rules and boxes that a layout model gives to a table, a list or a heading."""
@@ -135,9 +125,6 @@ def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[PictureRegion],
         return None
     if not text.captions and _is_table_of_pictures(inked, [region.bbox for region in inner], text):
         return None
-    if len(inner) > 1 and _is_text_box(inked, frame, page):
-        # Between its rules there are also the title of the pictures, their source and notes.
-        return Part(union(region.bbox for region in inner), (), tuple(inner))
     boxes = [*(mark.bbox for mark in inked), *(region.bbox & frame for region in inner), *texts]
     part = Part(union(boxes), tuple(inked), tuple(inner), framed=True)
     drawn = part.strokes or len(inner) > 1 or part.shapes + part.rules >= FEWEST_MARKS or _is_outline(part, texts)
@@ -159,12 +146,6 @@ def _is_table_of_pictures(marks: Sequence[Mark], pictures: Sequence[BBox], text:
     if not rules or not pictures or any(overlap(rule, box.grown(-TOUCH_PT)) for rule in rules for box in pictures):
         return False
     return is_table(Part(union(rules), tuple(marks)), text.lines, pictures)
-
-
-def _is_text_box(marks: Sequence[Mark], frame: BBox, page: BBox) -> bool:
-    """Return whether a clip is a box of the page's layout: it has only rules, above and below its content."""
-    ruled = marks and all(mark.is_rule and mark.bbox.width >= TEXT_BOX_RULE_SHARE * frame.width for mark in marks)
-    return bool(ruled) and frame.area <= TEXT_BOX_SHARE * page.area
 
 
 def _is_outline(part: Part, texts: Sequence[BBox]) -> bool:
@@ -226,26 +207,16 @@ def mark_inline(region: PictureRegion, lines: Sequence[Line]) -> PictureRegion:
     return region
 
 
-def without_decoration(parts: Sequence[Part], page: BBox, images: Sequence[PictureRegion], text: PageText) -> list[Part]:
-    """Remove boxes around words, drawings that bleed off the page, and the backgrounds of paragraphs."""
-    unboxed = (part for part in parts if not is_box_around_words(part, text.lines))
-    inside = (kept_part for part in unboxed for kept_part in without_bleed(part, page, images))
-    return [kept_part for part in inside for kept_part in without_paragraphs(part, text)]
-
-
 def uncaptioned_pictures(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], text: PageText) -> list[PictureRegion]:
-    """Return the pictures among drawings without a caption, with their legends and labels."""
+    """Return the pictures among drawings without a caption, with their labels."""
     pictures = [part for part in parts if _is_picture(part, text)]
     pictures += [part for part in parts if part not in pictures and _is_of_column(part, pictures)]
     groups = join_panels(pictures, page, frames, text.body)
-    if not groups:
-        return []
-    keys = [key for part in parts if (key := legend_key(part, text.lines, text.running)) is not None]
-    return [_picture(group, keys, text) for group in groups]
+    return [_picture(group, text) for group in groups]
 
 
-def _picture(panels: Sequence[Part], keys: Sequence[BBox], text: PageText) -> PictureRegion:
-    figure = with_legend(one_picture(panels, text.lines), keys)
+def _picture(panels: Sequence[Part], text: PageText) -> PictureRegion:
+    figure = one_picture(panels, text.lines)
     labelled_figure = with_labels(figure, text.labels, has_bars=any(has_bars(part, text.lines) for part in panels))
     return replace(labelled_figure, background=is_heading_background(panels, text.lines))
 
@@ -340,7 +311,7 @@ def locate(
         return Located((), ())
     text = PageText.of(lines)
     joined_images = join_images(images)
-    covering = PAGE_SHARE * _sheet(page, images, marks, lines).area
+    covering = PAGE_SHARE * page.area
     scans = [replace(region, kind=Kind.SCAN) for region in joined_images if region.bbox.area >= covering]
     pictures = [mark_inline(region, lines) for region in joined_images if region.bbox.area < covering]
     paths = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
@@ -349,31 +320,22 @@ def locate(
     laid = join_overlays(placed.pictures, drawings)
     parts = [*placed.parts, *(part for part in laid if not part.is_inline_image)]
     if not images and not any(part.is_visible for part in parts):
-        return Located(tuple(lone_legends(parts, lines)), tables)
+        return Located((), tables)
     groups = captioned_parts(parts, placed.parts, text, page)
-    captioned = [_captioned_picture(group, text) for group in groups]
+    captioned = [
+        replace(with_labels(one_picture(without_stray_rules(group), text.lines), text.labels), captioned=True)
+        for group in groups
+    ]
     loose_parts = [
         part for part in parts if not any(part in group for group in groups) and not _is_behind_text(part, lines)
     ]
-    free = without_decoration(loose_parts, page, joined_images, text)
+    inside = (kept_part for part in loose_parts for kept_part in without_bleed(part, page, joined_images))
+    free = [kept_part for part in inside for kept_part in without_paragraphs(part, text)]
     # Pictures in the cells of a table aren't panels of one.
     text_boxes = [frame for frame in frames if not any(frame.grown(TOUCH_PT).contains(table.bbox) for table in tables)]
-    pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, text_boxes, text)])
+    uncaptioned = uncaptioned_pictures(free, page, text_boxes, text)
     inline = [region for part in laid for region in part.images if region.inline and not part.marks]
-    regions = [*pictured, *lone_legends(free, lines), *inline]
-    return Located((*scans, *merge_overlapping(regions)), tables)
-
-
-def _sheet(page: BBox, images: Sequence[Image], marks: Sequence[Mark], lines: Sequence[Line]) -> BBox:
-    """Return the page, or the filled box around everything on it: a slide printed on a larger sheet."""
-    largest = max(marks, key=lambda mark: mark.bbox.area, default=None)
-    if largest is None or not images or not lines or not (largest.filled or largest.white) or largest.strokes:
-        return page
-    if largest.bbox.area < SHEET_SHARE * page.area:
-        return page
-    edge = largest.bbox.grown(TOUCH_PT)
-    content_boxes = chain((line.bbox for line in lines), (image.bbox for image in images), (mark.bbox for mark in marks))
-    return largest.bbox if all(edge.contains(box) for box in content_boxes) else page
+    return Located((*scans, *merge_overlapping([*captioned, *uncaptioned, *inline])), tables)
 
 
 def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[list[Part], tuple[Ruling, ...]]:
@@ -392,7 +354,3 @@ def _is_behind_text(part: Part, lines: Sequence[Line]) -> bool:
     inner = [line for line in lines if part.bbox.has_middle_of(line.bbox)]
     labelled = sum(len(line.text) for line in inner if line.label in _OF_LAYOUT)
     return not part.strokes and not part.images and 0 < labelled >= LABELLED_SHARE * sum(len(line.text) for line in inner)
-
-
-def _captioned_picture(parts: Sequence[Part], text: PageText) -> PictureRegion:
-    return replace(with_labels(one_picture(without_stray_rules(parts), text.lines), text.labels), captioned=True)

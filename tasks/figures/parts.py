@@ -37,8 +37,6 @@ LEAST_SHOWN_PT = 12.0
 """Maximum side of marks that show nothing by themselves, such as a rule or a dash."""
 AROUND_SHARE = 0.9
 """Minimum share of a box's sides that its border or background covers."""
-CORNER_STROKES = 8
-"""Maximum curves of a box with round corners: two at each."""
 
 Member = TypeVar("Member")
 
@@ -149,11 +147,6 @@ def mostly_within(inner: BBox, outer: BBox) -> bool:
 def goes_around(mark: Mark, box: BBox) -> bool:
     """Return whether a mark is as large as a box: its border, its background or its shadow."""
     return mark.bbox.width >= AROUND_SHARE * box.width and mark.bbox.height >= AROUND_SHARE * box.height
-
-
-def is_rounded_box(mark: Mark, box: BBox) -> bool:
-    """Return whether a mark is a box with round corners that goes around all of ``box``."""
-    return goes_around(mark, box) and 0 < mark.strokes <= CORNER_STROKES
 
 
 def clusters(members: Sequence[Member], belong: Callable[[Member, Member], bool]) -> list[list[Member]]:

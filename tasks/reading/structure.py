@@ -34,7 +34,7 @@ from tasks.reading.join import hyphenated_words, join_lines
 from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings, body_size
 from tasks.reading.page_order import in_page_order, with_margins_outside
-from tasks.reading.paragraphs import join_columns, paragraphs, with_drop_caps, with_footnotes, with_item_depths
+from tasks.reading.paragraphs import join_columns, paragraphs, with_footnotes, with_item_depths
 from tasks.reading.printed_labels import printed_labels
 from tasks.reading.recognise import as_scanned, pages_as_read, skews_of, straightened, with_words
 from tasks.reading.recognised_tables import tables_of_pictures, with_recognised_tables
@@ -44,7 +44,7 @@ from tasks.reading.spreads import split_spread
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "35"
+STRUCTURE_VERSION = "36"
 
 
 def build_document(
@@ -226,7 +226,6 @@ def structure(
     parsed = with_words(straightened(parsed, skews), recognised)
     parsed = with_recognised_tables(parsed, segments, rules, pages, degrees)
     parsed = replace(with_segments(parsed, segments, degrees), pages=pages)
-    parsed = replace(parsed, lines=tuple(with_drop_caps(parsed.lines)))
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)

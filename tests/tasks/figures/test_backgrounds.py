@@ -61,13 +61,6 @@ def test_a_drawing_that_bleeds_is_kept_where_it_shows_an_image_under_it() -> Non
     assert any(boxes_of(search(_bows(frame), lines, [frame], [behind])))
 
 
-def test_words_in_a_box_with_round_corners_are_no_picture_and_an_empty_one_is() -> None:
-    panel = Mark(BBox(100, 200, 350, 310), strokes=4, filled=True, white=False)
-    lines = [line_at(112, 215 + 20 * row, f"{row}. Library") for row in range(4)]
-    assert boxes_of(search([panel], lines)) == []
-    assert boxes_of(search([panel], [])) == [panel.bbox]
-
-
 def test_words_with_a_rule_at_their_side_are_no_picture() -> None:
     frame = BBox(77, 479, 555, 660)
     lines = [line_at(96, 490 + 20 * row, "Press officer 202.419") for row in range(8)]

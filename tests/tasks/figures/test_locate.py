@@ -1,13 +1,9 @@
 """What a page holds as a whole: the order in which things are looked for."""
 
-import pytest
-
 from schemas.documents import Kind
-from schemas.drawings import Image, Mark
+from schemas.drawings import Image
 from schemas.geometry import BBox
 from tests.tasks.figures.pages import PAGE, boxes_of, circles, line_at, rule_at, search
-
-SLIDE = BBox(36, 36, 559, 700)
 
 
 def _image(number: int, box: BBox) -> Image:
@@ -23,23 +19,6 @@ def test_an_image_of_the_whole_page_is_a_scan_and_does_not_swallow_the_pictures_
     photo = BBox(100, 100, 200, 200)
     regions = search([], [], images=[_image(0, PAGE), _image(1, photo)]).regions
     assert [(region.kind, region.bbox) for region in regions] == [(Kind.SCAN, PAGE), (Kind.RASTER, photo)]
-
-
-@pytest.mark.parametrize(
-    ("sheet", "words", "kind"),
-    [
-        pytest.param(SLIDE, "on it", Kind.SCAN, id="slide"),
-        pytest.param(SLIDE._replace(y1=400), "on it", Kind.COMPOSITE, id="small"),
-        pytest.param(SLIDE, "above", Kind.RASTER, id="words above"),
-    ],
-)
-def test_an_image_of_a_whole_slide_that_is_printed_on_a_larger_page_is_one_of_the_page(
-    sheet: BBox, words: str, kind: Kind
-) -> None:
-    white = Mark(sheet, 0, filled=False, white=True)
-    line = line_at(100, 200 if words == "on it" else 20, "The pump has two valves")
-    (region,) = search([white], [line], images=[_image(0, sheet)]).regions
-    assert (region.kind, region.bbox) == (kind, sheet)
 
 
 def test_a_drawing_above_a_caption_is_captioned_and_the_other_drawing_is_found_without() -> None:

@@ -2,17 +2,7 @@
 
 from schemas.drawings import Image, Mark
 from schemas.geometry import BBox
-from tests.tasks.figures.pages import bar_chart, boxes_of, line_at, rule_at, search, text_box
-
-
-def test_charts_beside_each_other_in_one_text_box_are_one_picture() -> None:
-    frame, words = text_box()
-    (left, one), (right, two) = bar_chart(120, 200), bar_chart(325, 200, (70, 50, 30, 11))
-    rules = [rule_at(100, 500, 150, frame), rule_at(100, 500, 419, frame)]
-    lines = [*words, *one, *two]
-    (both,) = boxes_of(search([*left, *right, *rules], lines, [frame]))
-    assert both.iou(BBox(120, 200, 465, 286)) > 0.8
-    assert len(boxes_of(search([*left, *right], lines))) == 2
+from tests.tasks.figures.pages import boxes_of, line_at, search
 
 
 def test_pictures_that_the_lines_of_a_diagram_lead_to_are_its_ends() -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from schemas.drawings import Mark
 from schemas.geometry import BBox
-from tasks.figures.parts import Part, clusters, is_rounded_box, near, same_sides
+from tasks.figures.parts import Part, clusters, near, same_sides
 
 BOX = BBox(100, 100, 200, 160)
 
@@ -33,11 +33,3 @@ def test_a_thin_mark_shows_nothing_by_itself() -> None:
     assert not Part(rules[0].bbox, (rules[0],)).is_visible
     assert Part(BOX, tuple(rules)).is_visible
     assert not Part(BBox(100, 100, 200, 111), tuple(rules)).is_visible
-
-
-def test_a_box_with_round_corners_goes_around_all_and_has_few_curves() -> None:
-    box = Mark(BOX.grown(-2), strokes=4, filled=False, white=False)
-    assert is_rounded_box(box, BOX)
-    assert not is_rounded_box(box._replace(strokes=0), BOX)
-    assert not is_rounded_box(box._replace(strokes=9), BOX)
-    assert not is_rounded_box(box._replace(bbox=BOX._replace(x1=180)), BOX)

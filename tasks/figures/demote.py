@@ -9,7 +9,7 @@ from dataclasses import replace
 from schemas.documents import Kind, Line, Page, Placement, Role, largest
 from schemas.drawings import EDGE_SHARE
 from schemas.geometry import BBox
-from tasks.figures.classify import CAPTIONED
+from tasks.figures.classify import CAPTIONED, is_small
 
 _REPEATED_PAGES = 3
 """Pages that may have a picture that is not furniture, in a document of any length ..."""
@@ -28,9 +28,11 @@ _LOGO_SHARE = 0.03
 
 
 def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> list[Placement]:
-    """Return placements with their final role: those on many pages are logos, bands or page furniture.
+    """Return placements with their final role: those on many pages are logos, bands, page furniture or ornaments.
 
-    A picture at the same position isn't content. The band above or below the text may have another chapter's name on each page.
+    A picture at the same position isn't content; nor is one at the edge of a rotated page, or one of another size. The band
+    above or below the text may have another chapter's name on each page. A small picture of one size without a caption is an
+    icon wherever it is: a quotation mark, a warning symbol.
     """
     by_number = {page.page: page for page in pages}
     occurrences = _Occurrences(placements, by_number)
@@ -50,21 +52,31 @@ def _as_repeated(placement: Placement, role: Role, reason: str) -> Placement:
 
 
 class _Occurrences:
-    """The pages with the same figure at the same position, and with a band at the same position."""
+    """The pages with the same figure at the same position, with a figure of the same size, with a band at the same position."""
 
     def __init__(self, placements: Iterable[Placement], by_number: dict[int, Page]) -> None:
         self._positions: dict[str, dict[tuple[int, ...], set[int]]] = {}
+        self._sizes: dict[tuple[str, int, int], set[int]] = {}
         self._bands: dict[tuple[int, ...], set[int]] = {}
         for placement in placements:
             if placement.figure_id is not None:
                 positions = self._positions.setdefault(placement.figure_id, {})
                 positions.setdefault(_position(placement.bbox), set()).add(placement.page)
+                self._sizes.setdefault(_size(placement), set()).add(placement.page)
             if _is_band(placement, by_number[placement.page]):
                 self._bands.setdefault(_position(placement.bbox), set()).add(placement.page)
 
     def at_its_position(self, placement: Placement) -> int:
         """Return the pages that have its figure at its position."""
         return len(self._positions.get(placement.figure_id or "", {}).get(_position(placement.bbox), ()))
+
+    def at_one_position(self, placement: Placement) -> int:
+        """Return the most pages that have its figure at one position."""
+        return max(map(len, self._positions.get(placement.figure_id or "", {}).values()), default=0)
+
+    def of_its_size(self, placement: Placement) -> int:
+        """Return the pages that have its figure in its size."""
+        return len(self._sizes.get(_size(placement), ()))
 
     def of_its_band(self, placement: Placement) -> int:
         """Return the pages that have any band at its position."""
@@ -78,8 +90,13 @@ def _role_of_repeated(
     if (pages := occurrences.at_its_position(placement)) > most_pages:
         role = Role.BACKGROUND if placement.kind is Kind.SCAN else Role.DECORATIVE
         return role, f"at the same place of {pages} pages"
+    if (pages := occurrences.at_one_position(placement)) > most_pages and _is_at_edge(placement.bbox, page):
+        return Role.DECORATIVE, f"at the edge, as on {pages} other pages"
     if _is_band(placement, page) and (pages := occurrences.of_its_band(placement)) > most_pages:
         return Role.DECORATIVE, f"at the edge of {pages} pages, one like the other"
+    if _is_ornament(placement, page) and (pages := occurrences.of_its_size(placement)) > most_pages:
+        role = Role.DECORATIVE if _is_at_edge(placement.bbox, page) else Role.ICON
+        return role, f"small, and on {pages} pages"
     return None
 
 
@@ -115,6 +132,10 @@ def _is_band(placement: Placement, page: Page) -> bool:
     return (box.y1 <= margin or box.y0 >= page.height_pt - margin) and _has_weak_claim(placement)
 
 
+def _is_ornament(placement: Placement, page: Page) -> bool:
+    return _has_weak_claim(placement) and is_small(placement.bbox, page)
+
+
 def _is_at_edge(box: BBox, page: Page) -> bool:
     across, down = EDGE_SHARE * page.width_pt, EDGE_SHARE * page.height_pt
     inner = BBox(across, down, page.width_pt - across, page.height_pt - down)
@@ -123,3 +144,8 @@ def _is_at_edge(box: BBox, page: Page) -> bool:
 
 def _position(box: BBox) -> tuple[int, ...]:
     return tuple(round(side / _SAME_POSITION_PT) for side in box)
+
+
+def _size(placement: Placement) -> tuple[str, int, int]:
+    box = placement.bbox
+    return placement.figure_id or "", round(box.width / _SAME_POSITION_PT), round(box.height / _SAME_POSITION_PT)

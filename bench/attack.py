@@ -32,7 +32,7 @@ from bench.served import serving, until_ready
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh
-from query_service.access import Key, digest, key_line, new_key
+from query_service.keys import Key, digest, key_line, new_key
 from tests.synthetic.write import write_manuals
 from tests.tiny_models import write_bert, write_clip
 

@@ -26,7 +26,7 @@ def key(
 
     The key goes to standard error, its line for the file to standard output: inset key NAME --corpora A,B >> FILE
     """
-    from query_service.access import Key, digest, key_line, new_key
+    from query_service.keys import Key, digest, key_line, new_key
 
     scopes = tuple(scope.strip() for scope in corpora.split(",") if scope.strip())
     if not scopes and not metrics:

@@ -1,25 +1,4 @@
-"""The HTTP API over ``PublishedCorpus``: paths, limits and headers.
-
-::
-
-    POST /v1/corpora/{corpus}/search      evidence, best first
-    POST /v1/corpora/{corpus}/answer      an answer with figures in place and citations
-    GET  /v1/corpora                      a summary of every corpus
-    GET  /v1/corpora/{corpus}             a summary of one
-    GET  /v1/corpora/{corpus}/versions
-    GET  /v1/corpora/{corpus}/presets     retrieval presets, and what the version lacks for each
-    GET  /v1/corpora/{corpus}/answers     answer presets, and what is missing for each
-    GET  /v1/presets                      packaged retrieval presets
-    GET  /v1/corpora/{corpus}/figures/{figure_id}
-    GET  /v1/corpora/{corpus}/figures/{figure_id}/similar?k=10
-    GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
-    GET  /v1/corpora/{corpus}/documents/{doc_id}/tagged.pdf
-    GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
-    GET  /v1/corpora/{corpus}/documents, /rows, /tables, /figures …   what is in a version: ``browse``
-    POST /v1/corpora/{corpus}/searches    many searches at once
-    GET  /healthz, /readyz, /metrics, /openapi.json
-    GET  /, /api                          the web page, and the reference of this API
-    POST /mcp                             the Model Context Protocol, for agents
+"""The HTTP API over ``PublishedCorpus`` (docs/reference/http-api.md): paths, limits and headers.
 
 Artifacts take a ``version``, by default the live one. HEAD is answered like GET.
 
@@ -29,15 +8,12 @@ answer, are coroutines. FastAPI's own documentation pages load scripts from else
 
 import asyncio
 import contextlib
-import logging
 import re
-import threading
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
@@ -46,11 +22,10 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, Field
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from pipeline.published.corpus import PublishedCorpus
-from query_service import agents, batch, browse, errors, metrics
+from query_service import agents, batch, browse, errors, metrics, readiness
 from query_service.access import CORS, Access, AccessControl, check_k, within
 from query_service.access_log import LOGS, LogOptions, Observed, Routed, describe
 from query_service.admission import (
@@ -62,9 +37,9 @@ from query_service.admission import (
     cost_of_search,
     late,
 )
-from query_service.errors import one_line
 from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
 from query_service.metrics import Metrics, metrics_of
+from query_service.readiness import ReadinessCheck, reply_or_problem
 from query_service.requests import (
     A_VERSION,
     AnswerRequest,
@@ -91,7 +66,6 @@ from query_service.routes import (
 )
 from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of
 from schemas.answers import AnswerFinished, AnswerPresetInfo, AnswerResult
-from schemas.errors import InsetError
 from schemas.evidence import SearchResult, SimilarFigures
 from schemas.reports import CorpusOverview, VersionList
 from schemas.retrieval import PresetInfo
@@ -100,71 +74,12 @@ from tasks.answering.presets import packaged, preset_info
 API_VERSION = "1.0.0"
 WEB = Path(__file__).parent / "web"
 
-_logger = logging.getLogger("inset.query_service")
-
 _YEAR_S = 365 * 24 * 3600
 
 
-class Health(BaseModel):
-    """The process is up."""
-
-    status: str = "up"
-
-
-class Readiness(BaseModel):
-    """Whether a corpus can be searched, and why others can't."""
-
-    ready: bool = Field(description="Whether at least one corpus can be searched.")
-    reasons: dict[str, str] = Field(description="One line for each corpus that can't be searched yet.")
-
-
-Reply = TypeVar("Reply")
-
-
-def _reply_or_problem(corpus: PublishedCorpus, call: Callable[[PublishedCorpus], Reply]) -> Reply | str:
-    """Return a corpus's reply, or the reason why there is none: a broken corpus must not hide the others."""
-    try:
-        return call(corpus)
-    except InsetError as error:
-        return one_line(error.message)
-    except Exception:
-        _logger.exception("corpus %s can't be opened", corpus.name)
-        return "it can't be opened; the service's log says why"
-
-
 def _overview(corpus: PublishedCorpus) -> CorpusOverview:
-    overview = _reply_or_problem(corpus, lambda published: published.overview())
+    overview = reply_or_problem(corpus, lambda published: published.overview())
     return CorpusOverview(name=corpus.name, problem=overview) if isinstance(overview, str) else overview
-
-
-READY_S = 5.0
-"""Time for which the result of a readiness check is used again."""
-
-
-class _Check:
-    """The latest readiness check of every corpus; one runs at a time."""
-
-    def __init__(self, corpora: Mapping[str, PublishedCorpus]) -> None:
-        self._corpora = corpora
-        self._lock = threading.Lock()
-        self._problems: dict[str, str] | None = None
-        self._valid_until = 0.0
-
-    def problems(self) -> dict[str, str]:
-        """Search each corpus once, unless that was done just now or is being done; return why some can't be searched."""
-        if time.monotonic() >= self._valid_until and self._lock.acquire(blocking=False):
-            try:
-                problem_by_name = {
-                    name: _reply_or_problem(corpus, lambda published: published.ready())
-                    for name, corpus in self._corpora.items()
-                }
-                self._problems = {name: problem for name, problem in problem_by_name.items() if problem is not None}
-                self._valid_until = time.monotonic() + READY_S
-            finally:
-                self._lock.release()
-        return (
-            dict.fromkeys(self._corpora, "models and index are being loaded") if self._problems is None else self._problems
-        )
 
 
 def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
@@ -187,7 +102,6 @@ _A_CORPUS = CorpusOverview(name="handbooks", version=A_VERSION, since=_A_TIME, d
 _A_PRESET = preset_info(packaged()["hybrid"]).model_dump(mode="json")
 
 _listing = APIRouter(responses={code: ERRORS[code] for code in (401, 403, 429)})
-_operations = APIRouter()
 _v1 = APIRouter(prefix="/v1/corpora", responses=ERRORS)
 _questions = APIRouter(prefix="/v1/corpora", responses=QUESTION_ERRORS, route_class=QuestionRoute)
 
@@ -414,36 +328,6 @@ def _pdf(request: Request, body: bytes, file_name: str, version: str | None) -> 
     return file_response(request, body, "application/pdf", headers, ranges=True)
 
 
-@_operations.get("/healthz", tags=["operations"], responses=example({"status": "up"}))
-async def healthz() -> Health:
-    """The process is up; index and store are not checked."""
-    return Health()
-
-
-@_operations.get(
-    "/readyz",
-    tags=["operations"],
-    responses={
-        **example({"ready": True, "reasons": {}}),
-        503: {"model": Readiness, "description": "No corpus can be searched."},
-    },
-)
-def readyz(request: Request, response: Response) -> Readiness:
-    """Whether a corpus has a live version that can be searched; each is searched every few seconds at most."""
-    corpora = corpora_of(request)
-    problems = request.app.state.check.problems()
-    reasons = {name: problem for name, problem in problems.items() if name in corpora}
-    if len(reasons) < len(problems):
-        reasons["*"] = "a corpus that this request may not see can't be searched"
-    elif not request.app.state.corpora:
-        reasons["*"] = "no corpus is configured"
-    is_ready = len(problems) < len(request.app.state.corpora)
-    if not is_ready:
-        response.status_code = 503
-    response.headers["cache-control"] = "no-store"
-    return Readiness(ready=is_ready, reasons=reasons)
-
-
 _pages = APIRouter(include_in_schema=False)
 
 
@@ -493,7 +377,7 @@ def create_app(
         origins: Origins whose pages may call the service, such as ``https://example.org``.
         close: Called when the service ends.
     """
-    check, admission, access = _Check(corpora), Admission(deadline_s), access or Access()
+    check, admission, access = ReadinessCheck(corpora), Admission(deadline_s), access or Access()
 
     async def warm_up(app: FastAPI) -> None:
         """Load models and indexes before the first request, then what agents need."""
@@ -538,7 +422,7 @@ def create_app(
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     app.add_middleware(Observed, metrics=measured, options=logs, client_of=access.client)
-    for router in (_listing, _v1, _questions, browse.router, batch.router, _operations, metrics.router, _pages):
+    for router in (_listing, _v1, _questions, browse.router, batch.router, readiness.router, metrics.router, _pages):
         app.include_router(router)
     app.router.routes.append(agents.ROUTE)
     app.mount("/static", StaticFiles(directory=WEB), name="static")

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from query_service.access import KEY_PREFIX, KeyFile
+from query_service.keys import KEY_PREFIX, KeyFile
 from schemas.errors import UserError
 
 RUNNER = CliRunner()

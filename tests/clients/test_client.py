@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from inset_client import AnswerEvent, ApiError, AsyncClient, Client
-from query_service.access import Access, Key, KeyFile, digest, key_line, new_key
+from query_service.access import Access
 from query_service.app import create_app
+from query_service.keys import Key, KeyFile, digest, key_line, new_key
 from schemas.answers import AnswerStarted, TextDelta
 from schemas.errors import TransientError
 from tests.query_service.fake_corpus import DOC_ID, FIGURE_ID, LIVE, FakeCorpus, Released

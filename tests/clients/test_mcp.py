@@ -17,8 +17,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import BlobResourceContents, ContentBlock, ImageContent, TextContent, TextResourceContents
 
-from query_service.access import LOOPBACK_NETWORKS, Access, Key, KeyFile, Network, digest, key_line, new_key
+from query_service.access import LOOPBACK_NETWORKS, Access, Network
 from query_service.app import create_app
+from query_service.keys import Key, KeyFile, digest, key_line, new_key
 from query_service.workers import ServiceOptions
 from schemas.answers import AnswerStarted
 from tests.query_service.fake_corpus import DOC_ID, FIGURE_ID, LIVE, FakeCorpus, Released

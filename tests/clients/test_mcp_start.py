@@ -11,8 +11,9 @@ from threading import Thread
 
 import pytest
 
-from query_service.access import Access, Key, KeyFile, digest, key_line, new_key
+from query_service.access import Access
 from query_service.app import create_app
+from query_service.keys import Key, KeyFile, digest, key_line, new_key
 from tests.query_service.fake_corpus import FakeCorpus
 from tests.query_service.live import serving
 

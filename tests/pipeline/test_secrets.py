@@ -16,8 +16,9 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
-from query_service.access import Access, Key, KeyFile, digest
+from query_service.access import Access
 from query_service.app import create_app
+from query_service.keys import Key, KeyFile, digest
 from schemas.ports import ObjectStore
 from tests.endpoint_server import EndpointServer, status
 from tests.manuals import write_manual

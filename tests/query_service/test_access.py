@@ -16,9 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
 from query_service import access, access_log
-from query_service.access import KEY_PREFIX, Access, AccessControl, Key, KeyFile, access_of, digest, key_line, origins_of
+from query_service.access import Access, AccessControl, access_of, origins_of
 from query_service.access_log import LOGS, LogOptions
 from query_service.app import create_app
+from query_service.keys import KEY_PREFIX, Key, KeyFile, digest, key_line
 from schemas.errors import UserError
 from tests.query_service.fake_corpus import FIGURE_ID, LIVE, FakeCorpus
 

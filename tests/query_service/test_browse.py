@@ -16,8 +16,9 @@ from pipeline.corpus.workspace import open_workspace
 from pipeline.published.contents import Contents
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
-from query_service.access import Access, Key, KeyFile, digest, key_line
+from query_service.access import Access
 from query_service.app import create_app
+from query_service.keys import Key, KeyFile, digest, key_line
 from schemas.filters import Modality
 from schemas.reports import ListPart
 from tests.manuals import write_manual

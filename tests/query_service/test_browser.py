@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from query_service.access import Access, Key, KeyFile, digest, key_line, new_key
+from query_service.access import Access
+from query_service.keys import Key, KeyFile, digest, key_line, new_key
 from schemas.answers import (
     AnswerCounts,
     AnswerEvent,

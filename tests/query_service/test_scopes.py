@@ -12,8 +12,9 @@ from mcp import Client
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
-from query_service.access import Access, Key, KeyFile, digest, key_line, new_key
+from query_service.access import Access
 from query_service.app import create_app
+from query_service.keys import Key, KeyFile, digest, key_line, new_key
 from schemas.retrieval import Query
 from tests.clients.test_mcp import ask, loaded
 from tests.manuals import write_manual

@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from query_service.access import digest
+from query_service.keys import digest
 from tests import redis_server
 from tests.free_port import free_port
 from tests.waiting import wait_for

@@ -24,14 +24,14 @@ def test_each_figure_has_picture_role_caption_tag_and_flags(client: TestClient, 
         placement(1, 1, caption=""),
         placement(1, 2, figure_id=None, role="decorative"),
     ]
-    write_sheet(store, version_name(0), placed, [described(placed[0], description="Seen.", flags=["shared"])])
+    write_sheet(store, version_name(0), placed, [described(placed[0], description="Seen.", flags=["cut_off"])])
     page = client.get(PAGE).text
     tiles = re.findall(r"<li>.*?</li>", page, re.DOTALL)
     assert len(tiles) == 3
     assert f'src="../../dags/refresh_pumps/pictures/figures/{placed[0]["figure_id"]}.webp" loading="lazy"' in tiles[0]
     assert "A &lt;pump&gt;" in tiles[0]
     assert "&lt;image:1-0.png&gt;" in tiles[0]
-    assert "near duplicate" in tiles[0]
+    assert "cut off" in tiles[0]
     assert "Seen." in tiles[0]
     assert f"/pictures/pages/{placed[0]['doc_id']}/1.png?box=10.0,20.0,110.0,90.0" in tiles[0]
     assert "no caption" in tiles[1]

@@ -13,6 +13,9 @@ DEVELOPED := .venv/.installed-all
 KUBEFLOW := .venv-kubeflow/.installed
 RAGAS := .venv-ragas/.installed
 
+# Without bytecode each process compiles Great Expectations, scipy and the rest again: two seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install setup client demo platform check test pin e2e test-all format lock kubeflow ragas sbom audit clean

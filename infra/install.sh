@@ -34,8 +34,7 @@ index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(pip_says index-url)}}
 certificates=${SSL_CERT_FILE:-${PIP_CERT:-$(pip_says cert)}}
 [ -z "$index" ] || export UV_DEFAULT_INDEX="$index"
 [ -z "$certificates" ] || export SSL_CERT_FILE="$certificates"
-# Compiled now, since a process that may not write bytecode would compile Great Expectations, scipy and the rest at each start.
-export VIRTUAL_ENV="$PWD/.venv" UV_HTTP_TIMEOUT="${UV_HTTP_TIMEOUT:-300}" UV_COMPILE_BYTECODE=1
+export VIRTUAL_ENV="$PWD/.venv" UV_HTTP_TIMEOUT="${UV_HTTP_TIMEOUT:-300}"
 
 echo "installing into .venv; the first time this takes a few minutes"
 extras=$(printf -- '--extra %s ' "$@")

@@ -14,8 +14,8 @@ from backends.stores.objects import unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
+from pipeline.records.differences import Difference
 from pipeline.records.manifests import check_index_files
-from pipeline.records.row_parts import Difference
 from schemas.base import batched
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters

@@ -2,11 +2,12 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.stores.objects import read_model, unless_damaged
+from backends.stores.objects import read_model, read_table, unless_damaged
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
@@ -14,14 +15,56 @@ from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
-from pipeline.records.row_parts import difference, rows_of_documents, tagged_figures
+from pipeline.records.row_parts import VersionParts, read_documents, read_parts, rows_of_documents, tagged_figures
 from schemas.base import Frozen
-from schemas.evidence import rows_before
+from schemas.evidence import EVIDENCE, rows_before
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.reports import VersionDiff
 from schemas.versions import Manifest
 from tasks.versions.diff import TAGGED_FIGURE, VersionFacts, diff, release_note
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The documents whose rows differ between two versions.
+
+    ``removed`` are those of the earlier one whose rows are gone or changed, ``changed`` those of the later one whose rows are
+    new or changed.
+    """
+
+    store: ObjectStore
+    version: str
+    earlier: str
+    removed: list[str]
+    changed: list[str]
+
+    def changed_rows(self) -> Iterator[pa.Table]:
+        """Yield the later version's rows of ``changed`` documents.
+
+        Raises:
+            TransientError: A part can't be read.
+        """
+        for part in (read_parts(self.store, self.version) or VersionParts()).with_documents(self.changed):
+            rows = read_table(self.store, part.evidence, EVIDENCE)
+            yield rows.filter(pc.is_in(rows.column("doc_id"), pa.array(self.changed, pa.string())))
+
+
+def difference(store: ObjectStore, version: str, earlier: str) -> Difference | None:
+    """Return how a version differs from another one; None where release 0.2.0 wrote one of them.
+
+    Raises:
+        TransientError: The facts of one can't be read.
+    """
+    if read_parts(store, version) is None or read_parts(store, earlier) is None:
+        return None
+    digests_before, digests_now = (
+        {facts.doc_id: facts.digest for facts in read_documents(store, name).values()} for name in (earlier, version)
+    )
+    removed = sorted(doc_id for doc_id, digest in digests_before.items() if digests_now.get(doc_id) != digest)
+    changed = sorted(doc_id for doc_id, digest in digests_now.items() if digests_before.get(doc_id) != digest)
+    return Difference(store, version, earlier, removed, changed)
+
 
 REPORT = "report.html"
 COMPARED = "changes.json"

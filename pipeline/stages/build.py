@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from backends.stores.objects import attempt
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import SpaceVectors, derive, fill, holds, is_forwarded, open_vectors, read_back
+from pipeline.records.differences import Difference, difference
 from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.manifests import (
     check_index_files,
@@ -18,7 +19,6 @@ from pipeline.records.manifests import (
 )
 from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes, read_plan_summary, write_note
 from pipeline.records.retention import spare_version
-from pipeline.records.row_parts import Difference, difference
 from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import InsetError, TransientError
 from schemas.stages import Report, Stage, silent

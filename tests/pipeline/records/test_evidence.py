@@ -9,11 +9,11 @@ import pytest
 
 from backends.stores.object_store import FolderStore
 from backends.stores.temporary_tables import TemporaryTables
+from pipeline.records.differences import difference
 from pipeline.records.evidence import DocumentRows, evidence_parts, read_placements, row_files, version_rows
 from pipeline.records.row_parts import (
     Facts,
     by_document,
-    difference,
     read_documents,
     read_parts,
     write_version_rows,

@@ -251,10 +251,13 @@ class Filters(Frozen):
     def conditions(self) -> Iterator[tuple[Condition, Any]]:
         """Yield the conditions of the filters that narrow a search, each with its value, or its values."""
         for name, field in type(self).model_fields.items():
-            given = getattr(self, name)
+            setting = getattr(self, name)
             for condition in field.metadata:
-                if isinstance(condition, Condition) and given is not None and given != []:
-                    yield condition, [*map(condition.by, given)] if isinstance(given, list) else condition.by(given)
+                if isinstance(condition, Condition) and setting is not None and setting != []:
+                    yield (
+                        condition,
+                        [*map(condition.by, setting)] if isinstance(setting, list) else condition.by(setting),
+                    )
 
 
 NO_FILTERS = Filters()

@@ -1,10 +1,11 @@
 """Documents in the store: one Parquet file when parsed, one when structured, each with a nested column for each part."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
+import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
 from backends.stores.objects import Noun, read_table, reading
@@ -28,6 +29,8 @@ from schemas.errors import UNFINISHED, Failure, FailureCode
 from schemas.parquet import nested, open_parquet, part_of, read_columns, rows_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
+
+Decoded = TypeVar("Decoded")
 
 FILES_VERSION = "3"
 """Version of the files' layout; raising it makes documents be parsed again."""
@@ -78,10 +81,13 @@ class _DocumentFile:
         with reading(self._store, self.file):
             return open_parquet(data)
 
-    def _rows(self, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
+    def _read(self, part: str, decode: Callable[[pa.Table], Decoded]) -> Decoded:
         parts = self._parts
         with reading(self._store, self.file):
-            return rows_of(noun, part_of(read_columns(parts, [part]), part))
+            return decode(part_of(read_columns(parts, [part]), part))
+
+    def _rows(self, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
+        return self._read(part, lambda table: rows_of(noun, table))
 
 
 class ParsedDocumentFile(_DocumentFile):
@@ -110,9 +116,7 @@ class ParsedDocumentFile(_DocumentFile):
     @property
     def labelled(self) -> frozenset[int]:
         """The orders of the placements that contain lines of text."""
-        parts = self._parts
-        with reading(self._store, self.file):
-            inside = part_of(read_columns(parts, ["lines"]), "lines").column("inside")
+        inside = self._read("lines", lambda lines: lines.column("inside"))
         return frozenset(order for order in inside.to_pylist() if order is not None)
 
 

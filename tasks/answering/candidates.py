@@ -74,10 +74,10 @@ _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ed|es|s|ly|y|e)$")
 
 def _definition(question: str) -> re.Pattern[str] | None:
     """Return how a sentence or label begins that defines what a question asks about; None for other questions."""
-    asked = _ASKS_DEFINITION.match(question)
-    if asked is None:
+    definition_question = _ASKS_DEFINITION.match(question)
+    if definition_question is None:
         return None
-    name = re.escape(asked[1].strip()).replace("\\ ", r"\s+")
+    name = re.escape(definition_question[1].strip()).replace("\\ ", r"\s+")
     verbs = r"is|are|means?|refers? to|stands for|consists? of|describes?"
     defines = rf"\W*(?:(?:an?|the)\s+)?{name}s?\b[^.]{{0,30}}?\b(?:{verbs})\b"
     return re.compile(rf"{defines}|\W*{name}s?\W*$", re.IGNORECASE)
@@ -87,8 +87,8 @@ def lacks_asked_type(question: str, texts: Iterable[str]) -> bool:
     """Return whether a question asks for a price, date, phone number or e-mail address, and no text has one."""
     joined_texts = " ".join(texts)
     return any(
-        re.search(asked, question, re.IGNORECASE) and not re.search(answer, joined_texts, re.IGNORECASE)
-        for asked, answer in _TYPES
+        re.search(in_question, question, re.IGNORECASE) and not re.search(in_answer, joined_texts, re.IGNORECASE)
+        for in_question, in_answer in _TYPES
     )
 
 

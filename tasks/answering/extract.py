@@ -13,7 +13,7 @@ from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pi
 from tasks.answering.candidates import Candidate, is_how_to, stems
 from tasks.answering.cite import citation, figure_part
 from tasks.answering.highlight import content_words
-from tasks.answering.passages import LABEL_WORDS, Passage, PassageBlock, figures_of, kept_blocks, read_passage
+from tasks.answering.passages import LABEL_WORDS, Passage, PassageBlock, figures_of, read_passage
 from tasks.answering.unfold import Unfolded
 
 FURTHER = 0.35
@@ -138,7 +138,7 @@ class _Answer:
         marks = {(candidate.block, candidate.sentence) for candidate in marked_candidates} if unfolded else set()
         parts = _without_empty_folds(
             part
-            for block_number in kept_blocks(passage)
+            for block_number in selection.kept_block_numbers
             for part in self._parts(
                 passage,
                 block_number,
@@ -285,8 +285,8 @@ def _without_empty_folds(parts: Iterable[Part]) -> list[Part]:
 
 
 def _is_empty(fold: Sequence[Part]) -> bool:
-    rest = [part for part in fold if part.type != "text" or part.style != "heading"]
-    return all(part.type == "text" and len(part.text.split()) <= LABEL_WORDS for part in rest) and len(rest) <= 1
+    contents = [part for part in fold if part.type != "text" or part.style != "heading"]
+    return len(contents) <= 1 and all(part.type == "text" and len(part.text.split()) <= LABEL_WORDS for part in contents)
 
 
 def _sentence_first(parts: Sequence[Part]) -> list[Part]:

@@ -357,8 +357,8 @@ def _code_runs(blocks: Sequence[PassageBlock]) -> Iterator[range]:
         range(len(blocks)), key=lambda number: blocks[number].style in ("code", "table", "figure")
     ):
         if is_introduced:
-            first, *others = numbers
-            yield range(first, (others or [first])[-1] + 1)
+            block_numbers = list(numbers)
+            yield range(block_numbers[0], block_numbers[-1] + 1)
 
 
 def is_table_caption(blocks: Sequence[PassageBlock], block_number: int) -> bool:

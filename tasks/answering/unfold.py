@@ -6,6 +6,7 @@ What answers is never folded: the fold takes what surrounds it.
 import re
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from schemas.filters import Modality
 from tasks.answering.candidates import Candidate, stems
@@ -49,6 +50,11 @@ class Unfolded:
     sentences: dict[int, set[int]] = field(default_factory=dict)
     procedure: range = range(0)
 
+    @cached_property
+    def kept_block_numbers(self) -> list[int]:
+        """The blocks to show, folded or not."""
+        return kept_blocks(self.passage)
+
     @classmethod
     def around(
         cls,
@@ -77,7 +83,7 @@ class Unfolded:
         return unfolded
 
     def _show(self, block_number: int, sentences: Iterable[int] | None = None) -> None:
-        if block_number in kept_blocks(self.passage):
+        if block_number in self.kept_block_numbers:
             all_sentences = range(max(1, len(self.passage.blocks[block_number].sentences)))
             self.sentences.setdefault(block_number, set()).update(all_sentences if sentences is None else sentences)
 
@@ -223,7 +229,7 @@ class Unfolded:
         """Show the figures asked for, those between unfolded blocks, and those beside a sentence that refers to a picture."""
         blocks = self.passage.blocks
         is_figure_passage = self.passage.rows[0].modality is Modality.FIGURE
-        for block_number in kept_blocks(self.passage):
+        for block_number in self.kept_block_numbers:
             if blocks[block_number].style != "figure":
                 continue
             is_asked = any(number in blocks[block_number].text for number in asked_figures)
@@ -252,7 +258,7 @@ class Unfolded:
 
     def _show_heading(self) -> None:
         first = min(self.sentences, default=0)
-        earlier_blocks = [block_number for block_number in kept_blocks(self.passage) if block_number < first]
+        earlier_blocks = [block_number for block_number in self.kept_block_numbers if block_number < first]
         heading = next(
             (
                 block_number

@@ -36,10 +36,24 @@ def page_regions(page: "pymupdf.Page", rotation: int) -> list[PageRegion] | None
 
 @cache
 def _model() -> Any:
-    """Load the model, in this process: one that was forked can't use the threads of its parent's."""
+    """Load the model, in this process, with one thread: processes share the cores already.
+
+    PyMuPDF passes no number of threads on. ONNX Runtime starts one a core, and their waiting is 40 % of the CPU time of a page.
+    """
+    import onnxruntime
     from pymupdf.layout import DocumentLayoutAnalyzer
 
-    return DocumentLayoutAnalyzer.get_model()
+    def options_of_one_thread() -> "onnxruntime.SessionOptions":
+        options = default_options()
+        options.intra_op_num_threads = 1
+        return options
+
+    default_options = onnxruntime.SessionOptions
+    onnxruntime.SessionOptions = options_of_one_thread
+    try:
+        return DocumentLayoutAnalyzer.get_model()
+    finally:
+        onnxruntime.SessionOptions = default_options
 
 
 def _region(group: dict[str, Any], back: "pymupdf.Matrix") -> PageRegion:

@@ -24,7 +24,7 @@ class ParseOptions(Section):
     )
     layout: Layout = Field(
         "every_page",
-        description="Pages on which PyMuPDF's layout model tells paragraphs, list items, headings and tables apart, at 0.3 "
+        description="Pages on which PyMuPDF's layout model tells paragraphs, list items, headings and tables apart, at 0.2 "
         "CPU-seconds each. doubtful: those with drawings, pictures, or text side by side. Rules read the others.",
     )
     passwords_env: Variable | None = Field(

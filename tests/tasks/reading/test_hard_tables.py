@@ -1,5 +1,6 @@
 """Reading tables that are hard to read, of each style and several seeds."""
 
+import functools
 import random
 
 import pytest
@@ -16,18 +17,19 @@ LEAST = {"rotated, rules at head and end": 0.8}
 """Minimum F1 of neighbouring cells, over all tables of a style; 0.95 for the others."""
 
 
-def _read(made: HardTables) -> StructuredDocument:
+@functools.cache
+def _made(style: str, seed: int) -> tuple[HardTables, StructuredDocument]:
+    made = STYLES[style](random.Random(seed))
     parsed = parse(open_document(made.pdf), "m", ParseOptions(), keep_figure=lambda _name, _data: None)
     assert parsed.failures == ()
-    return structure(parsed, {})
+    return made, structure(parsed, {})
 
 
 @pytest.mark.parametrize("style", [style for style in STYLES if style != "monospace"])  # which is read as code
 def test_cells_of_hard_tables_are_kept_and_none_is_made_up(style: str) -> None:
     scores: list[float] = []
     for seed in SEEDS:
-        made = STYLES[style](random.Random(seed))
-        document = _read(made)
+        made, document = _made(style, seed)
         tables = [block for block in document.blocks if block.rows]
         assert [table.page for table in tables] == [table.page for table in made.tables]
         assert not document.figures
@@ -38,13 +40,13 @@ def test_cells_of_hard_tables_are_kept_and_none_is_made_up(style: str) -> None:
 @pytest.mark.parametrize("style", ["grouped, ruled, labels over rows", "over pages", "rules between rows"])
 def test_spans_are_those_that_rules_draw(style: str) -> None:
     for seed in SEEDS:
-        made = STYLES[style](random.Random(seed))
-        (table,) = (block for block in _read(made).blocks if block.rows)
+        made, document = _made(style, seed)
+        (table,) = (block for block in document.blocks if block.rows)
         assert sorted(map(repr, table.spans)) == sorted(map(repr, made.tables[0].spans))
 
 
 def test_a_sentence_between_two_tables_stays_there() -> None:
-    made = STYLES["stacked"](random.Random(1))
-    words = [" ".join(block.text.split()) for block in _read(made).blocks]
-    first, second = (place for place, block in enumerate(_read(made).blocks) if block.rows)
+    made, document = _made("stacked", 1)
+    words = [" ".join(block.text.split()) for block in document.blocks]
+    first, second = (number for number, block in enumerate(document.blocks) if block.rows)
     assert words[first + 1 : second] == [made.between]

@@ -19,7 +19,7 @@ from tests.manuals import picture, sentence
 RED, GREEN, BLUE, YELLOW = (220, 0, 0), (0, 160, 0), (0, 0, 220), (240, 220, 0)
 WHITE = (255, 255, 255)
 BOX = (150, 200, 350, 300)
-OPTIONS = ParseOptions()
+OPTIONS = ParseOptions(layout="never")
 
 Colour = tuple[int, int, int]
 

@@ -1,11 +1,13 @@
 """BERT as an ONNX graph built from its weights and run by onnxruntime, without torch.
 
-Each text is run alone, on one thread: without padding its vector doesn't depend on the batch or the number of threads.
-Threads take whole texts (docs/decisions/0009).
+Texts of like length are run in one batch, on one thread, and padding is masked: a masked token adds exactly zero, and each row of
+a matrix product is summed in the same order, so no vector depends on the batch or the number of threads. Threads take whole
+batches (docs/decisions/0009).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,15 +23,21 @@ Weights = Mapping[str, Vector]
 OPSET, IR_VERSION = 23, 11
 """ONNX 1.18: the first with an operator for attention."""
 
+PADDED_TO, BATCH_TOKENS = 8, 512
+"""The length of a text is padded to a multiple of the first; the second is the maximum of a batch of several texts.
+
+Sentences then take 65 ms of CPU in place of 85, rows of documents 9 % less than alone.
+"""
+
 
 class Bert:
-    """Mean of the last hidden states.
+    """The model.
 
     Args:
         weights: The model's.
         heads: Attention heads of a layer.
         epsilon: Of layer normalisation.
-        threads: Texts run in parallel.
+        threads: Batches run in parallel.
     """
 
     def __init__(self, weights: Weights, *, heads: int, epsilon: float, threads: int) -> None:
@@ -45,38 +53,47 @@ class Bert:
             graph.model().SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         self._threads = threads
+        self._positions = len(weights["embeddings.position_embeddings.weight"])
 
     def __call__(self, tokens: Sequence[Sequence[int]]) -> Vector:
         """Return the mean of each text's states, shape ``(texts, dimension)``; no text is empty."""
-        workers = min(self._threads, len(tokens))
-        if workers == 1:
-            return np.concatenate([self._pooled(ids) for ids in tokens])
-        # The longest first, so that no thread begins one when the others are done.
-        order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
-        with ThreadPoolExecutor(workers) as pool:
-            pooled = np.concatenate(list(pool.map(self._pooled, [tokens[index] for index in order])))
-        vectors = np.empty_like(pooled)
-        vectors[order] = pooled
-        return vectors
+        return np.stack(self._run(tokens, lambda states: states.mean(axis=0)))
 
     def states(self, tokens: Sequence[Sequence[int]]) -> list[Vector]:
         """Return the last hidden states of each text, shape ``(tokens, dimension)``; no text is empty."""
-        with ThreadPoolExecutor(max(1, min(self._threads, len(tokens)))) as pool:
-            return list(pool.map(self._states, tokens))
+        return self._run(tokens, lambda states: states)
 
-    def _pooled(self, ids: Sequence[int]) -> Vector:
-        (pooled,) = self.session.run(["pooled"], {"ids": np.array([ids], np.int64)})
-        vector: Vector = pooled
-        return vector
+    def _run(self, tokens: Sequence[Sequence[int]], pool: Callable[[Vector], Vector]) -> list[Vector]:
+        lengths = [min(-(-len(ids) // PADDED_TO) * PADDED_TO, self._positions) for ids in tokens]
+        # The longest first, so that no thread begins one when the others are done.
+        order = sorted(range(len(tokens)), key=lambda index: -lengths[index])
+        batches: list[list[int]] = []
+        for length, group in groupby(order, key=lengths.__getitem__):
+            indices, size = list(group), max(1, BATCH_TOKENS // length)
+            batches += (indices[start : start + size] for start in range(0, len(indices), size))
+        vectors: list[Vector] = [np.empty(0, np.float32)] * len(tokens)
 
-    def _states(self, ids: Sequence[int]) -> Vector:
-        (states,) = self.session.run(["states"], {"ids": np.array([ids], np.int64)})
-        vectors: Vector = states[0]
+        def run(batch: Sequence[int]) -> None:
+            length = lengths[batch[0]]
+            ids = np.zeros((len(batch), length), np.int64)
+            mask = np.full((len(batch), 1, length, length), -np.inf, np.float32)
+            for row, index in enumerate(batch):
+                ids[row, : len(tokens[index])], mask[row, ..., : len(tokens[index])] = tokens[index], 0
+            (states,) = self.session.run(["states"], {"ids": ids, "mask": mask})
+            for row, index in enumerate(batch):
+                vectors[index] = pool(states[row, : len(tokens[index])])
+
+        if min(self._threads, len(batches)) == 1:
+            for batch in batches:
+                run(batch)
+        else:
+            with ThreadPoolExecutor(min(self._threads, len(batches))) as threads:
+                list(threads.map(run, batches))
         return vectors
 
 
 class _Graph:
-    """The nodes and tensors of a graph with input ``ids`` ``(texts, tokens)`` and outputs ``states`` and ``pooled``."""
+    """The nodes and tensors of a graph with inputs ``ids``, ``(texts, tokens)``, and ``mask``, and output ``states``."""
 
     def __init__(self, weights: Weights, heads: int, epsilon: float) -> None:
         self._weights, self._epsilon = weights, epsilon
@@ -89,7 +106,6 @@ class _Graph:
         for layer in sorted(layers, key=int):
             states = self._layer(f"encoder.layer.{layer}", states, heads)
         self._node("Identity", states, output="states")
-        self._node("ReduceMean", states, self._index("second axis", 1), output="pooled", keepdims=0)
 
     def model(self) -> "ModelProto":
         """Return the graph; the values of its tensors are only named."""
@@ -98,11 +114,11 @@ class _Graph:
         graph = helper.make_graph(
             self._nodes,
             "bert",
-            [helper.make_tensor_value_info("ids", TensorProto.INT64, ["texts", "tokens"])],
             [
-                helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["texts", "dimension"]),
-                helper.make_tensor_value_info("states", TensorProto.FLOAT, ["texts", "tokens", "dimension"]),
+                helper.make_tensor_value_info("ids", TensorProto.INT64, ["texts", "tokens"]),
+                helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["texts", 1, "tokens", "tokens"]),
             ],
+            [helper.make_tensor_value_info("states", TensorProto.FLOAT, ["texts", "tokens", "dimension"])],
             self._indices + [_named(name, tensor) for name, tensor in self.tensors.items()],
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
@@ -120,7 +136,7 @@ class _Graph:
 
     def _layer(self, layer: str, states: str, heads: int) -> str:
         projections = (self._linear(f"{layer}.attention.self.{part}", states) for part in ("query", "key", "value"))
-        attended = self._node("Attention", *projections, q_num_heads=heads, kv_num_heads=heads)
+        attended = self._node("Attention", *projections, "mask", q_num_heads=heads, kv_num_heads=heads)
         states = self._residual(f"{layer}.attention.output", attended, states)
         widened = self._node("Gelu", self._linear(f"{layer}.intermediate.dense", states))
         return self._residual(f"{layer}.output", widened, states)

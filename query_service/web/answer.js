@@ -233,7 +233,8 @@ export class Drawing {
     this.#fresh = new Map();
     const parts = this.#parts.filter(Boolean);
     const sections = this.#of.model === null
-      ? grouped(parts, (part) => part.citations.join()).map((run, place) => this.#section(run.parts, place))
+      ? grouped(grouped(parts, (part) => part.citations.join()), (run) => this.#nameOfFold(run.parts) ?? run)
+        .map((group, place) => this.#section(group.parts.flatMap((run) => run.parts), place))
       : parts.length ? [this.#section(parts, 0)] : [];
     const understood = result?.follow_up;
     const above = [
@@ -251,6 +252,12 @@ export class Drawing {
     this.#kept = this.#fresh;
   }
 
+  // What is folded as a whole is named by where it stands.
+  #nameOfFold(parts) {
+    const origin = this.#of.model === null && this.#of.cited.get(parts[0].citations[0]);
+    return origin && parts.every((part) => part.folded) ? `${placeName(origin)}, ${nameOf(origin)}` : null;
+  }
+
   #section(parts, place) {
     const lasts = new Set(grouped(parts, (part) => part.citations.join()).map((run) =>
       run.parts.findLast((part) => part.type !== "figure" && !part.folded) ?? run.parts.findLast((part) => part.type !== "figure")));
@@ -259,8 +266,7 @@ export class Drawing {
       || (this.#of.model !== null && !part.unfinished && !part.citations.length && isProse(part) ? uncited() : null);
     const section = this.#keep(`section ${place}`, () => el("section", { class: "passage" }));
     const origin = this.#of.model === null && this.#of.cited.get(parts[0].citations[0]);
-    // What is folded as a whole is named by where it stands.
-    const whole = origin && parts.every((part) => part.folded) ? `${placeName(origin)}, ${nameOf(origin)}` : null;
+    const whole = this.#nameOfFold(parts);
     const children = grouped(parts, (part) => part.folded).flatMap((group, run) => {
       const blocks = this.#blocks(group.parts, markOf, lasts, `${place} ${run}`);
       if (!group.key) return blocks;

@@ -136,6 +136,10 @@ class _Answer:
             passage, marked_candidates if unfolded else (), numbers if unfolded else (), how_to_terms=self.how_to_terms
         )
         marks = {(candidate.block, candidate.sentence) for candidate in marked_candidates} if unfolded else set()
+        for block_number in sorted(selection.sentences):
+            if passage.blocks[block_number].style not in ("heading", "figure"):
+                for number in passage.blocks[block_number].rows:
+                    self._cite(passage, number)  # what is shown is cited before what is folded
         parts = _without_empty_folds(
             part
             for block_number in selection.kept_block_numbers
@@ -148,7 +152,7 @@ class _Answer:
                 block_number in selection.procedure,
             )
         )
-        self.parts.extend(parts if self.is_of_pictures or selection.procedure else _sentence_first(parts))
+        self.parts.extend(_answer_first(parts, figures_lead=self.is_of_pictures or bool(selection.procedure)))
         self.passages += bool(parts)
 
     def add_figures(self, rows: Sequence[Hit]) -> None:
@@ -289,22 +293,30 @@ def _is_empty(fold: Sequence[Part]) -> bool:
     return len(contents) <= 1 and all(part.type == "text" and len(part.text.split()) <= LABEL_WORDS for part in contents)
 
 
-def _sentence_first(parts: Sequence[Part]) -> list[Part]:
-    """Return parts with the figures that stand before the first sentence behind it, icons folded."""
-    contents = [
+def _answer_first(parts: Sequence[Part], *, figures_lead: bool) -> list[Part]:
+    """Return a passage's parts with those before the answer, folded ones and figures that don't lead, behind it.
+
+    A citation names the section, so that no heading stands above the answer. Icons before the answer are folded.
+    """
+    answers = [
         number
         for number, part in enumerate(parts)
-        if not part.folded and (part.type == "table" or (part.type == "text" and part.style != "heading"))
+        if not part.folded and (part.type == "table" or (part.type == "text" and part.style != "heading") or figures_lead)
     ]
-    first = next(iter(contents), 0)
+    if not answers:
+        return list(parts)
+    first = answers[0]
     if parts[first + 1 : first + 2] and parts[first + 1].type == "table":
         first += 1  # its caption stands above it
-    leading = [part for part in parts[:first] if part.type == "figure" and not part.folded]
+    stop = next((number for number in range(first, len(parts)) if parts[number].folded), len(parts))
+    figures = [part for part in parts[:first] if part.type == "figure" and not part.folded]
     return [
-        *(part for part in parts[:first] if part not in leading),
+        *(part for part in parts[:first] if not part.folded and part not in figures),
         *parts[first : first + 1],
-        *(part.model_copy(update={"folded": True}) if _is_icon(part) else part for part in leading),
-        *parts[first + 1 :],
+        *(part.model_copy(update={"folded": True}) if _is_icon(part) else part for part in figures),
+        *parts[first + 1 : stop],
+        *(part for part in parts[:first] if part.folded),
+        *parts[stop:],
     ]
 
 

@@ -79,7 +79,6 @@ class Unfolded:
         for candidate in marked_candidates:
             unfolded._show_candidate(candidate, lists)
         unfolded._show_figures(asked_figures)
-        unfolded._show_heading()
         return unfolded
 
     def _show(self, block_number: int, sentences: Iterable[int] | None = None) -> None:
@@ -255,20 +254,6 @@ class Unfolded:
             if adjacent_block is not None and blocks[adjacent_block].sentences
             for sentence in self.sentences[adjacent_block]
         )
-
-    def _show_heading(self) -> None:
-        first = min(self.sentences, default=0)
-        earlier_blocks = [block_number for block_number in self.kept_block_numbers if block_number < first]
-        heading = next(
-            (
-                block_number
-                for block_number in reversed(earlier_blocks)
-                if self.passage.blocks[block_number].style == "heading"
-            ),
-            None,
-        )
-        if heading is not None:
-            self._show(heading)
 
 
 def _is_about_code(block: PassageBlock, shown_sentences: Iterable[int]) -> bool:

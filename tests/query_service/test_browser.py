@@ -431,7 +431,8 @@ STARTED = AnswerStarted(version=LIVE, preset="written", model=MODEL, citations=[
 
 
 def _answer(parts: Sequence[Part], **rest: Any) -> AnswerFinished:
-    return AnswerFinished(result=AnswerResult(version=LIVE, abstained=False, parts=list(parts), citations=[CITED], **rest))
+    rest = {"citations": [CITED], **rest}
+    return AnswerFinished(result=AnswerResult(version=LIVE, abstained=False, parts=list(parts), **rest))
 
 
 def _answering(*events: AnswerEvent) -> FakeCorpus:
@@ -560,6 +561,13 @@ def test_a_passage_that_is_folded_as_a_whole_is_named_by_its_place(browser: Brow
     parts: list[Part] = [part.model_copy(update={"folded": True}) for part in (FIRST, SECOND)]
     html = page_after(browser, _answering(_answer(parts)), ["#parts summary"])
     assert re.search(r'<details class="more" open=""><summary>Service, page iv \(PDF page 3\)</summary>', html)
+
+
+def test_rows_of_one_place_that_are_folded_as_a_whole_are_folded_once(browser: Browser) -> None:
+    parts: list[Part] = [SECOND.model_copy(update={"folded": True, "citations": cited}) for cited in ([1], [2], [1])]
+    citations = [CITED, CITED.model_copy(update={"n": 2, "evidence_id": "b"})]
+    html = page_after(browser, _answering(_answer(parts, citations=citations)))
+    assert _parts(html).count("<summary>") == 1
 
 
 def test_what_is_folded_opens(browser: Browser) -> None:

@@ -264,9 +264,22 @@ def test_a_footnote_between_two_pages_does_not_break_a_sentence() -> None:
     ]
 
 
-def test_headings_are_headings() -> None:
+def test_an_answer_begins_with_its_sentence_and_what_stands_before_it_follows_folded() -> None:
+    rows = [_hit("a", f"Service\n\n{LONG}"), _hit("b", f"The flange bolt takes 9 Nm.\n\n{LONG}")]
+    answer = _ask("Which torque takes the flange bolt?", rows)
+    assert [part.folded for part in answer.parts] == [False, True, True, True]
+    assert [part.text for part in answer.parts if isinstance(part, TextPart)][:2] == [
+        "The flange bolt takes 9 Nm.",
+        "Service",
+    ]
+    assert [part.citations for part in answer.parts] == [[1], [2], [2], [1]]
+    assert [cited.evidence_id for cited in answer.citations] == ["b", "a"]
+
+
+def test_no_heading_stands_above_the_sentence_since_its_citation_names_the_section() -> None:
     answer = _ask("flange bolt", [_hit("a", "1.2 Service\n\nThe flange bolt takes 9 Nm.")])
-    assert answer.parts[0] == TextPart(text="1.2 Service", citations=[1], style="heading")
+    assert _unfolded(answer) == ["The flange bolt takes 9 Nm."]
+    assert answer.citations[0].section_path[-1] == "Service"
 
 
 def test_passages_are_bounded_and_a_weak_one_is_folded() -> None:

@@ -136,20 +136,27 @@ def spans(text: str, language: str | None, searched_terms: Collection[str]) -> l
     Returns:
         The spans. A compound matches if it contains a term; its parts aren't looked up in a dictionary.
     """
-    matches = list[tuple[int, int]]()
     parts = [term for term in searched_terms if len(term) >= SHORTEST_PART] if language in LINKS else []
-    for token in _TOKEN.finditer(text):
-        start, stop = token.span()
-        if _IS_SPACELESS(token[0]):
-            for first, last in _spaceless_spans(token[0], searched_terms):
-                if matches and matches[-1][1] >= start + first:
-                    matches[-1] = matches[-1][0], start + last
-                else:
-                    matches.append((start + first, start + last))
+    marked_tokens = {
+        token
+        for token in set(_TOKEN.findall(text))
+        if (not token.isascii() and _IS_SPACELESS(token))
+        or not _marked_forms(token, language).isdisjoint(searched_terms)
+        or (parts and any(term in _folded(_words(token)[0]) for term in parts))
+    }
+    matches = list[tuple[int, int]]()
+    for token in _TOKEN.finditer(text) if marked_tokens else ():
+        if token[0] not in marked_tokens:
             continue
-        forms = _marked_forms(token[0], language)
-        if not forms.isdisjoint(searched_terms) or any(term in _folded(_words(token[0])[0]) for term in parts):
+        start, stop = token.span()
+        if not _IS_SPACELESS(token[0]):
             matches.append((start, stop))
+            continue
+        for first, last in _spaceless_spans(token[0], searched_terms):
+            if matches and matches[-1][1] >= start + first:
+                matches[-1] = matches[-1][0], start + last
+            else:
+                matches.append((start + first, start + last))
     return matches
 
 

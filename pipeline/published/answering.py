@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -82,7 +82,7 @@ class AnswerPlan:
 
 
 def answer_events(
-    opened: OpenVersion, plan: AnswerPlan, *, traced: bool = False, stopped: Callable[[], bool] = lambda: False
+    opened: OpenVersion, plan: AnswerPlan, trace: Trace | None = None, *, traced: bool = False
 ) -> Iterator[AnswerEvent]:
     """Yield an answer as it is written; the last event is the whole answer.
 
@@ -91,15 +91,16 @@ def answer_events(
     Args:
         opened: The version.
         plan: The question and how it is answered.
+        trace: Records the steps; these and calls of models end once nobody waits for the answer any more.
         traced: Report what each step did.
-        stopped: Returns true when nobody waits for the answer any more; steps and calls of models then end.
 
     Raises:
         RequestError: The version or the request lacks what the preset needs.
     """
-    trace, models = Trace(time.perf_counter, stopped), opened.models(stopped)
-    plan, follow_up = _standalone(opened, plan, models, trace, stopped) if plan.history else (plan, None)
-    plan, spelling = _spelt(opened, plan, trace, stopped)
+    trace = trace or Trace()
+    models = opened.models(trace.stopped)
+    plan, follow_up = _standalone(opened, plan, models, trace) if plan.history else (plan, None)
+    plan, spelling = _spelt(opened, plan, trace)
     if plan.preset.model is None or plan.prompt is None:
         result = extractive_answer(opened, plan.question, plan.retrieval, filters=plan.filters, trace=trace)
         result = result.model_copy(update={"preset": plan.preset.name, "follow_up": follow_up, "note": spelling})
@@ -107,10 +108,10 @@ def answer_events(
         yield from (PartFinished(part=number, value=part) for number, part in enumerate(result.parts))
         yield AnswerFinished(result=result.model_copy(update={"trace": trace.steps if traced else None}))
         return
-    yield from _Generated(opened, plan, plan.prompt, trace, traced, stopped, models, follow_up, spelling).events()
+    yield from _Generated(opened, plan, plan.prompt, trace, traced, models, follow_up, spelling).events()
 
 
-def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace, stopped: Callable[[], bool]) -> tuple[AnswerPlan, str]:
+def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace) -> tuple[AnswerPlan, str]:
     """Return the plan for the question with misspelt words corrected, and a note that says so; "" if none is."""
     question, index = plan.question, opened.index
     filters = opened.resolved_without_pages(plan.filters)
@@ -126,11 +127,11 @@ def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace, stopped: Callabl
         if text == question.words:
             return plan, ""
         record.note = f"read as: {text}"
-    return replace(plan, question=opened.question(text, question.picture, stopped)), record.note
+    return replace(plan, question=opened.question(text, question.picture, trace.stopped)), record.note
 
 
 def _standalone(
-    opened: OpenVersion, plan: AnswerPlan, models: QueryModels, trace: Trace, stopped: Callable[[], bool]
+    opened: OpenVersion, plan: AnswerPlan, models: QueryModels, trace: Trace
 ) -> tuple[AnswerPlan, FollowUp | None]:
     """Return the plan for a question that stands alone, and how it was understood; None if it refers to no turn before."""
     question, history, filters = plan.question.words, plan.history, plan.filters
@@ -151,7 +152,7 @@ def _standalone(
             source = cited_rows[0].source
             filters = Filters(documents=[cited_rows[0].doc_id])
     follow_up = FollowUp(question=text, source=source)
-    embedded = opened.question(text, plan.question.picture, stopped)
+    embedded = opened.question(text, plan.question.picture, trace.stopped)
     return replace(plan, question=embedded, filters=filters), follow_up
 
 
@@ -165,13 +166,12 @@ class _Generated:
         prompt: AnswerPrompt,
         trace: Trace,
         traced: bool,
-        stopped: Callable[[], bool],
         models: QueryModels,
         follow_up: FollowUp | None,
         spelling: str,
     ) -> None:
         self._opened, self._plan, self._prompt, self._trace = opened, plan, prompt, trace
-        self._traced, self._stopped = traced, stopped
+        self._traced, self._stopped = traced, trace.stopped
         self._preset = plan.preset
         self._corpus = opened.settings()
         self._models, self._follow_up, self._spelling = models, follow_up, spelling
@@ -318,7 +318,7 @@ class _Generated:
             self._question_of_words,
             self._plan.fallback,
             filters=self._plan.filters,
-            trace=Trace(time.perf_counter, self._stopped),
+            trace=Trace(stopped=self._stopped),
         )
         return material, confidence(evidence, self._opened.calibration)
 

@@ -44,6 +44,7 @@ from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.compose import answer_prompts
 from tasks.answering.presets import changed, preset_info
 from tasks.answering.retrieve import compares_pictures, takes_pictures
+from tasks.answering.trace import Trace
 from workers.draw_pages import PageDrawer
 
 _logger = logging.getLogger("inset.query_service")
@@ -214,13 +215,15 @@ class PublishedCorpus:
         Raises:
             RequestError: The version has no preset that takes a picture; the message names the settings.
         """
-        plan = self._plan(query.preset, query.steps)
+        trace, plan = Trace(stopped=stopped), self._plan(query.preset, query.steps)
         if query.picture is not None:
             query = replace(query, picture=receive(query.picture))
-        with self.opened(query.version) as opened:
+        with contextlib.ExitStack() as reading:
+            with trace.step("open"):
+                opened = reading.enter_context(self.opened(query.version))
             if query.picture is not None and query.preset is None and not takes_pictures(plan):
                 plan = self._plan(self._picture_preset(opened), query.steps)
-            return opened.search(query, plan, stopped=stopped)
+            return opened.search(query, plan, trace=trace)
 
     def search_each(self, query: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
         """Yield the result of each question, all from one version; questions are embedded in batches.
@@ -268,8 +271,10 @@ class PublishedCorpus:
         if preset.model is not None:
             setting = f"{self._workspace.file}: answer.prompt"
             prompt = find_answer_prompt(preset.prompt, self._workspace.file.parent, setting)
-        picture = None if query.picture is None else receive(query.picture)
-        with self.opened(query.version) as opened:
+        picture, trace = None if query.picture is None else receive(query.picture), Trace(stopped=stopped)
+        with contextlib.ExitStack() as reading:
+            with trace.step("open"):
+                opened = reading.enter_context(self.opened(query.version))
             plan = AnswerPlan(
                 question=opened.question(query.text, picture, stopped),
                 preset=preset,
@@ -279,7 +284,7 @@ class PublishedCorpus:
                 filters=query.filters,
                 history=query.history,
             )
-            yield from answer_events(opened, plan, traced=query.trace, stopped=stopped)
+            yield from answer_events(opened, plan, trace, traced=query.trace)
 
     def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
         """Return all answer presets, the default first, with what the corpus file or the version lacks for each."""

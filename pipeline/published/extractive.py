@@ -1,6 +1,5 @@
 """Extractive answers: passages of the documents, word for word."""
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +49,7 @@ def extractive_answer(
         filters: Unresolved filters.
         trace: Records what each step did.
     """
-    trace = trace or Trace(time.perf_counter)
+    trace = trace or Trace()
     options = opened.settings().answer
     material, evidence = evidence_for(opened, question, plan, filters=filters, trace=trace)
     answer_confidence = confidence(evidence, opened.calibration)

@@ -1,7 +1,6 @@
 """One version, opened for reading."""
 
 import functools
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -107,7 +106,7 @@ class OpenVersion:
         query: Query,
         plan: Preset,
         question: EmbeddedQuery | None = None,
-        stopped: Callable[[], bool] = lambda: False,
+        trace: Trace | None = None,
     ) -> SearchResult:
         """Return the best rows of a query; of each group the best, where the query groups.
 
@@ -115,27 +114,32 @@ class OpenVersion:
             query: The query; its version, preset and steps are not read.
             plan: The steps.
             question: The query's text and picture, where they are embedded already.
-            stopped: Returns true when nobody waits for the result any more; the next step then raises ``Stopped``.
+            trace: Records the steps; its next step raises ``Stopped`` once nobody waits for the result any more.
 
         Raises:
             RequestError: The version lacks what the plan or the filters need.
         """
-        trace, models = Trace(time.perf_counter, stopped), self.models(stopped)
-        question = question or self.question(query.text, query.picture, stopped)
+        trace = trace or Trace()
+        models = self.models(trace.stopped)
+        question = question or self.question(query.text, query.picture, trace.stopped)
         last = query.offset + (query.k or plan.select.k or DEFAULT_K)
         depth = last + 1 if last < POOL else last  # one more, to know whether there is
-        filters, other_counts = self.resolved(query.filters), dict[str, int]()
+        with trace.step("filters"):
+            filters, other_counts = self.resolved(query.filters), dict[str, int]()
         if query.group_by is None:
             ranked = self.ranked(question, plan, depth, filters, trace, models=models)
         else:
-            best = self._best_of_groups(
-                self.ranked(question, plan, GROUPED, filters, trace, models=models), query.group_by
-            )[:depth]
-            ranked = [(leader.evidence_id, leader.score) for leader in best]
-            other_counts = {leader.evidence_id: leader.others for leader in best}
-        marker = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
-        ranked_hits = self.hits(ranked[query.offset : last], marker)
-        hits = [hit.model_copy(update={"more": other_counts.get(hit.evidence_id, 0)}) for hit in ranked_hits]
+            ranked = self.ranked(question, plan, GROUPED, filters, trace, models=models)
+            with trace.step("group") as record:
+                best = self._best_of_groups(ranked, query.group_by)[:depth]
+                ranked = record.keep([(leader.evidence_id, leader.score) for leader in best])
+                other_counts = {leader.evidence_id: leader.others for leader in best}
+        with trace.step("hits"):
+            marker = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
+            hits = [
+                hit.model_copy(update={"more": other_counts[hit.evidence_id]}) if other_counts else hit
+                for hit in self.hits(ranked[query.offset : last], marker)
+            ]
         if query.highlight and query.text:
             with trace.step(f"highlight: {NEARNESS.name}", query.text):
                 hits = self._with_sentences(hits, question)
@@ -163,7 +167,7 @@ class OpenVersion:
     def question(
         self, words: str, picture: bytes | None = None, stopped: Callable[[], bool] = lambda: False
     ) -> EmbeddedQuery:
-        """Return a question that this version's models embed; ``stopped`` is as for ``search``."""
+        """Return a question that this version's models embed; once ``stopped`` returns true, the next step raises ``Stopped``."""
         return EmbeddedQuery(self.embedders, words, picture, stopped)
 
     def questions(self, questions: Sequence[str], plan: Preset) -> list[EmbeddedQuery]:

@@ -1,6 +1,7 @@
 """Record the steps of a search."""
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -40,8 +41,8 @@ class Trace:
         stopped: Returns true when nobody waits for the search any more; the next step then raises ``Stopped``.
     """
 
-    def __init__(self, clock: Callable[[], float] = lambda: 0.0, stopped: Callable[[], bool] = lambda: False) -> None:
-        self._stopped = stopped
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, stopped: Callable[[], bool] = lambda: False) -> None:
+        self.stopped = stopped
         self._records: list[StepRecord] = []
         self._clock = clock
 
@@ -65,7 +66,7 @@ class Trace:
     @contextlib.contextmanager
     def step(self, name: str, query: str = "") -> Iterator[StepRecord]:
         """Run a step, in a span of its name, and record it when it ends."""
-        if self._stopped():
+        if self.stopped():
             raise Stopped
         record, started = StepRecord(name, query), self._clock()
         with span(name) as measured:
@@ -76,7 +77,7 @@ class Trace:
 
     def branch(self) -> "Trace":
         """Return an empty trace with the same clock and stop, for a step that runs in parallel."""
-        return Trace(self._clock, self._stopped)
+        return Trace(self._clock, self.stopped)
 
     def join(self, branches: "Iterable[Trace]") -> None:
         """Add the steps of branches, in their order."""

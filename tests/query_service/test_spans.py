@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pipeline.run import refresh
 from query_service import access_log
 from query_service.app import create_app
 from schemas import traces
+from schemas.retrieval import AnswerQuery, Query
 from tests import endpoint_server
 from tests.manuals import write_manual
 from tests.query_service.fake_corpus import client_of
@@ -68,11 +70,14 @@ def test_each_step_of_a_search_is_a_span_below_the_request(corpus: PublishedCorp
     client_of(create_app({"manuals": corpus})).post("/v1/corpora/manuals/search", json=body).raise_for_status()
     request = "POST /v1/corpora/{corpus}/search"
     steps_of_request = [
+        "open",
+        "filters",
         "rewrite",
         "retrieve: bm25",
         "retrieve: dense text",
         "fuse: rrf",
         "rerank: nearness",
+        "hits",
         "highlight: text",
     ]
     assert pairs(kept) == {
@@ -92,6 +97,32 @@ def test_each_step_of_an_answer_is_a_span_below_the_request(corpus: PublishedCor
     assert ("confidence", request) in found
     assert {parent for name, parent in found if name.startswith("retrieve: ")} == {request}
     assert "secret" not in "".join(span.to_json() for span in kept.get_finished_spans())
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda corpus: corpus.search(Query(QUESTION)),
+        lambda corpus: corpus.search(Query(QUESTION, preset="bm25", highlight=True)),
+        lambda corpus: corpus.answer(AnswerQuery(QUESTION)),
+    ],
+    ids=["search", "search by words, with sentences", "answer"],
+)
+def test_the_steps_account_for_the_time(
+    corpus: PublishedCorpus, kept: InMemorySpanExporter, ask: Callable[[PublishedCorpus], object]
+) -> None:
+    def share() -> float:
+        kept.clear()
+        began = time.time_ns()
+        ask(corpus)
+        whole, end, accounted = time.time_ns() - began, 0, 0
+        for start, stop in sorted((span.start_time or 0, span.end_time or 0) for span in kept.get_finished_spans()):
+            accounted += max(0, stop - max(start, end))
+            end = max(end, stop)
+        return accounted / whole
+
+    # Other processes interrupt also what runs between two steps, so the best of some counts.
+    assert max(share() for _ in range(20)) >= 0.95
 
 
 def test_each_step_is_a_metric_by_its_name(corpus: PublishedCorpus) -> None:

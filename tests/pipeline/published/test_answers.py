@@ -142,7 +142,7 @@ def test_given_contexts_are_all_that_the_filters_name_and_nothing_is_retrieved(
     found = corpus.answer(
         AnswerQuery(QUESTION, answer="bt-gold-both", filters=filters, settings={"max_images": 4}, trace=True)
     )
-    assert [step.step for step in found.trace or []] == ["answer"]
+    assert [step.step for step in found.trace or []] == ["open", "answer"]
     assert "22 bar" in model.calls[-1].prompt
     assert "21 bar" not in model.calls[-1].prompt
     assert [part.page for part in found.parts if part.type == "figure"] == [2]

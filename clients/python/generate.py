@@ -1,9 +1,10 @@
-"""Generate the models of the client and its synchronous half; build the package with them.
+"""Generate the models of the client, its table of filters and its synchronous half; build the package with them.
 
 Input are the OpenAPI document of the service and ``inset_client/_async``. ``make`` runs this module in a checkout, where
 ``pyproject.toml`` names it as build backend too. A source distribution contains what was generated, and not its input.
 """
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ PACKAGE = Path(__file__).resolve().parent
 API = PACKAGE.parent.parent / "tests" / "golden" / "openapi.json"
 ASYNC = PACKAGE / "inset_client" / "_async" / "__init__.py"
 MODELS = PACKAGE / "inset_client" / "models.py"
+FILTERS = PACKAGE / "inset_client" / "filters.json"
 SYNC = PACKAGE / "inset_client" / "_sync" / "__init__.py"
 
 _SYNC_NAMES = {
@@ -30,7 +32,10 @@ _SYNC_NAMES = {
 
 
 def generate() -> None:
-    """Write the models and the synchronous client, where either is missing or older than its input."""
+    """Write what is missing or older than its input."""
+    if API.is_file() and _is_stale(FILTERS, API, Path(__file__)):
+        schemas = json.loads(API.read_bytes())["components"]["schemas"]
+        FILTERS.write_text(json.dumps(_without_references(schemas["Filters"]["properties"], schemas)), encoding="utf-8")
     if API.is_file() and _is_stale(MODELS, API, PACKAGE / "pyproject.toml"):
         with tempfile.TemporaryDirectory(dir=PACKAGE) as folder:
             models = Path(folder, "models.py")
@@ -47,6 +52,16 @@ def generate() -> None:
             unasync.unasync_files([str(source)], [unasync.Rule("/_async/", "/_sync/", additional_replacements=_SYNC_NAMES)])
             SYNC.parent.mkdir(exist_ok=True)
             Path(folder, "_sync", "__init__.py").replace(SYNC)
+
+
+def _without_references(schema: Any, schemas: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_without_references(each, schemas) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _without_references(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    return {name: _without_references(each, schemas) for name, each in schema.items()}
 
 
 def _is_stale(output: Path, *inputs: Path) -> bool:

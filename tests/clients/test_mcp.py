@@ -22,6 +22,7 @@ from query_service.app import create_app
 from query_service.keys import Key, KeyFile, digest, key_line, new_key
 from query_service.workers import ServiceOptions
 from schemas.answers import AnswerStarted
+from schemas.filters import Filters, PageRange
 from tests.query_service.fake_corpus import DOC_ID, FIGURE_ID, LIVE, FakeCorpus, Released
 from tests.query_service.live import serving
 
@@ -80,10 +81,18 @@ def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Li
         tools = (await client.list_tools()).tools
         assert {tool.name for tool in tools} == {"list_corpora", "search", "answer", "open_page", "open_figure"}
         assert all(tool.description and tool.annotations and tool.annotations.read_only_hint for tool in tools)
+        for tool in tools:
+            if tool.name in ("search", "answer"):
+                described = {name: schema.get("description") for name, schema in tool.input_schema["properties"].items()}
+                assert (
+                    described.items() >= {name: field.description for name, field in Filters.model_fields.items()}.items()
+                )
         assert (await call(client, "list_corpora"))["name"] == "pumps"
         found = await call(client, "search", corpus="pumps", query="valve", k=2, modalities=["table"], sections=["Service"])
         assert found["hits"][0]["figures"][0]["figure_id"] == FIGURE_ID
         assert corpus.queries[-1].filters.modalities == ["table"]
+        await call(client, "search", corpus="pumps", query="valve", has_figure=False, page_ranges=[{"first": 3}])
+        assert corpus.queries[-1].filters == Filters(has_figure=False, page_ranges=[PageRange(first=3)])
         pinned = {"corpus": "pumps", "version": LIVE, "pages": [3]}
         await call(client, "search", query="valve", preset="bm25", **pinned)
         await call(client, "answer", question="valve?", preset="extractive", **pinned)

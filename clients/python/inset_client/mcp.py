@@ -6,10 +6,14 @@
 
 import argparse
 import asyncio
+import inspect
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from functools import wraps
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import httpx
 
@@ -19,7 +23,7 @@ try:
     from mcp.server.mcpserver.exceptions import ResourceError
     from mcp.shared.exceptions import MCPError
     from mcp_types import INTERNAL_ERROR, ListResourcesResult, Resource, ToolAnnotations
-    from pydantic import Field
+    from pydantic import Field, WithJsonSchema
 except ModuleNotFoundError as error:
     if __name__ != "__main__":
         raise
@@ -36,10 +40,6 @@ KEY = "INSET_KEY"
 Connect = Callable[[Any], AsyncClient]
 """Returns a client, given the HTTP request of the agent; None on standard input and output."""
 
-Documents = Annotated[Sequence[str], Field(description="Only these: document ids, sources, or file names of sources.")]
-Sections = Annotated[Sequence[str], Field(description="Only these sections, by title or path: Service > Filters.")]
-Modalities = Annotated[Sequence[Literal["text", "table", "figure", "page"]], Field(description="Only these kinds of rows.")]
-Pages = Annotated[Sequence[int], Field(description="Only what stands on these pages, counted from 1.")]
 Version = Annotated[str | None, Field(description="A version, as a reply names it; the live one by default.")]
 SearchPreset = Annotated[
     str | None, Field(description="How to search, by the name of a preset; the default of the corpus.")
@@ -53,8 +53,6 @@ History = Annotated[
         description="The turns before a follow-up question, oldest first: question, answer, and evidence_ids of its citations."
     ),
 ]
-DocumentTypes = Annotated[Sequence[str], Field(description="Only documents of these types, as list_corpora names them.")]
-
 _HIT = (
     *("evidence_id", "doc_id", "source", "title", "page", "section_path", "modality", "tagged_text", "figures"),
     *("date", "doc_type"),
@@ -92,28 +90,19 @@ def server_of(connect: Connect) -> MCPServer:
             return [_select(fields, corpus) for corpus in await inset.corpora()]
 
     @server.tool(annotations=_READS, structured_output=False)
+    @_takes_filters
     async def search(
         ctx: Context,
         corpus: str,
         query: str,
         k: int = 5,
         offset: int = 0,
-        documents: Documents = (),
-        sections: Sections = (),
-        modalities: Modalities = (),
-        doc_types: DocumentTypes = (),
-        pages: Pages = (),
         version: Version = None,
         preset: SearchPreset = None,
+        *,
+        filters: "Filters",
     ) -> dict[str, Any]:
         """Return passages, tables and figures for a query in plain words, best first, each with its document and page."""
-        filters: Filters = {
-            "documents": [*documents],
-            "sections": [*sections],
-            "modalities": [*modalities],
-            "doc_types": [*doc_types],
-            "pages": [*pages],
-        }
         async with asking(ctx) as inset:
             reply = await inset.search(
                 corpus,
@@ -128,25 +117,18 @@ def server_of(connect: Connect) -> MCPServer:
         return {**reply, "hits": [_select(_HIT, hit) for hit in reply["hits"]]}
 
     @server.tool(annotations=_READS, structured_output=False)
+    @_takes_filters
     async def answer(
         ctx: Context,
         corpus: str,
         question: str,
-        documents: Documents = (),
-        sections: Sections = (),
-        doc_types: DocumentTypes = (),
-        pages: Pages = (),
         version: Version = None,
         preset: AnswerPreset = None,
         history: History = (),
+        *,
+        filters: "Filters",
     ) -> dict[str, Any]:
         """Answer a question by text, tables and figures in order; ``citations`` of a part are numbers of those below."""
-        filters: Filters = {
-            "documents": [*documents],
-            "sections": [*sections],
-            "doc_types": [*doc_types],
-            "pages": [*pages],
-        }
         async with asking(ctx) as inset:
             reply = await inset.answer(
                 corpus,
@@ -232,6 +214,30 @@ def server_of(connect: Connect) -> MCPServer:
 
     server.middleware.append(with_documents)
     return server
+
+
+def _takes_filters(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a tool with a parameter for each filter of the service, all of which ``tool`` receives as ``filters``."""
+    schemas = json.loads(files("inset_client").joinpath("filters.json").read_text("utf-8"))
+
+    @wraps(tool)
+    async def with_filters(**arguments: Any) -> Any:
+        filters = {name: arguments.pop(name) for name in schemas}
+        return await tool(**arguments, filters={name: given for name, given in filters.items() if given not in (None, [])})
+
+    parameters = [parameter for name, parameter in inspect.signature(tool).parameters.items() if name != "filters"]
+    filter_parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=schema.get("default"),
+            annotation=Annotated[Any, WithJsonSchema(schema)],
+        )
+        for name, schema in schemas.items()
+    ]
+    with_filters.__signature__ = inspect.Signature([*parameters, *filter_parameters])  # type: ignore[attr-defined]
+    with_filters.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_filters
 
 
 def _select(names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def _make(workspace: "Workspace", documents: int) -> None:
 
     from backends.stores.temporary_tables import TemporaryTables
     from pipeline.records.ledger import write_ledger
-    from pipeline.records.row_parts import Facts, VersionParts, write_version_rows
+    from pipeline.records.row_parts import Facts, NewRows, VersionParts, new_rows, write_version_rows
     from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
     from schemas.ids import sha256
     from schemas.parquet import Rows
@@ -127,16 +127,16 @@ def _make(workspace: "Workspace", documents: int) -> None:
     texts = [" ".join(chance.choices(known, k=110)) for _ in range(_TEXTS)]
     doc_ids = sorted(sha256(str(number).encode()) for number in range(documents))
 
-    def documents_rows() -> Iterator[tuple[str, VersionRows]]:
+    def documents_rows() -> Iterator[NewRows]:
         for number, doc_id in enumerate(doc_ids):
             rows = [_row(chance, doc_id, number, order, texts) for order in range(PAGES * ROWS_A_PAGE)]
             placed = [_placement(doc_id, page) for page in range(1, PAGES + 1)]
-            yield doc_id, VersionRows(pa.Table.from_pylist(rows, EVIDENCE), pa.Table.from_pylist(placed, PLACEMENTS))
+            tables_of_rows = pa.Table.from_pylist(rows, EVIDENCE), pa.Table.from_pylist(placed, PLACEMENTS)
+            yield new_rows([(doc_id, VersionRows(*tables_of_rows))])
 
     with TemporaryTables() as tables:
         facts = Facts(workspace.store, VersionParts(), tables)
-        made = documents_rows()
-        write_version_rows(workspace.store, VERSION, VersionParts(), {}, set(), doc_ids, made, facts)
+        write_version_rows(workspace.store, VERSION, VersionParts(), {}, set(), documents_rows(), facts)
     ledger = (
         LedgerRow(f"folder-{number % 97}/manual-{number:06}.pdf", doc_id, 1_000_000 + number, "", Status.INDEXED, "", PAGES)
         for number, doc_id in enumerate(doc_ids)

@@ -283,7 +283,7 @@ def _write_documents(root: Path, edition: str, pages: int, numbers: Sequence[int
 
     from backends.stores.document_files import pack_parsed, pack_structured, parsed_file, structured_file
     from pipeline.records.collection import open_vectors
-    from pipeline.records.documents import NOTHING, DocumentReader
+    from pipeline.records.documents import DocumentReader
     from schemas.ids import sha256
     from schemas.parquet import to_parquet
     from tasks.enriching.spaces import RowText
@@ -291,7 +291,7 @@ def _write_documents(root: Path, edition: str, pages: int, numbers: Sequence[int
     workspace = _open(root)
     store, keys = Path(workspace.store.root), workspace.keys
     known = vocabulary()
-    reader = DocumentReader(workspace, (), NOTHING)
+    reader = DocumentReader(workspace)
     names: list[str] = []
     rows: list[RowText] = []
     for number in numbers:

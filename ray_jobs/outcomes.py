@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from schemas.errors import BadInputError, FailureCode, InsetError
 
@@ -32,6 +32,11 @@ class Outcome(Generic[O]):
 def attempt(rows: Sequence[tuple[str, I]], call: Callable[[I], O]) -> list[Outcome[O]]:
     """Run ``call`` on each row; a ``BadInputError`` fails that row, any other error is raised."""
     return [_attempt(row_id, row, call) for row_id, row in rows]
+
+
+def outcomes_of_batch(rows: Sequence[tuple[str, Any]], value: O) -> list[Outcome[O]]:
+    """Return the outcomes of rows that have one value together: the first has it, the others None."""
+    return [Outcome(row_id, value if index == 0 else None) for index, (row_id, _) in enumerate(rows)]
 
 
 @contextlib.contextmanager

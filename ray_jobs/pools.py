@@ -3,15 +3,17 @@
 import contextlib
 import gc
 import logging
+import os
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
-from ray_jobs.cluster import is_this_machine
+from ray_jobs.cluster import connected, is_this_machine
 from ray_jobs.outcomes import Outcome, RowFailure
+from schemas.corpus.operations import RayOptions
 from schemas.errors import FailureCode, InsetError, TransientError, UserError
 from schemas.printing import line
 
@@ -70,25 +72,69 @@ def run_pool(
         UserError: This machine can't hold such an actor.
         InsetError: Raised by an actor's constructor or ``run``.
     """
-    pool = _Pool(actor, tuple(arguments), workers, {"CPU": num_cpus, "GPU": num_gpus})
+    with contextlib.closing(_Pool(actor, tuple(arguments), workers, {"CPU": num_cpus, "GPU": num_gpus})) as pool:
+        yield from _run(pool, batches)
+
+
+@contextlib.contextmanager
+def ordered_pool(
+    actor: Callable[..., Actor], arguments: Sequence[Any], ray: RayOptions, *, in_this_process: bool
+) -> Iterator[Callable[[Iterable[Batch]], Iterator[Any]]]:
+    """Yield a function that runs batches, and yields the values that aren't None in the order of the rows; ids are unique.
+
+    Actors, one for each CPU, stay for all calls. A single one is made ``in_this_process``, without Ray, and so it is where Ray
+    would have one CPU of this machine alone.
+
+    Raises:
+        TransientError: A row failed; or as ``run_pool`` does.
+    """
+    if in_this_process or (ray.address is None and (ray.num_cpus or os.cpu_count() or 1) == 1):
+        local = actor(*arguments)
+        yield lambda batches: _values(chain.from_iterable(map(local.run, batches)))
+        return
+    with connected(ray) as cpus, contextlib.closing(_Pool(actor, tuple(arguments), cpus, {"CPU": 1, "GPU": 0})) as pool:
+        yield lambda batches: _values(_in_order(pool, batches))
+
+
+def _in_order(pool: "_Pool", batches: Iterable[Batch]) -> Iterator[Outcome[Any]]:
+    unfinished_ids = deque[str]()
+    early_outcomes: dict[str, Outcome[Any]] = {}
+
+    def listed() -> Iterator[Batch]:
+        for batch in batches:
+            unfinished_ids.extend(row_id for row_id, _ in batch)
+            yield batch
+
+    for outcomes in _run(pool, listed()):
+        early_outcomes |= {outcome.row_id: outcome for outcome in outcomes}
+        while unfinished_ids and unfinished_ids[0] in early_outcomes:
+            yield early_outcomes.pop(unfinished_ids.popleft())
+
+
+def _values(outcomes: Iterable[Outcome[Any]]) -> Iterator[Any]:
+    for outcome in outcomes:
+        if outcome.failure is not None:
+            raise TransientError(f"{outcome.row_id}: {outcome.failure.message}")
+        if outcome.value is not None:
+            yield outcome.value
+
+
+def _run(pool: "_Pool", batches: Iterable[Batch]) -> Iterator[list[Outcome[Any]]]:
     waiting, remaining = deque[_Attempt](), iter(batches)
     outcome_batches: list[list[Outcome[Any]]] = []
-    try:
-        while True:
-            free_slots = pool.room() - len(waiting)
-            new_attempts = [_Attempt(batch) for batch in islice(remaining, max(0, free_slots))]
-            waiting.extend(new_attempts)
-            pool.feed(waiting, last=len(new_attempts) < free_slots)
-            yield from outcome_batches  # the actors work meanwhile
-            if not waiting and not pool.busy():
-                return
-            outcome_batches = []
-            for finished in pool.wait():
-                retries, outcomes = _next_attempts(finished)
-                waiting.extendleft(reversed(retries))
-                outcome_batches += outcomes
-    finally:
-        pool.close()
+    while True:
+        free_slots = pool.room() - len(waiting)
+        new_attempts = [_Attempt(batch) for batch in islice(remaining, max(0, free_slots))]
+        waiting.extend(new_attempts)
+        pool.feed(waiting, last=len(new_attempts) < free_slots)
+        yield from outcome_batches  # the actors work meanwhile
+        if not waiting and not pool.busy():
+            return
+        outcome_batches = []
+        for finished in pool.wait():
+            retries, outcomes = _next_attempts(finished)
+            waiting.extendleft(reversed(retries))
+            outcome_batches += outcomes
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,15 @@ class VersionRows:
     evidence: pa.Table
     placements: pa.Table
 
+    @classmethod
+    def joined(cls, parts: "Iterable[VersionRows]") -> "VersionRows":
+        """Return the rows of several, in their order."""
+        evidence, placements = [EVIDENCE.empty_table()], [PLACEMENTS.empty_table()]
+        for part in parts:
+            evidence.append(part.evidence)
+            placements.append(part.placements)
+        return cls(pa.concat_tables(evidence), pa.concat_tables(placements))
+
     @property
     def first(self) -> str | None:
         """The first document; None where there are no rows."""

@@ -7,13 +7,13 @@ import pyarrow.compute as pc
 
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.evidence import evidence_parts
-from pipeline.records.row_parts import Facts, VersionParts, by_document, write_version_rows
+from pipeline.records.row_parts import Facts, VersionParts, by_document, new_rows, write_version_rows
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.gates import GateVerdict
 from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
 from tasks.versions import check
-from tasks.versions.assemble import DocumentChunks, make_rows, number_version, with_sources
+from tasks.versions.assemble import DocumentChunks, make_rows, number_version, numbered_figures, with_sources
 
 ALWAYS = ["pages", "hybrid", "dense", "bm25"]
 """The modes that every version can be searched in."""
@@ -32,11 +32,9 @@ def write_version(
         EVIDENCE.empty_table() if evidence is None else evidence,
         PLACEMENTS.empty_table() if placements is None else placements,
     )
-    documents = list(by_document(rows))
     with TemporaryTables() as tables:
         facts = Facts(store, VersionParts(), tables)
-        names = [doc_id for doc_id, _ in documents]
-        return write_version_rows(store, version, VersionParts(), {}, set(), names, iter(documents), facts)
+        return write_version_rows(store, version, VersionParts(), {}, set(), [new_rows(by_document(rows))], facts)
 
 
 class InMemory:
@@ -66,7 +64,7 @@ def assemble(
         pa.table({"ending": [], "figure_id": [], "number": []}, schema=pa.schema([(name, pa.string()) for name in _NAMES]))
     )
     numbers, again = number_version(
-        ((one.figures, one.placements) for one in fresh),
+        (numbered_figures([(one.figures, one.placements)], digits) for one in fresh),
         lambda _endings: (rows.placements for rows in earlier),
         lambda doc_id: (known[doc_id].figures, known[doc_id].placements),
         digits,

@@ -184,23 +184,16 @@ def open_descriptions(store: ObjectStore, key: str) -> RecordCache:
 
 
 class Descriptions:
-    """Descriptions of figures, pages and texts; caches of captioners are opened once.
+    """Descriptions of figures, pages and texts; caches of captioners are opened once. ``corrections`` are by id."""
 
-    ``all_targets`` yields the id of each figure, page and text of the version, and the SHA-1 of a figure or its last
-    digits. It is called only to match corrections.
-
-    Raises:
-        UserError: A correction matches several.
-    """
-
-    def __init__(self, workspace: Workspace, all_targets: Callable[[], Iterable[tuple[str, int | None]]]) -> None:
+    def __init__(self, workspace: Workspace, corrections: Mapping[str, str]) -> None:
         self._workspace = workspace
         self._caches = {
             name: open_descriptions(workspace.store, captioner.captions.key)
             for name, captioner in workspace.captioners.items()
         }
         self._languages = Py3LangId()
-        self._corrections = match(workspace, all_targets()).by_id if workspace.corrections.entries else {}
+        self._corrections = corrections
 
     def of(self, source: str, files: StructuredFiles) -> DescriptionResults:
         """Return the descriptions for a document; figures that only their context describes are left out.

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +14,7 @@ from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing, unless_damaged
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import RecordCache
-from pipeline.records.descriptions import Descriptions, StructuredFiles, caption_targets, drawn_cache, target_ids
+from pipeline.records.descriptions import Descriptions, StructuredFiles, caption_targets, drawn_cache, match, target_ids
 from pipeline.records.evidence import evidence_parts, placement_parts
 from pipeline.records.ledger import indexed_pages, read_failures, read_ledger
 from pipeline.records.manifests import missing_or_cut, readable_manifest
@@ -144,17 +144,14 @@ class StructuredParts:
 
 
 class DocumentReader:
-    """Reads structured documents with their descriptions.
+    """Reads structured documents with their descriptions; ``corrections`` are those by people, by id."""
 
-    ``documents`` are all of the version whose rows are made, ``inherited`` all others.
-    """
-
-    def __init__(self, workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> None:
+    def __init__(self, workspace: Workspace, corrections: Mapping[str, str] = MappingProxyType({})) -> None:
         self._workspace = workspace
         self._drawn = drawn_cache(workspace)
         self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
         self._languages = Py3LangId()
-        self._descriptions = Descriptions(workspace, lambda: _describable(workspace, documents, inherited, self._drawn))
+        self._descriptions = Descriptions(workspace, corrections)
 
     def read(self, doc_id: str, source: str) -> StructuredParts:
         """Return a document's parts; its first source selects the captioner."""
@@ -196,10 +193,20 @@ class DocumentReader:
         ]
 
 
-def _describable(
-    workspace: Workspace, documents: Iterable[str], inherited: Inherited, drawn: RecordCache | None
-) -> Iterator[tuple[str, int | None]]:
+def match_corrections(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Mapping[str, str]:
+    """Return the corrections by id; ``documents`` are all of the version whose rows are made, ``inherited`` all others.
+
+    Raises:
+        UserError: A correction matches several.
+    """
+    if not workspace.corrections.entries:
+        return {}
+    return match(workspace, _describable(workspace, documents, inherited)).by_id
+
+
+def _describable(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Iterator[tuple[str, int | None]]:
     """Yield the ids that corrections may name, some more than once, and of figures the SHA-1 or its last digits."""
+    drawn = drawn_cache(workspace)
     for doc_id in documents:
         files = StructuredFiles(workspace, doc_id, drawn)
         yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in files.all_figures)

@@ -183,19 +183,11 @@ class Facts:
             for file in self._files[name]:
                 tables.add(name, read_table(store, file, schema))
 
-    def add(self, rows: VersionRows, sign: int) -> None:
-        """Add the rows of some documents, or remove them where ``sign`` is -1."""
-        keys = words_of(rows.evidence)
-        self._change("words", pa.table([keys, pa.repeat(sign, len(keys))], schema=WORDS))
-        placed = rows.placements.select(["figure_id", "number", "doc_id", "page"])
-        placed = placed.filter(pc.is_valid(placed.column("figure_id")))
-        first = placed.group_by(["figure_id", "number", "doc_id"], use_threads=False).aggregate([("page", "min")])
-        columns = [*(first.column(name) for name in ("figure_id", "number", "doc_id", "page_min"))]
-        self._change("figures", pa.table([*columns, pa.repeat(sign, first.num_rows)], schema=FIGURES))
-
-    def _change(self, name: str, rows: pa.Table) -> None:
-        self._tables.add(name, rows)
-        self._tables.add(f"changed_{name}", rows)
+    def add(self, words: pa.Table, figures: pa.Table) -> None:
+        """Add facts of rows, as ``facts_of_rows`` returns them."""
+        for name, rows in (("words", words), ("figures", figures)):
+            self._tables.add(name, rows)
+            self._tables.add(f"changed_{name}", rows)
 
     def query(self, sql: str) -> Iterator[pa.Table]:
         """Yield the result of a query in parts."""
@@ -265,6 +257,34 @@ class Facts:
         return ({} if joined else files) | (dict([write_rows(self._store, rows)]) if rows.num_rows else {})
 
 
+def facts_of_rows(rows: VersionRows, sign: int = 1) -> tuple[pa.Table, pa.Table]:
+    """Return the words and figures of rows, counted ``sign`` times."""
+    keys = words_of(rows.evidence)
+    placed = rows.placements.select(["figure_id", "number", "doc_id", "page"])
+    placed = placed.filter(pc.is_valid(placed.column("figure_id")))
+    first = placed.group_by(["figure_id", "number", "doc_id"], use_threads=False).aggregate([("page", "min")])
+    columns = [*(first.column(name) for name in ("figure_id", "number", "doc_id", "page_min"))]
+    words = pa.table([keys, pa.repeat(sign, len(keys))], schema=WORDS)
+    return words, pa.table([*columns, pa.repeat(sign, first.num_rows)], schema=FIGURES)
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows of some documents with their facts; ``words`` and ``figures`` are those of all rows."""
+
+    rows: VersionRows
+    documents: Sequence[DocumentFacts]
+    words: pa.Table
+    figures: pa.Table
+
+
+def new_rows(rows_by_document: Iterable[tuple[str, VersionRows]]) -> NewRows:
+    """Return rows of documents with their facts; a document may have none."""
+    documents = [(doc_id, rows) for doc_id, rows in rows_by_document if rows.last is not None]
+    rows = VersionRows.joined(rows for _, rows in documents)
+    return NewRows(rows, [_facts(doc_id, rows) for doc_id, rows in documents], *facts_of_rows(rows))
+
+
 def tagged_figures(store: ObjectStore, version: str, figures: Set[str]) -> set[str]:
     """Return which of some figures have a tag in a version that has parts."""
     if not figures:
@@ -301,7 +321,7 @@ class _PartsWriter:
         self._waiting.append(rows)
         self.waiting += rows.evidence.num_rows
         while self.waiting > ROWS_A_PART:
-            joined_rows = self._joined()
+            joined_rows = VersionRows.joined(self._waiting)
             documents = joined_rows.evidence.column("doc_id")
             # The document that doesn't fit begins the next part, unless it is alone.
             first_of_next = str(documents[ROWS_A_PART].as_py())
@@ -316,15 +336,10 @@ class _PartsWriter:
 
     def flush(self) -> None:
         """Write the rest as a part."""
-        joined_rows = self._joined()
+        joined_rows = VersionRows.joined(self._waiting)
         if joined_rows.last is not None:
             self._write(joined_rows)
         self._waiting, self.waiting = [], 0
-
-    def _joined(self) -> VersionRows:
-        evidence = pa.concat_tables([EVIDENCE.empty_table(), *(rows.evidence for rows in self._waiting)])
-        placements = pa.concat_tables([PLACEMENTS.empty_table(), *(rows.placements for rows in self._waiting)])
-        return VersionRows(evidence, placements)
 
     def keep(self, part: RowPart) -> None:
         """Take over a part of an earlier version."""
@@ -353,8 +368,7 @@ def write_version_rows(
     base: VersionParts,
     documents: Mapping[str, DocumentFacts],
     dropped: Set[str],
-    new_ids: Sequence[str],
-    new_rows_by_document: Iterator[tuple[str, VersionRows]],
+    new_rows: Iterable[NewRows],
     facts: Facts,
     *,
     joined: bool = False,
@@ -367,44 +381,46 @@ def write_version_rows(
         base: The parts of an earlier version.
         documents: The facts of the documents in them.
         dropped: Documents whose rows in them are left out.
-        new_ids: Documents whose rows are new, sorted.
-        new_rows_by_document: Their rows; a document may have none.
+        new_rows: New rows, by document id.
         facts: The facts of ``base``.
         joined: Join the files of facts, so that no trace of ``dropped`` documents is left in them.
     """
     writer = _PartsWriter(store)
     facts_by_document = {doc_id: facts_of for doc_id, facts_of in documents.items() if doc_id not in dropped}
-    dropped_ids, new_count = sorted(dropped), 0
+    dropped_ids = sorted(dropped)
 
-    def add(upto: str | None) -> Iterator[VersionRows]:
-        nonlocal new_count
-        while new_count < len(new_ids) and (upto is None or new_ids[new_count] < upto):
-            doc_id, rows = next(new_rows_by_document)
-            new_count += 1
-            if rows.last is not None:
-                facts.add(rows, 1)
-                facts_by_document[doc_id] = _facts(doc_id, rows)
-                yield rows
+    def added() -> Iterator[tuple[str, VersionRows]]:
+        for batch in new_rows:
+            facts.add(batch.words, batch.figures)
+            facts_by_document.update({document.doc_id: document for document in batch.documents})
+            yield from by_document(batch.rows)
+
+    documents_to_add = added()
+    next_document = next(documents_to_add, None)
+
+    def is_before(doc_id: str | None) -> bool:
+        return next_document is not None and (doc_id is None or next_document[0] < doc_id)
 
     for index, part in enumerate(base.parts):
         following = base.parts[index + 1].first if index + 1 < len(base.parts) else None
         has_dropped = bisect.bisect_left(dropped_ids, part.first) < bisect.bisect_right(dropped_ids, part.last)
-        has_new = new_count < len(new_ids) and (following is None or new_ids[new_count] < following)
         # Small parts are joined with the next one.
-        if not has_dropped and not has_new and not 0 < writer.waiting < ROWS_A_PART // 4:
+        if not has_dropped and not is_before(following) and not 0 < writer.waiting < ROWS_A_PART // 4:
             writer.keep(part)
             continue
         rows = read_part_rows(store, part)
         if has_dropped:
-            facts.add(rows.of(dropped), -1)
+            facts.add(*facts_of_rows(rows.of(dropped), -1))
             rows = rows.without(dropped)
-        for new_rows in add(following):
-            before, rows = rows.split(str(new_rows.first))
+        while next_document is not None and is_before(following):
+            before, rows = rows.split(next_document[0])
             writer.add(before)
-            writer.add(new_rows)
+            writer.add(next_document[1])
+            next_document = next(documents_to_add, None)
         writer.add(rows)
-    for new_rows in add(None):
-        writer.add(new_rows)
+    while next_document is not None:
+        writer.add(next_document[1])
+        next_document = next(documents_to_add, None)
     writer.flush()
     return _write_lists(store, version, writer.parts, facts_by_document, facts, joined=joined)
 

@@ -1,16 +1,22 @@
-"""Stage 4: write the rows of the new version from finished work, and number its tags."""
+"""Stage 4: write the rows of the new version from finished work, and number its tags.
 
-import heapq
+Documents are read, and their rows made, in shards by Ray where there are many; what crosses documents is done here.
+"""
+
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
 
 from backends.stores.document_files import reported
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
-from pipeline.records.documents import DocumentReader, Inherited, inherit, parsed_documents
+from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections, parsed_documents
 from pipeline.records.ledger import (
     document_failures,
     indexed_pages,
@@ -20,13 +26,32 @@ from pipeline.records.ledger import (
     write_ledger,
 )
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
-from pipeline.records.row_parts import Facts, rows_of_documents, write_version_rows
+from pipeline.records.row_parts import Facts, new_rows, rows_of_documents, write_version_rows
+from ray_jobs.outcomes import Outcome, outcomes_of_batch
+from ray_jobs.pools import Batch, ordered_pool
+from schemas.base import batched
+from schemas.documents import PageFailure
 from schemas.errors import UNREAD_PAGES, ContractError, Failure, FailureCode
+from schemas.evidence import VersionRows
 from schemas.parquet import Rows
 from schemas.stages import Report, Stage, Step, silent
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
-from tasks.versions.assemble import NUMBERED, DocumentChunks, Pictures, make_rows, number_version, with_sources
+from tasks.versions.assemble import (
+    NUMBERED,
+    DocumentChunks,
+    Pictures,
+    TagNumbers,
+    make_rows,
+    number_version,
+    numbered_figures,
+    with_sources,
+)
+
+FEW_DOCUMENTS = 1_000
+"""Up to so many new documents are read in this process, which is faster than starting Ray."""
+
+DOCUMENTS_A_SHARD = 50
 
 
 def assemble(
@@ -44,24 +69,43 @@ def assemble(
 
     Raises:
         ContractError: A document of the plan is neither parsed nor failed.
+        TransientError: Each worker died that read a document.
     """
     started = time.monotonic()
-    store = workspace.store
+    store, corpus = workspace.store, workspace.corpus
     plan = read_plan(store, version)
-    inherited = inherit(workspace, plan).without({*rebuild, *broken})
-    ledger = _ledger(workspace, plan, inherited, broken)
-    run_id = plan.run_id
-    del plan  # frees the list of documents, which may be very long
-    sources = indexed_sources(ledger)
-    report("assemble", 0, len(sources))
-    with TemporaryTables() as tables:
-        row_counts = _write(workspace, version, sources, inherited, tables, report)
+    run_id, inherited = plan.run_id, inherit(workspace, plan).without({*rebuild, *broken})
+    failed = _failed_documents(workspace, version, broken)
+    settled_ids = {doc_id for doc_id, (_, step, _) in failed.items() if step in (Step.STRUCTURE, Stage.CHECK)}
+    planned_ids = {document.doc_id for document in plan.documents}
+    new_ids = parsed_documents(workspace, planned_ids - inherited.documents - settled_ids)
+    arguments = workspace, match_corrections(workspace, new_ids, inherited)
+    few = len(new_ids) <= FEW_DOCUMENTS
+    with ordered_pool(RowsActor, arguments, corpus.ray, in_this_process=few) as run, TemporaryTables() as tables:
+        survey, facts = _Survey(inherited), Facts(store, inherited.parts, tables)
+        figures = survey.figures(run(batched(((doc_id, None) for doc_id in new_ids), DOCUMENTS_A_SHARD)))
+        numbers, renumbered = _number(workspace, figures, inherited, facts, tables)
+        ledger = _ledger(plan, survey.pages, failed, workspace.keys.attempt)
+        del plan  # frees the list of documents, which may be very long
+        sources = indexed_sources(ledger)
+        moved = _moved_documents(workspace, inherited, sources) - renumbered
+        doc_ids = sorted([*new_ids, *renumbered, *moved])
+        orders = (
+            (doc_id, _Order(sources[doc_id], inherited.version if doc_id in moved else None, numbers)) for doc_id in doc_ids
+        )
+        batches = _reported(batched(orders, DOCUMENTS_A_SHARD), len(doc_ids), report)
+        dropped = (inherited.facts.keys() - inherited.documents) | renumbered | moved
+        row_counts = write_version_rows(store, version, inherited.parts, inherited.facts, dropped, run(batches), facts)
     # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
     failures = [
         *document_failures(ledger, run_id),
         *_kept_failures(ledger, run_id),
-        *_page_failures(workspace, run_id, sources, inherited),
+        *(
+            failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
+            for failure in survey.failures
+            if failure.doc_id in sources
+        ),
     ]
     notes = read_notes(store, version, [Stage.ENRICH]).values()
     caption_failures = [failure for note in notes for failure in note.failures if failure.step == Step.CAPTION]
@@ -81,81 +125,152 @@ def assemble(
     return write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=time.monotonic() - started, counts=counts))
 
 
-def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Rows[LedgerRow]:
-    """Return the status of each source: indexed, or quarantined with a reason."""
-    rows = Rows.of(LedgerRow, _ledger_rows(workspace, plan, inherited, broken))
-    return Rows(LedgerRow, rows.table.sort_by("source").combine_chunks())
+class RowsActor:
+    """Reads structured documents, and makes their rows.
+
+    A batch without inputs is surveyed, as ``_DocumentSurvey``; else its rows are returned as ``NewRows``.
+    """
+
+    def __init__(self, workspace: Workspace, corrections: Mapping[str, str]) -> None:
+        self._workspace, self._corrections = workspace, corrections
+        self._drawn, self._template = drawn_cache(workspace), TagTemplate(workspace.corpus.tags.template)
+
+    @cached_property
+    def _reader(self) -> DocumentReader:
+        return DocumentReader(self._workspace, self._corrections)
+
+    def run(self, batch: Batch) -> list[Outcome[Any]]:
+        """Return the survey or the rows of the documents with the first outcome."""
+        is_survey = batch[0][1] is None
+        documents = self._survey([doc_id for doc_id, _ in batch]) if is_survey else new_rows(self._rows(batch))
+        return outcomes_of_batch(batch, documents)
+
+    def _survey(self, doc_ids: Sequence[str]) -> "_DocumentSurvey":
+        pages: dict[str, int] = {}
+        failures: list[Failure] = []
+        pictures: list[Pictures] = []
+        for doc_id in doc_ids:
+            files = StructuredFiles(self._workspace, doc_id, self._drawn)
+            pages[doc_id] = files.head.pages
+            pictures.append((files.all_figures, files.placements))
+            failures += [reported(failure, "", doc_id, None) for failure in files.failures]
+            # Pages that can't be drawn have no row.
+            failures += [
+                reported(PageFailure(page.page, FailureCode(page.code), page.message or ""), "", doc_id, None).model_copy(
+                    update={"step": Step.DRAW}
+                )
+                for page in files.drawn
+                if page.code is not None
+            ]
+        return _DocumentSurvey(pages, failures, numbered_figures(pictures, self._workspace.corpus.tags.digits))
+
+    def _rows(self, batch: Batch) -> Iterator[tuple[str, VersionRows]]:
+        earlier_version = next((order.taken_from for _, order in batch if order.taken_from), None)
+        moved = {doc_id for doc_id, order in batch if order.taken_from}
+        earlier = dict(rows_of_documents(self._workspace.store, earlier_version, moved)) if earlier_version else {}
+        for doc_id, order in batch:
+            doc_type = self._workspace.corpus.doc_type(order.sources)
+            if doc_id in earlier:
+                yield doc_id, with_sources(earlier[doc_id], order.sources, doc_type)
+            else:
+                document = _read_document(self._reader, doc_id, order.sources, doc_type)
+                yield from make_rows([document], order.numbers, self._template)
 
 
-def _ledger_rows(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Iterator[LedgerRow]:
-    notes = read_notes(workspace.store, plan.version, (Stage.PARSE, Stage.ENRICH))
-    failed = {
+@dataclass(frozen=True)
+class _Order:
+    """What to make of a document: its rows, with the numbers of figures, or those of an earlier version with new sources."""
+
+    sources: tuple[str, ...]
+    taken_from: str | None
+    numbers: TagNumbers
+
+
+@dataclass(frozen=True)
+class _DocumentSurvey:
+    """The number of pages of some documents, the failures of pages, and the tagged figures as rows of ``NUMBERED``."""
+
+    pages: dict[str, int]
+    failures: list[Failure]
+    figures: pa.Table
+
+
+class _Survey:
+    """The pages of all documents of a version, and the failures of theirs."""
+
+    def __init__(self, inherited: Inherited) -> None:
+        self.pages, self.failures = dict(inherited.pages), [*inherited.failures]
+
+    def figures(self, surveys: Iterable[_DocumentSurvey]) -> Iterator[pa.Table]:
+        """Add surveys of new documents, and yield their figures."""
+        for survey in surveys:
+            self.pages |= survey.pages
+            self.failures += survey.failures
+            yield survey.figures
+
+
+def _failed_documents(
+    workspace: Workspace, version: str, broken: Mapping[str, str]
+) -> dict[str, tuple[FailureCode, str, str]]:
+    """Return why documents failed, by document."""
+    notes = read_notes(workspace.store, version, (Stage.PARSE, Stage.ENRICH))
+    failed: dict[str, tuple[FailureCode, str, str]] = {
         failure.doc_id: (failure.code, failure.step, failure.message)
         for note in notes.values()
         for failure in note.failures
         if failure.doc_id
     }
-    pages = dict(inherited.pages)
-    unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == Step.STRUCTURE}
-    failed |= {doc_id: (FailureCode.LAW_BROKEN, Stage.CHECK, message) for doc_id, message in broken.items()}
-    settled = {*unstructured, *broken}
-    unparsed_ids = {
-        doc_id for document in plan.documents if (doc_id := document.doc_id) not in pages and doc_id not in settled
-    }
-    for doc_id in parsed_documents(workspace, unparsed_ids):
-        pages[doc_id] = _structured(workspace, doc_id).head.pages
-    yield from plan.carried
-    for document in plan.documents:
-        facts = asdict(document) | {"attempt": workspace.keys.attempt}
-        if document.doc_id in pages:
-            yield LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id])
-        elif document.doc_id in failed:
-            code, step, message = failed[document.doc_id]
-            yield LedgerRow(**(facts | {"message": message}), status=Status.QUARANTINED, code=code, step=step)
-        else:
-            raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
+    return failed | {doc_id: (FailureCode.LAW_BROKEN, Stage.CHECK, message) for doc_id, message in broken.items()}
 
 
-def _write(
-    workspace: Workspace,
-    version: str,
-    sources: Mapping[str, tuple[str, ...]],
-    inherited: Inherited,
-    tables: TemporaryTables,
-    report: Report,
-) -> dict[str, int]:
-    """Write the version's rows, of which those of unchanged documents are named; return its counts."""
-    store, corpus, digits = workspace.store, workspace.corpus, workspace.corpus.tags.digits
-    new_documents = sorted(sources.keys() - inherited.documents)
+def _ledger(
+    plan: Plan, pages: Mapping[str, int], failed: Mapping[str, tuple[FailureCode, str, str]], attempt: str
+) -> Rows[LedgerRow]:
+    """Return the status of each source: indexed, or quarantined with a reason."""
+
+    def rows() -> Iterator[LedgerRow]:
+        yield from plan.carried
+        for document in plan.documents:
+            facts = asdict(document) | {"attempt": attempt}
+            if document.doc_id in pages:
+                yield LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id])
+            elif document.doc_id in failed:
+                code, step, message = failed[document.doc_id]
+                yield LedgerRow(**(facts | {"message": message}), status=Status.QUARANTINED, code=code, step=step)
+            else:
+                raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
+
+    return Rows(LedgerRow, Rows.of(LedgerRow, rows()).table.sort_by("source").combine_chunks())
+
+
+def _number(
+    workspace: Workspace, figures: Iterable[pa.Table], inherited: Inherited, facts: Facts, tables: TemporaryTables
+) -> tuple[TagNumbers, Set[str]]:
+    """Return the numbers of the version's figures, and the documents taken over in which one has another number now."""
+    digits = workspace.corpus.tags.digits
     removed_documents = inherited.facts.keys() - inherited.documents
-    facts = Facts(store, inherited.parts, tables)
-    numbers, renumbered = number_version(
-        (_pictures(workspace, doc_id) for doc_id in new_documents),
+
+    def pictures(doc_id: str) -> Pictures:
+        files = StructuredFiles(workspace, doc_id, None)
+        return files.all_figures, files.placements
+
+    return number_version(
+        figures,
         (lambda endings: facts.sharing(endings, digits, removed_documents)) if inherited.facts else None,
-        lambda doc_id: _pictures(workspace, doc_id),
+        pictures,
         digits,
         KeyedTable(tables, "numbers", NUMBERED, "ending"),
     )
-    moved_documents = _moved_documents(workspace, inherited, sources) - renumbered
-    rows = make_rows(
-        _documents(workspace, sorted([*new_documents, *renumbered]), sources, inherited, report),
-        numbers,
-        TagTemplate(corpus.tags.template),
-    )
-    unmoved = rows_of_documents(store, inherited.version, moved_documents) if inherited.version else ()
-    amended = (
-        (doc_id, with_sources(earlier, sources[doc_id], corpus.doc_type(sources[doc_id]))) for doc_id, earlier in unmoved
-    )
-    return write_version_rows(
-        store,
-        version,
-        inherited.parts,
-        inherited.facts,
-        removed_documents | renumbered | moved_documents,
-        sorted([*new_documents, *renumbered, *moved_documents]),
-        heapq.merge(rows, amended, key=lambda pair: pair[0]),
-        facts,
-    )
+
+
+def _reported(batches: Iterable[Batch], total: int, report: Report) -> Iterator[Batch]:
+    """Yield batches, and report how many documents are in work."""
+    begun = 0
+    report("assemble", 0, total)
+    for batch in batches:
+        yield batch
+        begun += len(batch)
+        report("assemble", begun, total)
 
 
 def _moved_documents(workspace: Workspace, inherited: Inherited, sources: Mapping[str, tuple[str, ...]]) -> set[str]:
@@ -169,28 +284,6 @@ def _moved_documents(workspace: Workspace, inherited: Inherited, sources: Mappin
         if before.get(doc_id) != sources[doc_id]
         or inherited.facts[doc_id].doc_type != workspace.corpus.doc_type(sources[doc_id])
     }
-
-
-def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
-    document = _structured(workspace, doc_id)
-    return document.all_figures, document.placements
-
-
-def _structured(workspace: Workspace, doc_id: str) -> StructuredFiles:
-    return StructuredFiles(workspace, doc_id, None)
-
-
-def _documents(
-    workspace: Workspace,
-    doc_ids: Sequence[str],
-    sources: Mapping[str, tuple[str, ...]],
-    inherited: Inherited,
-    report: Report,
-) -> Iterator[DocumentChunks]:
-    reader = DocumentReader(workspace, doc_ids, inherited)
-    for read_count, doc_id in enumerate(doc_ids, 1):
-        yield _read_document(reader, doc_id, sources[doc_id], workspace.corpus.doc_type(sources[doc_id]))
-        report("assemble", read_count, len(doc_ids))
 
 
 def _read_document(reader: DocumentReader, doc_id: str, sources: tuple[str, ...], doc_type: str | None) -> DocumentChunks:
@@ -225,29 +318,3 @@ def _kept_failures(ledger: Iterable[LedgerRow], run_id: str) -> Iterator[Failure
                 message=row.message or "",
                 run_id=run_id,
             )
-
-
-def _page_failures(
-    workspace: Workspace, run_id: str, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
-) -> Iterator[Failure]:
-    """Yield the page failures of indexed documents, those found by earlier refreshes included."""
-    for failure in inherited.failures:
-        if failure.doc_id is not None and failure.doc_id in sources:
-            yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
-    drawn = drawn_cache(workspace)
-    for doc_id in sorted(sources.keys() - inherited.documents):
-        files = StructuredFiles(workspace, doc_id, drawn)
-        for page_failure in files.failures:
-            yield reported(page_failure, sources[doc_id][0], doc_id, run_id)
-        # Pages that can't be drawn have no row.
-        for page in files.drawn:
-            if page.code is not None:
-                yield Failure(
-                    source=sources[doc_id][0],
-                    doc_id=doc_id,
-                    page=page.page,
-                    step=Step.DRAW,
-                    code=FailureCode(page.code),
-                    message=page.message or "",
-                    run_id=run_id,
-                )

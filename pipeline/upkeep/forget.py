@@ -39,6 +39,7 @@ from pipeline.records.row_parts import (
     Facts,
     VersionParts,
     by_document,
+    new_rows,
     read_documents,
     read_parts,
     write_version_rows,
@@ -291,20 +292,13 @@ def _delete_rows(store: ObjectStore, version: str, doc_ids: Set[str]) -> tuple[d
     """
     parts = read_parts(store, version)
     documents = read_documents(store, version) if parts is not None else {}
-    rows: list[str] = []
-    if parts is None:
-        rows = [
-            doc_id for rows_part in version_rows(store, version) for doc_id, _ in by_document(rows_part.without(doc_ids))
-        ]
     remaining_rows = (
-        (pair for rows_part in version_rows(store, version) for pair in by_document(rows_part.without(doc_ids)))
-        if rows
-        else iter(())
+        new_rows(by_document(rows.without(doc_ids))) for rows in (version_rows(store, version) if parts is None else ())
     )
     with TemporaryTables() as tables:
         facts = Facts(store, parts or VersionParts(), tables)
         counts = write_version_rows(
-            store, version, parts or VersionParts(), documents, doc_ids, rows, remaining_rows, facts, joined=True
+            store, version, parts or VersionParts(), documents, doc_ids, remaining_rows, facts, joined=True
         )
     for folder in ("evidence", "placements", "changed") if parts is None else ():
         for name in store.names(version_file(version, folder)):

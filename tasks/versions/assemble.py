@@ -67,7 +67,7 @@ Pictures = tuple[Sequence[Figure], Sequence[Placement]]
 
 
 def number_version(
-    new_pictures: Iterable[Pictures],
+    new_figures: Iterable[pa.Table],
     earlier: Callable[[Set[str]], Iterable[pa.Table]] | None,
     load: Callable[[str], Pictures],
     digits: int,
@@ -76,7 +76,7 @@ def number_version(
     """Number the figures of a version, as a pure function of the set of figures.
 
     Args:
-        new_pictures: Pictures of every document whose rows are made.
+        new_figures: Tagged figures of every document whose rows are made, as rows of ``NUMBERED``.
         earlier: Returns the tagged figures of all other documents of an earlier version with the same template whose number ends
             as one of some do, or as one of a document that left since. None where there is no such document.
         load: Reads the pictures of one of those.
@@ -88,18 +88,15 @@ def number_version(
     """
     widened: set[str] = set()
     endings: set[str] = set()
-    for figures, placements in new_pictures:
-        numbers = [
-            (name, f"{int(sha1, 16):0{DIGITS_MOST}d}") for name, sha1 in _sha1_by_tagged_figure(figures, placements).items()
-        ]
+    for figures_table in new_figures:
         if earlier is not None:
-            endings.update(number[-digits:] for _, number in numbers)
-        _spill_numbers(spill, numbers, digits)
+            endings.update(map(str, figures_table.column(_ENDING).to_pylist()))
+        spill.add(figures_table)
     tables = [*earlier(endings)] if earlier is not None else []
     for table in tables:
         rows = _tagged_rows(table)
         widened |= {row["doc_id"] for row in rows if len(row[_NUMBER]) > digits}
-        _spill_numbers(spill, {(row[_FIGURE], row[_NUMBER]) for row in rows}, digits)
+        spill.add(_numbered({(row[_FIGURE], row[_NUMBER]) for row in rows}, digits))
     shared: dict[str, str] = {}
     for table in spill.tables():
         counted = table.group_by(_ENDING).aggregate([(_FIGURE, "count_distinct")])
@@ -117,9 +114,21 @@ def number_version(
     return TagNumbers(digits, wider), _renumbered(tables, wider, digits)
 
 
-def _spill_numbers(spill: Spill, numbers: Iterable[tuple[str, str]], digits: int) -> None:
+def numbered_figures(pictures: Iterable[Pictures], digits: int) -> pa.Table:
+    """Return the tagged figures of documents as rows of ``NUMBERED``."""
+    return _numbered(
+        (
+            (name, f"{int(sha1, 16):0{DIGITS_MOST}d}")
+            for figures, placements in pictures
+            for name, sha1 in _sha1_by_tagged_figure(figures, placements).items()
+        ),
+        digits,
+    )
+
+
+def _numbered(numbers: Iterable[tuple[str, str]], digits: int) -> pa.Table:
     rows = [{_ENDING: number[-digits:], _FIGURE: name, _NUMBER: number} for name, number in numbers]
-    spill.add(pa.Table.from_pylist(rows, schema=NUMBERED))
+    return pa.Table.from_pylist(rows, schema=NUMBERED)
 
 
 def _with_figures(placements: Iterable[pa.Table], figures: Mapping[str, object]) -> set[str]:

@@ -18,7 +18,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import SpaceVectors, open_vectors, passages
 from pipeline.records.descriptions import add_spent, read_spent
-from pipeline.records.documents import DocumentReader, Inherited, inherit, parsed_documents
+from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections, parsed_documents
 from pipeline.records.expected_calls import vectors_of
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.stages.enrich.captions import describe_targets
@@ -315,7 +315,7 @@ def _embed(
 def _passages(
     workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str], sources: Mapping[str, str]
 ) -> Iterator[RowText]:
-    reader = DocumentReader(workspace, doc_ids, inherited)
+    reader = DocumentReader(workspace, match_corrections(workspace, doc_ids, inherited))
     for doc_id in doc_ids:
         yield from reader.passages(doc_id, sources[doc_id])
     for part in () if inherited.embedded else inherited.evidence(workspace.store):

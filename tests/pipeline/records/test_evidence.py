@@ -14,6 +14,7 @@ from pipeline.records.evidence import DocumentRows, evidence_parts, read_placeme
 from pipeline.records.row_parts import (
     Facts,
     by_document,
+    new_rows,
     read_documents,
     read_parts,
     write_version_rows,
@@ -58,7 +59,7 @@ def test_a_version_names_the_parts_of_unchanged_documents(store: ObjectStore) ->
     new = "20261123T120000Z-00000000"
     with TemporaryTables() as tables:
         facts = Facts(store, base, tables)
-        counted = write_version_rows(store, new, base, documents, {"20", "30", "59"}, changed, iter(made), facts)
+        counted = write_version_rows(store, new, base, documents, {"20", "30", "59"}, [new_rows(made)], facts)
     parts = read_parts(store, new)
     assert parts is not None
     assert read_evidence(store, new).equals(_evidence(later))

@@ -14,7 +14,7 @@ from schemas.filters import Modality
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet, to_parquet
 from schemas.tags import TagTemplate, placeholder
-from tasks.versions.assemble import NUMBERED, DocumentChunks, number_version
+from tasks.versions.assemble import NUMBERED, DocumentChunks, number_version, numbered_figures
 from tests.versions import InMemory, assemble
 
 ICON = "ab" * 32
@@ -168,8 +168,8 @@ def test_only_documents_with_a_figure_of_another_number_are_made_again() -> None
     def again(*fresh: DocumentChunks) -> Set[str]:
         aside = InMemory()
         aside.add(NUMBERED.empty_table())
-        pictures = [(document.figures, document.placements) for document in fresh]
-        return number_version(pictures, lambda _endings: [before.placements], known.__getitem__, DIGITS, aside)[1]
+        figures = [numbered_figures([(document.figures, document.placements)], DIGITS) for document in fresh]
+        return number_version(figures, lambda _endings: [before.placements], known.__getitem__, DIGITS, aside)[1]
 
     assert before.placements.column("number").to_pylist() == ["00001", "10001"]
     assert again() == set(), "they share a number, and did before"

@@ -7,8 +7,9 @@ stays, which loads its styles from public CDNs.
 import copy
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,10 @@ Norms = Mapping[str, Sequence[float] | NDArray[np.floating[Any]]]
 
 @dataclass(frozen=True)
 class _Rule:
-    """An expectation with its description; ``gate`` allows a share of rows to break it, None allows none."""
+    """An expectation with its description."""
 
     description: str
     expectation: Any
-    gate: Gate | None = None
-    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class RowBatch:
     """
 
     evidence: pa.Table
-    n_tokens: Sequence[int]
+    n_tokens: Sequence[int] | NDArray[np.int32]
     norms: Norms
     shares_id: Sequence[bool] | NDArray[np.bool_]
     repeated: Sequence[bool] | NDArray[np.bool_]
@@ -78,8 +77,55 @@ class UnchangedRows:
     broken: Mapping[Gate, int]
 
 
+class RowSuite:
+    """The expectations on rows of evidence; ``gates`` are shares of rows that may be too long, or repeat others."""
+
+    def __init__(self, max_tokens: int, gates: Bounds) -> None:
+        self._limits = max_tokens, gates
+
+    @cached_property
+    def _validator(self) -> "_Validator":
+        return _Validator(None)
+
+    def validate(self, batch: RowBatch) -> Any:
+        """Return the results of rows as Great Expectations summarises them, which can be pickled."""
+        validator, (frame, complete) = self._validator, _frame(batch)
+        keys = ["evidence_id"] if complete else []
+        how = {"result_format": "SUMMARY", "unexpected_index_column_names": keys}
+        rules = _rules(*self._limits, list(batch.norms), complete=complete)
+        validation = validator.validated("evidence", frame, rules, how)
+        results = {result.expectation_config.meta["rule"]: result for result in validation.results}
+        validation.results = [results[rule.description] for rule in rules]
+        return validation
+
+    def violations(self, batch: RowBatch, refused: Collection[str]) -> dict[str, list[Violation]]:
+        """Return the rows that break some rules, by the rule's description."""
+        validator, (frame, complete) = self._validator, _frame(batch)
+        rules = _rules(*self._limits, list(batch.norms), complete=complete)
+        broken = [rule for rule in rules if rule.description in refused]
+        validation = validator.validated("evidence", frame, broken, {"result_format": "COMPLETE"})
+        return {result.expectation_config.meta["rule"]: _violations(batch, result) for result in validation.results}
+
+
+class _Validator:
+    """A context of Great Expectations in memory; Data Docs go to ``docs``."""
+
+    def __init__(self, docs: Path | None) -> None:
+        self._gx = _great_expectations()
+        self.context = self._gx.get_context(mode="ephemeral", project_config=_configuration(docs))
+        self._source = self.context.data_sources.add_pandas("version")
+
+    def validated(self, name: str, frame: Any, rules: Sequence[_Rule], result_format: dict[str, Any]) -> Any:
+        suite = self._gx.ExpectationSuite(name=name, expectations=[copy.copy(rule.expectation) for rule in rules])
+        if name not in self._source.get_asset_names():
+            self._source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("rows")
+        rows = self._source.get_asset(name).get_batch_definition("rows")
+        return rows.get_batch(batch_parameters={"dataframe": frame}).validate(suite, result_format=result_format)
+
+
 def expect_evidence(
-    batches: Callable[[], Iterable[RowBatch]],
+    validations: Iterable[Any],
+    violations: Callable[[Collection[str]], Iterable[Mapping[str, Sequence[Violation]]]],
     names: Mapping[str, str],
     *,
     max_tokens: int,
@@ -89,10 +135,11 @@ def expect_evidence(
     docs: Path | None = None,
     unchanged: UnchangedRows | None = None,
 ) -> list[GateVerdict]:
-    """Validate rows of evidence in batches, whose results are joined.
+    """Judge the rows of a version, validated in batches whose results are joined.
 
     Args:
-        batches: Returns the rows of a version in order, in at least one batch; called again if rows break a rule.
+        validations: What ``RowSuite.validate`` returned of each batch, in order; at least one.
+        violations: Returns what ``RowSuite.violations`` returns of each batch for some rules; called if rows break any.
         names: A source of each document, by its id.
         max_tokens: Maximum tokens of a text.
         gates: Shares of rows that may be too long, or repeat others.
@@ -106,41 +153,26 @@ def expect_evidence(
         A verdict a rule: ``value`` is the share of rows that break it, ``bound`` the allowed share; both None for the
             columns.
     """
-    gx = _great_expectations()
-    context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
-    source = context.data_sources.add_pandas("version")
-
-    def validated(name: str, frame: Any, rules: Sequence[_Rule], result_format: dict[str, Any]) -> Any:
-        suite = gx.ExpectationSuite(name=name, expectations=[copy.copy(rule.expectation) for rule in rules])
-        if name not in source.get_asset_names():
-            source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("rows")
-        rows = source.get_asset(name).get_batch_definition("rows")
-        return rows.get_batch(batch_parameters={"dataframe": frame}).validate(suite, result_format=result_format)
-
-    rules: list[_Rule] = []
     joined = _Joined()
-    for batch in batches():
-        frame, complete = _frame(batch)
-        rules = rules or _rules(max_tokens, gates, list(batch.norms), complete=complete)
-        keys = ["evidence_id"] if complete else []
-        how = {"result_format": "SUMMARY", "unexpected_index_column_names": keys}
-        joined.add(validated("evidence", frame, rules, how))
+    for validation in validations:
+        joined.add(validation)
+    gated = _gated_rules(max_tokens)
     if unchanged is not None and unchanged.rows:
-        joined.count(unchanged.rows, {rule.description: unchanged.broken.get(rule.gate, 0) for rule in rules if rule.gate})
+        joined.count(unchanged.rows, {rule: unchanged.broken.get(gate, 0) for rule, gate in gated.items()})
     if docs is not None:
-        pictures = _Joined()
-        pictures.add(validated("pictures", *_pictures(by_text, gates), {"result_format": "SUMMARY"}))
-        languages = _Joined()
-        languages.add(validated("languages", *_languages(unknown), {"result_format": "SUMMARY"}))
-        _write_docs(context, {"evidence": joined, "pictures": pictures, "languages": languages}, docs)
-    refused = [rule for rule in rules if joined.refuses(rule.description)]
+        validator, pictures, languages = _Validator(docs), _Joined(), _Joined()
+        pictures.add(validator.validated("pictures", *_pictures(by_text, gates), {"result_format": "SUMMARY"}))
+        languages.add(validator.validated("languages", *_languages(unknown), {"result_format": "SUMMARY"}))
+        _write_docs(validator.context, {"evidence": joined, "pictures": pictures, "languages": languages}, docs)
     # Summaries list only some of the rows that break a rule.
-    broken: dict[str, list[Violation]] = {rule.description: [] for rule in refused}
-    for batch in batches() if refused else ():
-        validation = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
-        for result in validation.results:
-            broken[result.expectation_config.meta["rule"]] += _violations(batch, result)
-    return [_verdict(rule, joined.results[rule.description], broken.get(rule.description, []), names) for rule in rules]
+    broken: dict[str, list[Violation]] = {rule: [] for rule in joined.results if joined.refuses(rule)}
+    for violations_by_rule in violations(broken) if broken else ():
+        for rule, rule_violations in violations_by_rule.items():
+            broken[rule] += rule_violations
+    return [
+        _verdict(rule, gated.get(rule), gates, result, broken.get(rule, []), names)
+        for rule, result in joined.results.items()
+    ]
 
 
 def _great_expectations() -> Any:
@@ -277,9 +309,14 @@ def _frame_and_rule(
     return frame, [_rule(description, expectation)]
 
 
-def _rule(description: str, expectation: Any, gate: Gate | None = None, share: float = 0.0) -> _Rule:
+def _rule(description: str, expectation: Any) -> _Rule:
     expectation.meta, expectation.description = {"rule": description}, description
-    return _Rule(description, expectation, gate, share)
+    return _Rule(description, expectation)
+
+
+def _gated_rules(max_tokens: int) -> dict[str, Gate]:
+    """Return the gates that allow a share of rows to break a rule, by its description."""
+    return {gate.name.format(tokens=max_tokens).removeprefix(OF_ROWS): gate for gate in (LONG_TEXTS, DUPLICATES)}
 
 
 def _derive(frame: Any, batch: RowBatch) -> None:
@@ -314,7 +351,6 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
 
     columns = [*EVIDENCE.names, *_DERIVED, *map(_norm, spaces)] if complete else EVIDENCE.names
     rules = {"evidence has the columns of its schema": expect.ExpectTableColumnsToMatchOrderedList(column_list=columns)}
-    shares: dict[str, Gate] = {}
     if complete:
         required = [field.name for field in EVIDENCE if not field.nullable]
         rules |= {f"{name} is never missing": expect.ExpectColumnValuesToNotBeNull(column=name) for name in required}
@@ -346,35 +382,41 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
         for space in spaces:
             rules[f"a vector {space} has length 1"] = between(column=_norm(space), **unit_norm)
             rules[f"a vector {space} is made of numbers"] = expect.ExpectColumnValuesToNotBeNull(column=_norm(space))
-        long, repeated = (gate.name.format(tokens=max_tokens).removeprefix(OF_ROWS) for gate in (LONG_TEXTS, DUPLICATES))
-        shares = {long: LONG_TEXTS, repeated: DUPLICATES}
+        long, repeated = _gated_rules(max_tokens)
         rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.of(LONG_TEXTS))
         rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.of(DUPLICATES))
-    gated = {description: (gate, gates.of(gate)) for description, gate in shares.items()}
-    return [_rule(description, expectation, *gated.get(description, ())) for description, expectation in rules.items()]
+    return [_rule(description, expectation) for description, expectation in rules.items()]
 
 
-def _verdict(rule: _Rule, result: Any, violations: Sequence[Violation], names: Mapping[str, str]) -> GateVerdict:
+def _verdict(
+    rule: str,
+    allowing_gate: Gate | None,
+    gates: Bounds,
+    result: Any,
+    violations: Sequence[Violation],
+    names: Mapping[str, str],
+) -> GateVerdict:
+    """Return the verdict on a rule; ``allowing_gate`` allows a share of rows to break it, None allows none."""
     counts = result.result
     broken, rows = counts.get("unexpected_count"), counts.get("element_count")
-    message = rule.description
+    message, share = rule, gates.of(allowing_gate) if allowing_gate else 0.0
     if rows is None and not result.success:
         reason = counts.get("details") or _reason(result.exception_info)
         message = f"it isn't so ({reason}); {OUR_FAULT}"
     elif broken:
-        allowed = f" ({rule.share:.0%} may: {rule.gate.option})" if rule.gate else ""
+        allowed = f" ({share:.0%} may: {allowing_gate.option})" if allowing_gate else ""
         message = f"not so in {broken} of {rows} rows{allowed}"
     if violations:
-        remedy = rule.gate.remedy.format(ease=rule.gate.ease) if rule.gate else OUR_FAULT
+        remedy = allowing_gate.remedy.format(ease=allowing_gate.ease) if allowing_gate else OUR_FAULT
         message = f"{message}: {describe_violations(violations, names)}; {remedy}"
     gate = GateResult(
-        gate=f"{OF_ROWS}{rule.description}",
+        gate=f"{OF_ROWS}{rule}",
         passed=bool(result.success),
         value=None if rows is None else (broken or 0) / max(rows, 1),
-        bound=None if rows is None else rule.share,
+        bound=None if rows is None else share,
         message=message,
     )
-    return GateVerdict(gate, () if rule.gate else tuple(violations))
+    return GateVerdict(gate, () if allowing_gate else tuple(violations))
 
 
 def _reason(exceptions: Any) -> str:

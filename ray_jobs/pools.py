@@ -21,6 +21,9 @@ _logger = logging.getLogger(__name__)
 
 Batch = Sequence[tuple[str, Any]]
 
+Run = Callable[[Iterable[Batch]], Iterator[Any]]
+"""Runs batches, and yields the values of their rows in order."""
+
 _RETRIES = 3
 """Retries of a batch, or of a worker's start, after the actor died."""
 _IN_FLIGHT = 2
@@ -79,7 +82,7 @@ def run_pool(
 @contextlib.contextmanager
 def ordered_pool(
     actor: Callable[..., Actor], arguments: Sequence[Any], ray: RayOptions, *, in_this_process: bool
-) -> Iterator[Callable[[Iterable[Batch]], Iterator[Any]]]:
+) -> Iterator[Run]:
     """Yield a function that runs batches, and yields the values that aren't None in the order of the rows; ids are unique.
 
     Actors, one for each CPU, stay for all calls. A single one is made ``in_this_process``, without Ray, and so it is where Ray

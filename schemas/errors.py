@@ -91,8 +91,10 @@ class DamagedError(TransientError):
         super().__init__(message)
         self.name = name
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
-        return type(self), (self.message, self.name)
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str], dict[str, OSError | None]]:
+        # The cause says whether the object may be deleted.
+        cause = self.__cause__ if isinstance(self.__cause__, OSError) else None
+        return type(self), (self.message, self.name), {"__cause__": cause}
 
 
 class MissingError(DamagedError, FileNotFoundError):

@@ -1,5 +1,6 @@
 """A version's rows in memory: read, assembled, and held to laws, as the stages do it with files."""
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 import pyarrow as pa
@@ -116,4 +117,8 @@ def figures_are_their_names(
     placements: pa.Table, load: Callable[[str], bytes], names: check.Names, *, verified: Collection[str] | Set[str] = ()
 ) -> GateVerdict:
     """Judge; ``verified`` are documents whose figures were looked at before."""
-    return check.figures_are_their_names([check.placed_figures(placements, verified)], load, names)
+
+    def faults_of(figure_ids: Sequence[str]) -> dict[str, str | None]:
+        return {figure_id: check.pixel_fault(figure_id, functools.partial(load, figure_id)) for figure_id in figure_ids}
+
+    return check.figures_are_their_names([check.placed_figures(placements, verified)], faults_of, names)

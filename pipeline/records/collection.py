@@ -131,9 +131,8 @@ class VectorJoin:
         """The name of the space."""
         return self._vectors.space.name
 
-    def expect(self, rows: Iterable[RowText]) -> None:
-        """Add the next rows of the version."""
-        names = self._vectors.names(rows)
+    def expect(self, names: Sequence[str | None]) -> None:
+        """Add the next rows of the version, by the names of their vectors."""
         named_rows = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]
         self._tables.add(self._named_rows, keyed([row for row, _ in named_rows], [name for _, name in named_rows]))
         self._rows += len(names)
@@ -244,8 +243,8 @@ def fill(
         for part in evidence():
             rows = passages(part)
             total += len(rows)
-            for join in joins:
-                join.expect(rows)
+            for join, vectors in zip(joins, spaces, strict=True):
+                join.expect(vectors.names(rows))
         for join in joins:
             join.write()
         report("build", 0, total)

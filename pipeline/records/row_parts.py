@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -66,6 +67,11 @@ class VersionParts(BaseModel):
         """Return the names of all objects with their sizes."""
         evidence = {part.evidence: part.bytes for part in self.parts}
         return self.words | self.figures | evidence | {part.placements: part.placement_bytes for part in self.parts}
+
+    def shards(self, doc_ids: Collection[str]) -> list[list[str]]:
+        """Return some documents, sorted, in a list for each part that may hold them."""
+        firsts = [part.first for part in self.parts]
+        return [[*ids] for _, ids in groupby(sorted(doc_ids), key=lambda doc_id: bisect.bisect_right(firsts, doc_id))]
 
     def with_documents(self, doc_ids: Collection[str]) -> list[RowPart]:
         """Return the parts that may hold some documents."""

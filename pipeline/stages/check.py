@@ -2,24 +2,23 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.expectations import RowBatch, UnchangedRows, expect_evidence
+from backends.expectations import RowBatch, RowSuite, UnchangedRows, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.objects import attempt
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.languages import known_languages
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import RecordCache
 from pipeline.records.collection import VectorJoin, open_vectors, passages
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
 from pipeline.records.documents import Inherited, inherit
@@ -43,8 +42,11 @@ from pipeline.records.row_parts import (
     rows_of_documents,
 )
 from pipeline.records.tagged_copies import list_copies
-from schemas.errors import MissingError
-from schemas.evidence import EVIDENCE
+from ray_jobs.outcomes import Outcome, outcomes_of_batch
+from ray_jobs.pools import Batch, Run, ordered_pool
+from schemas.base import batched
+from schemas.errors import DamagedError, MissingError
+from schemas.evidence import EVIDENCE, NO_ROWS, VersionRows
 from schemas.gates import COUNTED, DUPLICATES, LONG_TEXTS, GateResult, GateVerdict, descriptions_by_document
 from schemas.ids import figure_file, version_file
 from schemas.ports import ObjectStore
@@ -63,10 +65,14 @@ from tasks.versions.check import (
     figures_are_their_names,
     one_figure_a_number,
     pictured_pages,
+    pixel_fault,
     placed_figures,
     rows_reused,
 )
 from tasks.versions.repeat import KEYED, keyed, keyed_by_words
+
+FEW_DOCUMENTS = 1_000
+"""Up to so many changed documents are checked in this process, which is faster than starting Ray."""
 
 
 @dataclass(frozen=True)
@@ -145,20 +151,23 @@ def _run_checks(
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     report("check", 0, 3)
     data = _VersionData(workspace, version, ledger, inherited, verified, tables)
-    data.read_rows()
-    report("check", 1, 3)
-    suite = expect_evidence(
-        data.batches(),
-        data.names,
-        max_tokens=corpus.chunks.tokens,
-        gates=corpus.gates,
-        by_text=data.by_text,
-        unknown=data.unknown,
-        docs=docs,
-        unchanged=data.unchanged,
-    )
-    report("check", 2, 3)
-    pixels = _figures(store, data.by_figure.tables(), data.names, set(chain.from_iterable(plan.shards)))
+    few = data.document_count <= FEW_DOCUMENTS
+    with ordered_pool(CheckActor, (workspace, version), corpus.ray, in_this_process=few) as run:
+        data.examine(run)
+        report("check", 1, 3)
+        suite = expect_evidence(
+            run(data.batches()),
+            lambda refused: run(data.batches(refused)),
+            data.names,
+            max_tokens=corpus.chunks.tokens,
+            gates=corpus.gates,
+            by_text=data.by_text,
+            unknown=data.unknown,
+            docs=docs,
+            unchanged=data.unchanged,
+        )
+        report("check", 2, 3)
+        pixels = _figures(run, store, data.by_figure.tables(), data.names, set(chain.from_iterable(plan.shards)))
     laws = [*suite, documents_conserved(plan, ledger), *data.verdicts(), pixels]
     parent = readable_manifest(store, plan.parent)
     parent_counts = parent.counts if parent else None
@@ -171,13 +180,138 @@ def _run_checks(
         *(gate.judge_counts(counts, parent_counts, corpus.gates, compare, corpus.name) for gate in COUNTED),
     ]
     report("check", 3, 3)
-    long = data.unchanged.broken.get(LONG_TEXTS, 0) + data.long
+    long = data.unchanged.broken.get(LONG_TEXTS, 0) + int((data.n_tokens > corpus.chunks.tokens).sum())
     verified_documents = data.indexed.keys() if pixels.gate.passed else verified
     return _Findings(gates, descriptions_by_document(laws, data.indexed), verified_documents, long)
 
 
 _LONG = "long_texts"
 """Count of the note: rows of the version whose text is too long."""
+
+
+@dataclass(frozen=True)
+class _ToExamine:
+    """A document: whether its rows were made for this version, and whether its figures were verified."""
+
+    is_new: bool
+    is_verified: bool
+
+
+@dataclass(frozen=True)
+class _ToValidate:
+    """Documents whose rows are validated, with facts of each row; only for the ``refused`` rules if there are any."""
+
+    doc_ids: Sequence[str]
+    n_tokens: NDArray[np.int32]
+    norms: Mapping[str, NDArray[np.float32]]
+    shares_id: NDArray[np.bool_]
+    repeated: NDArray[np.bool_]
+    refused: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class _Examined:
+    """Facts of the rows of some documents; indices of rows count from the first of them."""
+
+    doc_ids: Sequence[str]
+    laws: "_Laws"
+    by_text: list[tuple[str, Mapping[int, bool]]]
+    evidence_ids: list[str]
+    keys: pa.Table
+    vectors: list[list[str | None]]
+    """Names of the vectors of rows, by space."""
+    figures: tuple[pa.Table, pa.Table]
+    """The pages and the placements with a figure, as rows of ``PLACED``."""
+    n_tokens: NDArray[np.int32]
+
+
+class _Laws:
+    """The laws that each document holds or breaks by itself."""
+
+    def __init__(self, template: TagTemplate) -> None:
+        self.content = ContentConserved()
+        self.placed, self.resolved = TagsArePlacements(template), TagsResolve(template)
+
+    def merge(self, other: "_Laws") -> None:
+        self.content.merge(other.content)
+        self.placed.merge(other.placed)
+        self.resolved.merge(other.resolved)
+
+
+class CheckActor:
+    """Examines documents of a version, validates their rows, and decodes figures."""
+
+    def __init__(self, workspace: Workspace, version: str) -> None:
+        self._workspace, self._version = workspace, version
+        self._store, self._drawn = workspace.store, drawn_cache(workspace)
+        self._spaces = open_vectors(workspace.store, workspace.spaces)
+        self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
+        self._suite = RowSuite(workspace.corpus.chunks.tokens, workspace.corpus.gates)
+
+    def run(self, batch: Batch) -> list[Outcome[Any]]:
+        """Return what the rows of documents are, what is wrong with rows, or what is wrong with figures."""
+        match batch[0][1]:
+            case _ToExamine():
+                return outcomes_of_batch(batch, self._examine(dict(batch)))
+            case _ToValidate():
+                return [Outcome(row_id, self._validate(rows)) for row_id, rows in batch]
+            case _:
+                return [Outcome(figure, self._decode(figure)) for figure, _ in batch]
+
+    def _examine(self, documents: Mapping[str, _ToExamine]) -> _Examined:
+        laws, by_text = _Laws(TagTemplate(self._workspace.corpus.tags.template)), list[tuple[str, Mapping[int, bool]]]()
+        rows_by_document = dict(rows_of_documents(self._store, self._version, documents.keys()))
+        rows = VersionRows.joined(rows_by_document.values())
+        for doc_id, document in documents.items():
+            if document.is_new:
+                content = self._content_of(doc_id)
+                laws.content.look([content], rows_by_document.get(doc_id, NO_ROWS))
+                if content.by_text:
+                    by_text.append((doc_id, content.by_text))
+        laws.placed.look(rows)
+        laws.resolved.look(rows)
+        verified = {doc_id for doc_id, document in documents.items() if document.is_verified}
+        row_texts = passages(rows.evidence)
+        return _Examined(
+            list(documents),
+            laws,
+            by_text,
+            [str(evidence_id) for evidence_id in rows.evidence.column("evidence_id").to_pylist()],
+            keyed_by_words(rows.evidence, 0),
+            [space.names(row_texts) for space in self._spaces],
+            (pictured_pages(rows.evidence, verified), placed_figures(rows.placements, verified)),
+            np.array(self._count_tokens([str(row.text) for row in row_texts]), np.int32),
+        )
+
+    def _content_of(self, doc_id: str) -> DocumentContent:
+        """Return the parse result of a document that isn't taken over from the live version, which checked those."""
+        files = StructuredFiles(self._workspace, doc_id, self._drawn)
+        return DocumentContent(
+            doc_id=doc_id,
+            pages=files.pages,
+            placements=files.parsed.placements,
+            failed=frozenset(failure.page for failure in files.failures if failure.page is not None),
+            marginal=files.marginal_pages,
+            by_text=read_with_neighbours(files.pages, files.blocks, files.figures),
+            pictured=files.pictures.keys(),
+        )
+
+    def _validate(self, rows: _ToValidate) -> Any:
+        tables = [part.evidence for _, part in rows_of_documents(self._store, self._version, {*rows.doc_ids})]
+        evidence = pa.concat_tables([EVIDENCE.empty_table(), *tables])
+        batch = RowBatch(evidence, rows.n_tokens, rows.norms, rows.shares_id, rows.repeated)
+        return self._suite.violations(batch, rows.refused) if rows.refused else self._suite.validate(batch)
+
+    def _decode(self, figure: str) -> tuple[str, str | None, DamagedError | None]:
+        """Return a figure with its fault, and with the error of reading it."""
+        pixels, error = attempt(lambda: self._store.get(figure_file(figure)))
+
+        def load() -> bytes:
+            if isinstance(error, MissingError):
+                raise error
+            return pixels or b""
+
+        return figure, pixel_fault(figure, load), error
 
 
 class _VersionData:
@@ -217,104 +351,80 @@ class _VersionData:
         for name in ("ids", "keys"):
             tables.create(name, KEYED)
         self._joins = [VectorJoin(tables, vectors) for vectors in open_vectors(store, workspace.spaces)]
-        self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
-        template = TagTemplate(workspace.corpus.tags.template)
-        self._content = ContentConserved()
-        self._placed, self._resolved = TagsArePlacements(template), TagsResolve(template)
-        self._rows = 0
-        self.long = 0
+        self._laws = _Laws(TagTemplate(workspace.corpus.tags.template))
+        self._shards: list[tuple[Sequence[str], int]] = []
+        self.n_tokens = np.empty(0, np.int32)
         self.unchanged = UnchangedRows(0, {})
 
-    def read_rows(self) -> None:
-        """Read the changed rows, and the documents they were made of."""
-        new_documents = self._changed - self._inherited.documents
-        drawn, documents_with_rows = drawn_cache(self._workspace), set[str]()
-        for doc_id, rows in rows_of_documents(self._workspace.store, self._version, self._changed):
-            documents_with_rows.add(doc_id)
-            if doc_id in new_documents:
-                self._content.look([self._content_of(doc_id, drawn)], rows)
-            for law in (self._placed, self._resolved):
-                law.look(rows)
-            for join in self._joins:
-                join.expect(passages(rows.evidence))
-            span = range(self._rows, self._rows + rows.evidence.num_rows)
-            self._tables.add("ids", keyed(span, rows.evidence.column("evidence_id").to_pylist()))
-            self._tables.add("keys", keyed_by_words(rows.evidence, self._rows))
-            self.by_figure.add(pictured_pages(rows.evidence, self._verified))
-            self._add_figures(placed_figures(rows.placements, self._verified))
-            self._rows = span.stop
-        for doc_id in sorted((self.indexed.keys() - self._inherited.documents) - documents_with_rows):
-            self._content.look([self._content_of(doc_id, drawn)])
-        if len(self._changed) < len(self._documents):
-            for table in self._facts.sharing_figures(self._changed):
-                self._add_figures(placed_figures(table.cast(_SHARING), self._verified))
+    @property
+    def document_count(self) -> int:
+        """The number of documents to examine."""
+        return len(self._to_examine())
 
-    def _add_figures(self, figures: pa.Table) -> None:
-        self.by_figure.add(figures)
-        self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
+    def _to_examine(self) -> Set[str]:
+        return self._changed | (self.indexed.keys() - self._inherited.documents)
 
-    def _content_of(self, doc_id: str, drawn: RecordCache | None) -> DocumentContent:
-        """Return the parse result of a document that isn't taken over from the live version, which checked those."""
-        files = StructuredFiles(self._workspace, doc_id, drawn)
-        by_text = read_with_neighbours(files.pages, files.blocks, files.figures)
-        if by_text:
-            self.by_text.append((self.names[doc_id], by_text))
-        return DocumentContent(
-            doc_id=doc_id,
-            pages=files.pages,
-            placements=files.parsed.placements,
-            failed=frozenset(failure.page for failure in files.failures if failure.page is not None),
-            marginal=files.marginal_pages,
-            by_text=by_text,
-            pictured=files.pictures.keys(),
-        )
-
-    def batches(self) -> Callable[[], Iterator[RowBatch]]:
-        """Return a function that yields the changed rows with the facts about each; it may be called more than once.
+    def examine(self, run: Run) -> None:
+        """Examine the changed documents, and what they share with others.
 
         Raises:
             TransientError: A row lacks a vector.
         """
-        shares_id = self._rows_where("SELECT row FROM ids QUALIFY count(*) OVER (PARTITION BY key) > 1")
+        batches = (
+            [(doc_id, _ToExamine(doc_id not in self._inherited.documents, doc_id in self._verified)) for doc_id in doc_ids]
+            for doc_ids in self._parts.shards(self._to_examine())
+        )
+        n_tokens = [self.n_tokens]
+        for examined in run(batches):
+            self._add(examined)
+            n_tokens.append(examined.n_tokens)
+        self.n_tokens = np.concatenate(n_tokens)
+        if len(self._changed) < len(self._documents):
+            for table in self._facts.sharing_figures(self._changed):
+                self._add_figures(placed_figures(table.cast(_SHARING), self._verified))
+        self._shares_id = self._rows_where("SELECT row FROM ids QUALIFY count(*) OVER (PARTITION BY key) > 1")
         # Of rows with the same words, all repeat one of an unchanged document, or all but the first the first.
-        repeated = self._rows_where(
+        self._repeated = self._rows_where(
             f"WITH mine AS (SELECT row, key[:{DIGITS_OF_WORDS}] AS key FROM keys), "
             "shared AS (SELECT key, sum(n) AS n FROM words WHERE key IN (SELECT key FROM mine) GROUP BY key) "
             "SELECT row FROM mine JOIN shared USING (key) "
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY row) > 1 OR n > count(*) OVER (PARTITION BY key)"
         )
-        norms = {join.name: join.norms() for join in self._joins}
-        limit = self._workspace.corpus.chunks.tokens
-        self.unchanged = self._count_unchanged(limit, int(repeated.sum()))
+        self._norms = {join.name: join.norms() for join in self._joins}
+        self.unchanged = self._count_unchanged(self._workspace.corpus.chunks.tokens, int(self._repeated.sum()))
 
-        def joined() -> Iterator[RowBatch]:
-            stop = self.long = 0
-            for rows in self._batches():
-                start, stop = stop, stop + rows.num_rows
+    def _add(self, examined: _Examined) -> None:
+        first, count = sum(rows for _, rows in self._shards), len(examined.n_tokens)
+        self._shards.append((examined.doc_ids, count))
+        self._laws.merge(examined.laws)
+        self.by_text += [(self.names[doc_id], by_text) for doc_id, by_text in examined.by_text]
+        self._tables.add("ids", keyed(range(first, first + count), examined.evidence_ids))
+        rows = examined.keys.column("row").to_numpy() + first
+        self._tables.add("keys", keyed(rows, examined.keys.column("key").to_pylist()))
+        for join, names in zip(self._joins, examined.vectors, strict=True):
+            join.expect(names)
+        pages, placements = examined.figures
+        self.by_figure.add(pages)
+        self._add_figures(placements)
+
+    def _add_figures(self, figures: pa.Table) -> None:
+        self.by_figure.add(figures)
+        self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
+
+    def batches(self, refused: Collection[str] = ()) -> Iterator[Batch]:
+        """Yield the changed rows with the facts about each, to be validated; at least one batch."""
+        doc_ids: list[str] = []
+        start = stop = 0
+        for index, (shard_ids, count) in enumerate(self._shards or [((), 0)], 1):
+            doc_ids, stop = [*doc_ids, *shard_ids], stop + count
+            if stop - start >= _ROWS_A_BATCH or index >= len(self._shards):
                 span = slice(start, stop)
-                lengths = {space: values[span] for space, values in norms.items()}
-                n_tokens = self._count_tokens([str(text) for text in rows.column("text").to_pylist()])
-                self.long += sum(count > limit for count in n_tokens)
-                yield RowBatch(rows, n_tokens, lengths, shares_id[span], repeated[span])
-
-        def at_least_one() -> Iterator[RowBatch]:
-            yield from joined()
-            if not self._rows:
-                empty = {space: values[:0] for space, values in norms.items()}
-                yield RowBatch(EVIDENCE.empty_table(), [], empty, shares_id, repeated)
-
-        return at_least_one
-
-    def _batches(self) -> Iterator[pa.Table]:
-        """Yield the changed rows in the order in which they were read."""
-        waiting: list[pa.Table] = []
-        for _, rows in rows_of_documents(self._workspace.store, self._version, self._changed):
-            waiting.append(rows.evidence)
-            if sum(table.num_rows for table in waiting) >= _ROWS_A_BATCH:
-                yield pa.concat_tables(waiting)
-                waiting.clear()
-        if waiting:
-            yield pa.concat_tables(waiting)
+                lengths = {space: values[span] for space, values in self._norms.items()}
+                rows = _ToValidate(
+                    doc_ids, self.n_tokens[span], lengths, self._shares_id[span], self._repeated[span], refused
+                )
+                yield [(f"rows from {start}", rows)]
+                doc_ids, start = [], stop
 
     def _count_unchanged(self, limit: int, repeated: int) -> UnchangedRows:
         """Count the rows of unchanged documents, and those that are too long or repeat others, by what the parent counted."""
@@ -325,17 +435,17 @@ class _VersionData:
         replaced_documents = {
             doc_id for doc_id in self._inherited.facts if doc_id in self._changed or doc_id not in self._documents
         }
+        count_tokens = TEXT_EMBEDDERS.find(self._workspace.corpus.embeddings.text_model).token_counter()
         removed_long = 0
         for _, rows in rows_of_documents(store, parent, replaced_documents):
-            removed_long += sum(
-                count > limit for count in self._count_tokens(list(map(str, rows.evidence.column("text").to_pylist())))
-            )
+            texts = list(map(str, rows.evidence.column("text").to_pylist()))
+            removed_long += sum(n_tokens > limit for n_tokens in count_tokens(texts))
         long = max(0, (note.counts.get(_LONG, 0) if note else 0) - removed_long)
         count = sum(facts.rows for doc_id, facts in self._documents.items() if doc_id not in self._changed)
         return UnchangedRows(count, {LONG_TEXTS: long, DUPLICATES: max(0, self._facts.repeated() - repeated)})
 
     def _rows_where(self, query: str) -> NDArray[np.bool_]:
-        is_selected = np.zeros(self._rows, bool)
+        is_selected = np.zeros(len(self.n_tokens), bool)
         for rows in self._tables.query(query):
             is_selected[rows.column("row").to_numpy()] = True
         return is_selected
@@ -344,15 +454,16 @@ class _VersionData:
         """Return the verdicts on the laws of conservation and of tags."""
         rows_in_parts = sum(part.rows for part in self._parts.parts)
         return [
-            *self._content.verdicts(self.names),
+            *self._laws.content.verdicts(self.names),
             rows_reused(self._inherited.facts, self._documents, self._inherited.documents, rows_in_parts, self.names),
-            *(law.verdict(self.names) for law in (self._placed, self._resolved)),
+            *(law.verdict(self.names) for law in (self._laws.placed, self._laws.resolved)),
             one_figure_a_number(self._by_number.tables(), self.by_figure.tables(), self.names),
         ]
 
 
 _SHARING = pa.schema([PLACED.field(name) for name in ("doc_id", "page", "figure_id", "number")])
 _ROWS_A_BATCH = 10_000
+_FIGURES_A_BATCH = 50
 
 
 def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
@@ -362,7 +473,7 @@ def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
 
 
 def _figures(
-    store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[str, str], parsed_now: Set[str]
+    run: Run, store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[str, str], parsed_now: Set[str]
 ) -> GateVerdict:
     """Compare the pixels of figures with their names; those of the parent were compared by its check.
 
@@ -372,15 +483,15 @@ def _figures(
     """
     damaged: dict[str, Exception] = {}
 
-    def load(figure: str) -> bytes:
-        pixels, error = attempt(lambda: store.get(figure_file(figure)))
-        if error is not None:
-            damaged[figure] = error
-        if isinstance(error, MissingError):
-            raise error
-        return pixels or b""
+    def faults_of(figures: Sequence[str]) -> dict[str, str | None]:
+        faults: dict[str, str | None] = {}
+        for figure, fault, error in run(batched(((figure, None) for figure in figures), _FIGURES_A_BATCH)):
+            faults[figure] = fault
+            if error is not None:
+                damaged[figure] = error
+        return faults
 
-    verdict = figures_are_their_names(by_figure, load, names)
+    verdict = figures_are_their_names(by_figure, faults_of, names)
     documents = {violation.doc_id for violation in verdict.violations if violation.doc_id is not None}
     if damaged and not documents <= parsed_now:
         raise next(iter(damaged.values()))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from schemas.documents import TAGGED, Page, Placement, Role
-from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
+from schemas.evidence import NO_ROWS, PLACEMENTS, VersionRows
 from schemas.filters import Modality
 from schemas.gates import (
     DOCUMENTS_GONE,
@@ -72,9 +72,6 @@ class DocumentContent:
     pictured: Collection[int] = frozenset()
 
 
-_NO_ROWS = VersionRows(EVIDENCE.empty_table(), PLACEMENTS.empty_table())
-
-
 class ContentConserved:
     """Checks that every page and figure is indexed, in quarantine, or left out for a reason.
 
@@ -86,7 +83,7 @@ class ContentConserved:
     def __init__(self) -> None:
         self._pages, self._figures = _Tally(), _Tally()
 
-    def look(self, documents: Iterable[DocumentContent], rows: VersionRows = _NO_ROWS) -> None:
+    def look(self, documents: Iterable[DocumentContent], rows: VersionRows = NO_ROWS) -> None:
         """Examine documents and all of their rows; rows of others are ignored."""
         pages_with_rows: dict[str, set[int]] = defaultdict(set)
         figures_with_rows: dict[str, set[str]] = defaultdict(set)
@@ -114,6 +111,11 @@ class ContentConserved:
                 placement_row = placement_rows.get((document.doc_id, placement.order))
                 fate = _fate_of_figure(placement, placement_row, document, figures_with_rows[document.doc_id])
                 self._figures.add(fate, document.doc_id, placement.page)
+
+    def merge(self, other: "ContentConserved") -> None:
+        """Add what another one examined."""
+        self._pages.merge(other._pages)
+        self._figures.merge(other._figures)
 
     def verdicts(self, names: Names) -> list[GateVerdict]:
         """Return the verdicts."""
@@ -180,6 +182,10 @@ class _Tally:
             self._violations.append(Violation(doc_id, page, fate.how))
         else:
             self._fates[fate] += 1
+
+    def merge(self, other: "_Tally") -> None:
+        self._fates.update(other._fates)
+        self._violations += other._violations
 
     def verdict(self, gate: str, kind: str, names: Names) -> GateVerdict:
         total = self._fates.total() + len(self._violations)
@@ -253,6 +259,11 @@ class TagsArePlacements:
         self._written += sum(map(len, pages_written.values()))
         self._placed += sum(map(len, pages_placed.values()))
 
+    def merge(self, other: "TagsArePlacements") -> None:
+        """Add what another one examined."""
+        self._violations += other._violations
+        self._written, self._placed = self._written + other._written, self._placed + other._placed
+
     def verdict(self, names: Names) -> GateVerdict:
         """Return the verdict."""
         summary = f"{self._written} tags written for {self._placed} tagged placements"
@@ -282,6 +293,11 @@ class TagsResolve:
             faults += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
             faults += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
             self._violations += [Violation(doc_id, row["page"], fault) for fault in faults]
+
+    def merge(self, other: "TagsResolve") -> None:
+        """Add what another one examined."""
+        self._violations += other._violations
+        self._tags += other._tags
 
     def verdict(self, names: Names) -> GateVerdict:
         """Return the verdict."""
@@ -366,10 +382,12 @@ def _pairs_by_document(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[st
     return pairs_by_document
 
 
-def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str], bytes], names: Names) -> GateVerdict:
+def figures_are_their_names(
+    by_figure: Iterable[pa.Table], faults_of: Callable[[Sequence[str]], Mapping[str, str | None]], names: Names
+) -> GateVerdict:
     """Check that every stored figure decodes to the pixels that its id digests; ``known`` ones were checked before.
 
-    The tables hold rows of ``PLACED``, grouped by figure. ``load`` raises ``FileNotFoundError`` for a missing figure.
+    The tables hold rows of ``PLACED``, grouped by figure. ``faults_of`` returns the ``pixel_fault`` of each of some figures.
     """
     total = decoded = 0
     faults: dict[str, list[Violation]] = {}
@@ -377,8 +395,8 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
         figures = table.group_by("figure_id").aggregate([("known", "any")])
         unseen = [row["figure_id"] for row in figures.to_pylist() if not row["known_any"]]
         total, decoded = total + figures.num_rows, decoded + len(unseen)
-        for name in sorted(unseen):
-            if (fault := _pixel_fault(name, load)) is not None:
+        for name, fault in faults_of(sorted(unseen)).items():
+            if fault is not None:
                 page_by_document: dict[str, int] = {}
                 for row in table.filter(pc.equal(table.column("figure_id"), pa.scalar(name))).to_pylist():
                     page_by_document.setdefault(row["doc_id"], row["page"])
@@ -440,9 +458,10 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
     )
 
 
-def _pixel_fault(name: str, load: Callable[[str], bytes]) -> str | None:
+def pixel_fault(name: str, load: Callable[[], bytes]) -> str | None:
+    """Return why a stored figure isn't what its id says, if so; ``load`` raises ``FileNotFoundError`` for a missing one."""
     try:
-        with Image.open(io.BytesIO(load(name))) as image:
+        with Image.open(io.BytesIO(load())) as image:
             actual_id = figure_id(image.width, image.height, image.convert("RGB").tobytes())
     except FileNotFoundError:
         return "is not stored"

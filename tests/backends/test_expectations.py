@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backends.expectations import RowBatch, expect_evidence
+from backends.expectations import RowBatch, RowSuite, expect_evidence
 from schemas.corpus.operations import GateOptions
 from schemas.evidence import EVIDENCE
 from schemas.gates import GateVerdict
@@ -55,8 +55,20 @@ def expect(
 ) -> dict[str, GateVerdict]:
     table, count = pa.Table.from_pylist(rows, schema=EVIDENCE), len(rows)
     whole = batch(table, [tokens, *[5] * count][:count], {"text": [norm] * count, "other": [1.0] * count})
-    verdicts = expect_evidence(lambda: [whole], NAMES, max_tokens=220, gates=bounds, docs=docs)
+    verdicts = judged([whole], max_tokens=220, gates=bounds, docs=docs)
     return {verdict.gate.gate: verdict for verdict in verdicts}
+
+
+def judged(batches: list[RowBatch], *, max_tokens: int, gates: GateOptions, **options: Any) -> list[GateVerdict]:
+    suite = RowSuite(max_tokens, gates)
+    return expect_evidence(
+        map(suite.validate, batches),
+        lambda refused: (suite.violations(rows, refused) for rows in batches),
+        NAMES,
+        max_tokens=max_tokens,
+        gates=gates,
+        **options,
+    )
 
 
 def batch(table: pa.Table, n_tokens: list[int], norms: dict[str, list[float]]) -> RowBatch:
@@ -147,11 +159,11 @@ def test_missing_values_and_columns_are_told_apart() -> None:
     good = pa.Table.from_pylist([row(place) for place in range(3)], schema=EVIDENCE)
     loose = pa.schema([field.with_nullable(True) for field in EVIDENCE])
     holed = pa.Table.from_pylist([row(0), row(1, title=None)], schema=loose)
-    verdicts = expect_evidence(lambda: [batch(holed, [1, 1], {"text": [1, 1]})], NAMES, max_tokens=5, gates=STRICT)
+    verdicts = judged([batch(holed, [1, 1], {"text": [1, 1]})], max_tokens=5, gates=STRICT)
     (broken,) = [verdict for verdict in verdicts if not verdict.gate.passed]
     assert (broken.gate.gate, len(broken.violations)) == ("rows: title is never missing", 1)
     less = good.drop_columns(["bbox"])
-    (without,) = expect_evidence(lambda: [batch(less, [1] * 3, {"text": [1] * 3})], NAMES, max_tokens=5, gates=STRICT)
+    (without,) = judged([batch(less, [1] * 3, {"text": [1] * 3})], max_tokens=5, gates=STRICT)
     assert (without.gate.passed, without.gate.value, without.violations) == (False, None, ())
     assert "bbox" in without.gate.message
 
@@ -225,7 +237,7 @@ def test_data_docs_name_the_pictures_that_are_read_away_from_their_text(tmp_path
     answers = {number: number > 9 for number in range(30)}
     by_text = [("guides/pump.pdf", answers), ("guides/empty.pdf", {})]
     rows = batch(table, [5], {"text": [1.0]})
-    expect_evidence(lambda: [rows], NAMES, max_tokens=220, gates=GateOptions(), by_text=by_text, docs=tmp_path)
+    judged([rows], max_tokens=220, gates=GateOptions(), by_text=by_text, docs=tmp_path)
     (page,) = (tmp_path / "validations" / "pictures").rglob("*.html")
     text = page.read_text(encoding="utf-8")
     assert "read with text next to it" in text
@@ -246,8 +258,8 @@ def test_batches_give_the_verdicts_of_all_rows_at_once(tmp_path: Path) -> None:
         for start in (0, 3, 6)
     ]
     bounds = GateOptions(max_long_texts=0.3, max_duplicates=0)
-    at_once = expect_evidence(lambda: [whole], NAMES, max_tokens=220, gates=bounds)
-    in_parts = expect_evidence(lambda: parts, NAMES, max_tokens=220, gates=bounds, docs=tmp_path)
+    at_once = judged([whole], max_tokens=220, gates=bounds)
+    in_parts = judged(parts, max_tokens=220, gates=bounds, docs=tmp_path)
     assert in_parts == at_once
     assert {verdict.gate.gate for verdict in in_parts if not verdict.gate.passed} == {
         *("rows: page counts from 1", "rows: order counts from 0", "rows: a vector text has length 1")

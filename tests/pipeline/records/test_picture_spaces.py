@@ -298,7 +298,7 @@ def test_vectors_are_joined_to_their_rows_whatever_the_order_of_the_cache(
     rows = passages(read_evidence(workspace.store, str(made.version)))
     join = VectorJoin(tables, own)
     for start in range(0, len(rows), 3):
-        join.expect(rows[start : start + 3])
+        join.expect(own.names(rows[start : start + 3]))
     join.write()
     wanted = own.of(rows)
     assert wanted.type == own.column.type
@@ -320,7 +320,7 @@ def test_of_many_vectors_the_length_furthest_from_one_is_judged(
         kept.records({"well": unit, "none": unit * np.nan, "short": unit * 0.5, "long": np.vstack([unit, 2 * unit])})
     )
     join = VectorJoin(tables, kept)
-    join.expect(rows)
+    join.expect(kept.names(rows))
     assert join.norms() == pytest.approx([2, 0.5, np.nan, 1], nan_ok=True)
 
 

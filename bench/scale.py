@@ -4,7 +4,8 @@ Finished work of N documents is made up, 4 rows for each of 5 pages: structured 
 cache, as the steps before ``assemble`` leave them, so that no model and no PDF is measured. Then a version is made of it, a
 hundredth of the documents changes, and another is made; each stage runs in a process of its own, whose peak memory and
 CPU-seconds are shown. Vectors are random, of unit length. Wall times of a shared machine say little: ratios
-are of CPU-seconds a row. With ``--listed``, only the plan of N listed PDFs is made, read and cut into shards.
+are of CPU-seconds a row. Stages run in one process; with ``--workers``, ``assemble`` and ``check`` run on so many workers of Ray,
+too, and wall times are compared. With ``--listed``, only the plan of N listed PDFs is made, read and cut into shards.
 """
 
 import argparse
@@ -41,9 +42,11 @@ DOCUMENTS_AT_ONCE = 250
 MOST_MB, MOST_GROWTH, MOST_TIME_RATIO, MOST_REFRESH = 2048, 1.5, 1.2, 0.1
 
 _CORPUS = "name: manuals\nsource: pdfs\nstore: store\ncaptions: {ocr: none, layout: none}\nchunks: {tokens: 512}\n"
+_RAY = "ray: {{num_cpus: {}}}\n"
 _FIRST, _SECOND = "20260101T000000Z-00000001", "20260102T000000Z-00000002"
 _FULL = ("assemble", "check", "build")
 _STAGES = ("made up", *_FULL, "publish", "changed", *(f"refresh: {stage}" for stage in (*_FULL, "publish")), "diff")
+_SHARDED, _ON_WORKERS = ("assemble", "check"), " on workers"
 _SETTING_UP = ("made up", "changed")
 
 
@@ -67,6 +70,7 @@ def main() -> None:
     )
     parser.add_argument("--listed", type=int, nargs="+", help="plan so many listed PDFs, and nothing else")
     parser.add_argument("--weaviate", metavar="URL", help="build in this server instead of in LanceDB")
+    parser.add_argument("--workers", type=int, help="compare assemble and check on so many workers with one process")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--stage", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -81,12 +85,15 @@ def main() -> None:
     costs: dict[int, dict[str, Cost]] = {}
     for documents in arguments.documents:
         with tempfile.TemporaryDirectory(prefix="inset-scale-") as folder:
-            (Path(folder) / "manuals.yaml").write_text(_CORPUS + index)
             costs[documents] = {}
-            for stage in _STAGES:
-                cost = costs[documents][stage] = _alone(stage, Path(folder), documents, arguments.pages)
+            stages = [(stage, stage, 1) for stage in _STAGES]
+            if arguments.workers:
+                stages += [(stage + _ON_WORKERS, stage, arguments.workers) for stage in _SHARDED]
+            for name, stage, workers in stages:
+                (Path(folder) / "manuals.yaml").write_text(_CORPUS + _RAY.format(workers) + index)
+                cost = costs[documents][name] = _alone(stage, Path(folder), documents, arguments.pages)
                 sys.stderr.write(
-                    f"{documents} documents, {stage}: {cost.peak_mb:.0f} MB, {cost.cpu_s:.1f} CPU-s, {cost.wall_s:.1f} s\n"
+                    f"{documents} documents, {name}: {cost.peak_mb:.0f} MB, {cost.cpu_s:.1f} CPU-s, {cost.wall_s:.1f} s\n"
                 )
     rows = arguments.pages * ROWS_A_PAGE
     show(f"documents of {rows} rows each, made up; {'Weaviate' if index else 'LanceDB'}", list(_rows(costs, rows)))
@@ -98,13 +105,18 @@ def _rows(costs: dict[int, dict[str, Cost]], rows_each: int) -> Iterator[Row]:
         rows, stages, first = documents * rows_each, costs[documents], costs[least]
         floor = f"{least:,} documents"
         for stage, cost in stages.items():
-            if stage in _SETTING_UP:
+            if stage in _SETTING_UP or stage.endswith(_ON_WORKERS):
                 continue
             name, peer = f"{documents:,} {stage}", first[stage]
             ours, theirs = 1e6 * cost.cpu_s / rows, 1e6 * peer.cpu_s / (least * rows_each)
             peak = f"ratio at most {MOST_GROWTH}, below {MOST_MB}"
             yield Row(f"{name}, peak", "MB", cost.peak_mb, peer.peak_mb, floor, peak)
             yield Row(f"{name}, time a row", "CPU-µs", ours, theirs, floor, f"ratio at most {MOST_TIME_RATIO}")
+        for stage in _SHARDED if "check" + _ON_WORKERS in stages else ():
+            name = f"{documents:,} {stage}{_ON_WORKERS}"
+            yield Row(
+                name, "s", stages[stage + _ON_WORKERS].wall_s, stages[stage].wall_s, "one process", "ratio at most 0.59"
+            )
         share = f"ratio at most {MOST_REFRESH}"
         again, full = stages["refresh: build"], stages["build"]
         yield Row(f"{documents:,} build of a 1 % refresh", "CPU-s", again.cpu_s, full.cpu_s, "the full build", share)
@@ -219,7 +231,7 @@ def _diff(root: Path) -> None:
 
 def publish_made_up(root: Path, documents: int, pages: int) -> None:
     """Publish a corpus ``manuals`` of made-up documents, unchecked; its file is ``manuals.yaml`` in ``root``."""
-    (root / "manuals.yaml").write_text(_CORPUS)
+    (root / "manuals.yaml").write_text(_CORPUS + _RAY.format(1))
     _make(root, documents, pages)
     for stage in ("assemble", "build"):
         _stage(root, stage, _FIRST)()

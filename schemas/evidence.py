@@ -127,9 +127,6 @@ class VersionRows:
         return VersionRows(*(table.filter(pc.invert(pc.is_in(table.column("doc_id"), id_array))) for table in tables))
 
 
-NO_ROWS = VersionRows(EVIDENCE.empty_table(), PLACEMENTS.empty_table())
-
-
 def rows_before(table: pa.Table, doc_id: str) -> int:
     """Return the number of rows, sorted by document id, before those of one document."""
     return int(pc.less(table.column("doc_id"), pa.scalar(doc_id)).to_numpy().sum())

@@ -46,7 +46,7 @@ from ray_jobs.outcomes import Outcome, outcomes_of_batch
 from ray_jobs.pools import Batch, Run, ordered_pool
 from schemas.base import batched
 from schemas.errors import DamagedError, MissingError
-from schemas.evidence import EVIDENCE, NO_ROWS, VersionRows
+from schemas.evidence import EVIDENCE, VersionRows
 from schemas.gates import COUNTED, DUPLICATES, LONG_TEXTS, GateResult, GateVerdict, descriptions_by_document
 from schemas.ids import figure_file, version_file
 from schemas.ports import ObjectStore
@@ -265,7 +265,7 @@ class CheckActor:
         for doc_id, document in documents.items():
             if document.is_new:
                 content = self._content_of(doc_id)
-                laws.content.look([content], rows_by_document.get(doc_id, NO_ROWS))
+                laws.content.look([content], rows_by_document.get(doc_id, VersionRows.joined(())))
                 if content.by_text:
                     by_text.append((doc_id, content.by_text))
         laws.placed.look(rows)

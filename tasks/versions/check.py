@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from schemas.documents import TAGGED, Page, Placement, Role
-from schemas.evidence import NO_ROWS, PLACEMENTS, VersionRows
+from schemas.evidence import PLACEMENTS, VersionRows
 from schemas.filters import Modality
 from schemas.gates import (
     DOCUMENTS_GONE,
@@ -72,6 +72,9 @@ class DocumentContent:
     pictured: Collection[int] = frozenset()
 
 
+_NO_ROWS = VersionRows.joined(())
+
+
 class ContentConserved:
     """Checks that every page and figure is indexed, in quarantine, or left out for a reason.
 
@@ -83,7 +86,7 @@ class ContentConserved:
     def __init__(self) -> None:
         self._pages, self._figures = _Tally(), _Tally()
 
-    def look(self, documents: Iterable[DocumentContent], rows: VersionRows = NO_ROWS) -> None:
+    def look(self, documents: Iterable[DocumentContent], rows: VersionRows = _NO_ROWS) -> None:
         """Examine documents and all of their rows; rows of others are ignored."""
         pages_with_rows: dict[str, set[int]] = defaultdict(set)
         figures_with_rows: dict[str, set[str]] = defaultdict(set)

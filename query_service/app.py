@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
@@ -344,7 +344,12 @@ def api_page() -> FileResponse:
 
 
 class _Service(FastAPI):
+    contract: ClassVar[dict[str, Any]] = {}
+    """The OpenAPI document of every service of this process: their routes are the same. It takes 0.2 s."""
+
     def openapi(self) -> dict[str, Any]:
+        if self.contract:
+            return self.contract
         contract = errors.describe_problems(super().openapi())
         contract["components"]["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer", "description": "A key, where the service needs one."},
@@ -353,7 +358,8 @@ class _Service(FastAPI):
         contract["security"] = [{"bearer": []}, {"header": []}, {}]
         schemas = contract["components"]["schemas"]
         schemas.update((name, schema) for name, schema in EVENT_MODELS.items() if name not in schemas)
-        return contract
+        self.contract.update(contract)
+        return self.contract
 
 
 def create_app(

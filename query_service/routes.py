@@ -97,6 +97,8 @@ def only_declared(request: Request) -> None:
     Raises:
         HTTPException: 422, there is one.
     """
+    if not request.query_params:
+        return
     path = request.app.openapi()["paths"].get(request.scope["route"].path)
     if path is None:  # a page, whose address may hold what it shows
         return

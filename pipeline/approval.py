@@ -72,9 +72,7 @@ def plan_approval_of(workspace: Workspace, plan: Plan) -> Approval | None:
         f"it would take {summary.minutes:,.0f} minutes, and budget.approve_above.minutes is {limits.minutes:g}"
         if limits.minutes is not None and summary.minutes > limits.minutes
         else None,
-        "it is the corpus's first, and models cost money"
-        if limits.first_run and plan.parent is None and money > 0
-        else None,
+        "it is the corpus's first, and models cost money" if plan.parent is None and money > 0 else None,
     ]
     reasons = [reason for reason in possible_reasons if reason is not None]
     if plan.outcome != "build" or not reasons:

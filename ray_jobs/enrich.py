@@ -190,7 +190,7 @@ def _run(
         yield from map(local.run, batches)
         return
     with connected(ray) as cpus:
-        yield from run_pool(actor, (options, store_address), batches, workers=options.ocr_workers or cpus)
+        yield from run_pool(actor, (options, store_address), batches, workers=cpus)
 
 
 Item = TypeVar("Item")

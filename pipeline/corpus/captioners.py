@@ -36,7 +36,7 @@ def captioners_of(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
     options = corpus.captions
     names_by_subject: list[tuple[Subject, set[str | None]]] = [
         ("figure", {options.captioner, *options.by_source.values()}),
-        ("page", {options.pages, *options.pages_by_source.values()}),
+        ("page", {options.pages}),
         ("text", {options.summaries}),
     ]
     return {

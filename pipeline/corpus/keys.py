@@ -104,8 +104,6 @@ def _descriptions(
     """Return everything that descriptions in rows, and rows of pages, depend on beside their document."""
     options = corpus.captions
     pages: dict[str, object] = {} if options.pages is None else {"pages": [options.pages, drawn, PAGES_VERSION]}
-    if options.pages_by_source:
-        pages["pages_by_source"] = [*options.pages_by_source.items()]
     summaries = {} if options.summaries is None else {"summaries": options.summaries}
     return {
         **pages,

@@ -51,15 +51,12 @@ class Workspace:
     def captioner_of(self, subject: Subject, source: str) -> str | None:
         """Return the label of the captioner for a subject in a source; None where no model describes it."""
         options = self.corpus.captions
-
-        def fitting(by_source: Mapping[str, str], default: str | None) -> str | None:
-            return next((name for glob, name in by_source.items() if fnmatchcase(source, glob)), default)
-
         match subject:
             case "figure":
-                name = fitting(options.by_source, options.captioner)
+                fitting = (name for glob, name in options.by_source.items() if fnmatchcase(source, glob))
+                name = next(fitting, options.captioner)
             case "page":
-                name = fitting(options.pages_by_source, options.pages)
+                name = options.pages
             case "text":
                 name = options.summaries
         return None if name in (None, CONTEXT) else label(name, subject)

@@ -144,9 +144,6 @@ class CaptionOptions(Section):
         description="What describes whole pages, each a row with its picture: 'context', the page's own words, or one of models; "
         "none: there are no such rows.",
     )
-    pages_by_source: dict[Text, Text] = Field(
-        {}, description="What describes pages of some documents, as by_source; pages has to be set for the others."
-    )
     summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
     corrections: Location | None = Field(
         None, description="A person's descriptions, YAML or CSV, by figure, page or text; they win."
@@ -161,9 +158,6 @@ class CaptionOptions(Section):
         }
         if self.pages is not None:
             captioners_by_key["pages"] = self.pages
-        elif self.pages_by_source:
-            raise ValueError("pages_by_source: set pages too, to what describes pages of the other documents")
-        captioners_by_key |= {f"pages_by_source.{glob}": name for glob, name in self.pages_by_source.items()}
         captioner_names = [CONTEXT, *self.models]
         for key, name in captioners_by_key.items():
             if name not in captioner_names:
@@ -175,7 +169,6 @@ class CaptionOptions(Section):
     ocr: Text = Field(
         "rapidocr", description="What reads words inside figures and scanned pages, and replaces poor text layers; or none."
     )
-    ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
     layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")
 
 

@@ -46,11 +46,13 @@ class Spend(Section):
 
 
 class ApproveAbove(Section):
-    """Plans that Airflow asks a person about before anything is spent; see operations.approval_h."""
+    """Plans that Airflow asks a person about before anything is spent, as it does before a first version that costs money.
+
+    See operations.approval_h.
+    """
 
     money: Money | None = Field(None, description="Money above which a plan is dear; null: none is.")
     minutes: float | None = Field(None, ge=0, description="Minutes of reading and OCR, likewise.")
-    first_run: bool = Field(True, description="Ask before the first version where models cost money.")
 
 
 class BudgetOptions(Spend):

@@ -48,34 +48,23 @@ def test_what_was_paid_for_keeps_its_key_until_how_models_are_used_changes(
     assert keys(tmp_path)["near"] != first["near"]
 
 
-def test_pages_have_the_captioner_of_their_source(tmp_path: Path) -> None:
+def test_pages_have_their_captioner_whatever_their_source(tmp_path: Path) -> None:
     file = tmp_path / "manuals.yaml"
     file.write_text(f"{CORPUS}  pages: context\n")
-    one = open_workspace(str(file))
-    assert one.captioner_of("page", "phones/a.pdf") is None
-    file.write_text(f'{CORPUS}  pages: context\n  pages_by_source: {{"phones/**": far, "pumps/*": near, "**": context}}\n')
-    other = open_workspace(str(file))
-    found = [other.captioner_of("page", source) for source in ("phones/a/b.pdf", "pumps/c.pdf", "d.pdf")]
-    assert found == ["far (pages)", "near (pages)", None]
-    assert {name for name, used in other.captioners.items() if used.subject == "page"} == {"far (pages)", "near (pages)"}
-    assert one.keys.assembled != other.keys.assembled
-    assert one.keys.structured == other.keys.structured
+    by_words = open_workspace(str(file))
+    assert by_words.captioner_of("page", "phones/a.pdf") is None
+    file.write_text(f"{CORPUS}  pages: far\n")
+    by_model = open_workspace(str(file))
+    assert by_model.captioner_of("page", "phones/a/b.pdf") == "far (pages)"
+    assert [name for name, captioner in by_model.captioners.items() if captioner.subject == "page"] == ["far (pages)"]
+    assert by_words.keys.assembled != by_model.keys.assembled
+    assert by_words.keys.structured == by_model.keys.structured
 
 
-@pytest.mark.parametrize(
-    ("more", "line"),
-    [
-        ('pages_by_source: {"phones/**": far}', "pages_by_source: set pages too"),
-        (
-            'pages: far\n  pages_by_source: {"phones/**": absent}',
-            r"pages_by_source\.phones/\*\*: there is no captioner 'absent'",
-        ),
-    ],
-)
-def test_pages_of_sources_need_a_captioner_that_is_there(tmp_path: Path, more: str, line: str) -> None:
+def test_pages_need_a_captioner_that_is_defined(tmp_path: Path) -> None:
     file = tmp_path / "manuals.yaml"
-    file.write_text(f"{CORPUS}  {more}\n")
-    with pytest.raises(UserError, match=line):
+    file.write_text(f"{CORPUS}  pages: absent\n")
+    with pytest.raises(UserError, match="pages: there is no captioner 'absent'"):
         open_workspace(str(file))
 
 

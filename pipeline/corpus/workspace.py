@@ -51,14 +51,9 @@ class Workspace:
     def captioner_of(self, subject: Subject, source: str) -> str | None:
         """Return the label of the captioner for a subject in a source; None where no model describes it."""
         options = self.corpus.captions
-        match subject:
-            case "figure":
-                fitting = (name for glob, name in options.by_source.items() if fnmatchcase(source, glob))
-                name = next(fitting, options.captioner)
-            case "page":
-                name = options.pages
-            case "text":
-                name = options.summaries
+        name = {"figure": options.captioner, "page": options.pages, "text": options.summaries}[subject]
+        if subject == "figure":
+            name = next((chosen for glob, chosen in options.by_source.items() if fnmatchcase(source, glob)), name)
         return None if name in (None, CONTEXT) else label(name, subject)
 
     def source(self) -> DocumentSource:

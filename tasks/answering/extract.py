@@ -26,8 +26,10 @@ many words are shown. It shows three of twenty procedures more."""
 ENOUGH = 90
 """Words after which no further passage is unfolded."""
 
-MARKED, MOST_MARKED = 0.2, 3
-"""Maximum distance to the passage's best sentence at which a sentence is marked, and number of marked sentences."""
+MARKED, MOST_MARKED = 0.35, 3
+"""Maximum distance to the passage's best sentence at which a sentence is marked, and number of marked sentences. Of 360 questions
+of the development documents 51 instead of 49 % have their answer's words unfolded at 0.35 instead of 0.2, with 85 instead of 77
+words."""
 
 ICON_PT = 30
 """Maximum side of an icon, in points."""
@@ -136,13 +138,9 @@ class _Answer:
             passage, marked_candidates if unfolded else (), numbers if unfolded else (), how_to_terms=self.how_to_terms
         )
         marks = {(candidate.block, candidate.sentence) for candidate in marked_candidates} if unfolded else set()
-        for block_number in sorted(selection.sentences):
-            if passage.blocks[block_number].style not in ("heading", "figure"):
-                for number in passage.blocks[block_number].rows:
-                    self._cite(passage, number)  # what is shown is cited before what is folded
         parts = _without_empty_folds(
             part
-            for block_number in selection.kept_block_numbers
+            for block_number in selection.ordered_blocks(marked_candidates[0].block if marked_candidates else None)
             for part in self._parts(
                 passage,
                 block_number,
@@ -294,35 +292,25 @@ def _is_empty(fold: Sequence[Part]) -> bool:
 
 
 def _answer_first(parts: Sequence[Part], *, figures_lead: bool) -> list[Part]:
-    """Return a passage's parts with those before the answer, folded ones and figures that don't lead, behind it.
+    """Return a passage's parts with what stands before the answer behind it: figures that don't lead, and what is folded.
 
-    A citation names the section, so that no heading stands above the answer. Icons before the answer are folded.
+    Icons among the figures are folded.
     """
-    answers = [
-        number
-        for number, part in enumerate(parts)
-        if not part.folded and (part.type == "table" or (part.type == "text" and part.style != "heading") or figures_lead)
-    ]
-    if not answers:
-        return list(parts)
-    first = answers[0]
-    if parts[first + 1 : first + 2] and parts[first + 1].type == "table":
-        first += 1  # its caption stands above it
-    stop = next((number for number in range(first, len(parts)) if parts[number].folded), len(parts))
-    figures = [part for part in parts[:first] if part.type == "figure" and not part.folded]
+    first = next((n for n, part in enumerate(parts) if not part.folded and (figures_lead or part.type != "figure")), 0)
+    second = first + 1 + any(part.type == "table" for part in parts[first + 1 : first + 2])  # a caption keeps its table
+    stop = next((number for number in range(second, len(parts)) if parts[number].folded), len(parts))
     return [
-        *(part for part in parts[:first] if not part.folded and part not in figures),
-        *parts[first : first + 1],
-        *(part.model_copy(update={"folded": True}) if _is_icon(part) else part for part in figures),
-        *parts[first + 1 : stop],
+        *parts[first:second],
+        *(_without_icon(part) for part in parts[:first] if part.type == "figure" and not part.folded),
+        *parts[second:stop],
         *(part for part in parts[:first] if part.folded),
         *parts[stop:],
     ]
 
 
-def _is_icon(figure: FigurePart) -> bool:
+def _without_icon(figure: FigurePart) -> FigurePart:
     x0, y0, x1, y1 = figure.bbox
-    return max(x1 - x0, y1 - y0) <= ICON_PT
+    return figure.model_copy(update={"folded": True}) if max(x1 - x0, y1 - y0) <= ICON_PT else figure
 
 
 def _groups(block: PassageBlock, shown_sentences: Set[int], marks: set[int]) -> Iterator[tuple[int, int, bool, list[Span]]]:

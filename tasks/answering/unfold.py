@@ -55,6 +55,21 @@ class Unfolded:
         """The blocks to show, folded or not."""
         return kept_blocks(self.passage)
 
+    def ordered_blocks(self, best: int | None) -> list[int]:
+        """Return the blocks to show: the procedure, or else the block that answers best, with what is unfolded around it; then
+        the others in reading order.
+        """
+        numbers = self.kept_block_numbers
+        answer = [number for number in numbers if number in self.procedure or (not self.procedure and number == best)]
+        if not self.sentences.keys() & answer:
+            return numbers
+        start, stop = numbers.index(answer[0]), numbers.index(answer[-1]) + 1
+        while start > 0 and numbers[start - 1] in self.sentences:
+            start -= 1
+        while stop < len(numbers) and numbers[stop] in self.sentences:
+            stop += 1
+        return [*numbers[start:stop], *numbers[:start], *numbers[stop:]]
+
     @classmethod
     def around(
         cls,

@@ -370,9 +370,16 @@ def test_a_figure_above_the_sentence_that_answers_stands_below_it_unless_picture
 
 
 def test_no_fold_holds_a_heading_alone() -> None:
-    rows = [_hit("a", f"Chapter 9\n\nThe flange bolt takes 9 Nm.\n\n{LONG}\n\nService", section="Service")]
-    folded = [getattr(part, "text", "") for part in _ask("flange bolt torque", rows).parts if part.folded]
-    assert folded == [LONG]
+    row = _hit("a", "Chapter 9\n\nThe flange bolt takes 9 Nm.\n\nService")
+    assert not any(part.folded for part in _ask("flange bolt torque", [row]).parts)
+
+
+def test_the_sentence_that_answers_best_comes_first() -> None:
+    text = f"The flange bolt torque is known.\n\n{LONG}\n\nThe flange bolt torque of pump A is 9 Nm.\n\n{LONG}"
+    answer = _ask("How much is the flange bolt torque of pump A?", [_hit("a", text)])
+    assert _unfolded(answer) == ["The flange bolt torque of pump A is 9 Nm.", "The flange bolt torque is known."]
+    folded = [part.text for part in answer.parts if isinstance(part, TextPart) and part.folded]
+    assert folded == [LONG, LONG]
 
 
 @pytest.mark.parametrize(

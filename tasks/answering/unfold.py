@@ -56,8 +56,9 @@ class Unfolded:
         return kept_blocks(self.passage)
 
     def ordered_blocks(self, best: int | None) -> list[int]:
-        """Return the blocks to show: the procedure, or else the block that answers best, with what is unfolded around it; then
-        the others in reading order.
+        """Return the blocks to show, those that answer first, then the others in reading order.
+
+        What answers is the procedure, or else the block ``best``, with what is unfolded around it.
         """
         numbers = self.kept_block_numbers
         answer = [number for number in numbers if number in self.procedure or (not self.procedure and number == best)]

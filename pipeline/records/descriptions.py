@@ -19,7 +19,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from schemas.corpus.models import PERSON, CaptionerKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
-from schemas.errors import TransientError, UserError
+from schemas.errors import TransientError
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
@@ -32,7 +32,6 @@ from tasks.enriching.caption import (
     description_subjects,
 )
 from tasks.enriching.caption_quality import missing_input
-from tasks.enriching.corrections import Corrected, CorrectionsError, match_corrections
 from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Surroundings
 from tasks.enriching.spending import spent_on
@@ -221,19 +220,6 @@ class Descriptions:
             name: description_result(captioner.name, kind, prompt, target.around(), stored_by_id.get(name), self._languages)
             for name, target in targets.items()
         }
-
-
-def match(workspace: Workspace, all_targets: Iterable[tuple[str, int | None]]) -> Corrected:
-    """Match the corrections of a corpus with all figures, pages and texts of a version.
-
-    Raises:
-        UserError: A correction matches several.
-    """
-    try:
-        return match_corrections(workspace.corrections, all_targets)
-    except CorrectionsError as error:
-        file = workspace.corpus.captions.corrections
-        raise UserError(*(f"{file}: {mistake}" for mistake in error.args)) from error
 
 
 def read_spent(store: ObjectStore) -> Spent:

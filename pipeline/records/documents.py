@@ -1,33 +1,30 @@
 """Finished documents: which are parsed, which are taken over from the live version, and the parts that rows are made of."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing, unless_damaged
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.descriptions import Descriptions, StructuredFiles, caption_targets, drawn_cache, match, target_ids
-from pipeline.records.evidence import evidence_parts, placement_parts
+from pipeline.records.descriptions import Descriptions, StructuredFiles, caption_targets, drawn_cache, target_ids
 from pipeline.records.ledger import indexed_pages, read_failures, read_ledger
 from pipeline.records.manifests import missing_or_cut, readable_manifest
-from pipeline.records.row_parts import DocumentFacts, VersionParts, read_documents, read_parts
-from schemas.documents import Chunk, DrawnPage, Figure, Node, PlacedFigure, Placement
-from schemas.errors import UNFINISHED, Failure
+from pipeline.records.row_parts import DocumentFacts, VersionParts, read_documents, read_parts, rows_of_documents
+from schemas.errors import UNFINISHED, Failure, UserError
+from schemas.evidence import VersionRows
 from schemas.generation import Subject
 from schemas.ports import ObjectStore
 from schemas.stages import Step
 from schemas.versions import Manifest, Plan
-from tasks.enriching.caption import DescriptionResults, as_one_line, describe, description_subject, fit_summaries
+from tasks.enriching.caption import as_one_line, describe, description_subject, fit_summaries
+from tasks.enriching.corrections import CorrectionsError, match_corrections
 from tasks.enriching.language import language_of
 from tasks.enriching.spaces import RowText
+from tasks.versions.assemble import DocumentChunks
 
 
 @dataclass(frozen=True)
@@ -59,20 +56,10 @@ class Inherited:
         failures = [failure for failure in self.failures if failure.doc_id in pages]
         return dataclasses.replace(self, pages=pages, failures=failures)
 
-    def evidence(self, store: ObjectStore) -> Iterator[pa.Table]:
-        """Yield their evidence."""
-        return self._inherited_rows(evidence_parts, store)
-
-    def placements(self, store: ObjectStore) -> Iterator[pa.Table]:
-        """Yield their placements."""
-        return self._inherited_rows(placement_parts, store)
-
-    def _inherited_rows(
-        self, parts: Callable[[ObjectStore, str], Iterator[pa.Table]], store: ObjectStore
-    ) -> Iterator[pa.Table]:
-        if self.version is not None and self.pages:
-            inherited_ids = pa.array(sorted(self.pages), pa.string())
-            yield from (_rows_of(table, inherited_ids) for table in parts(store, self.version))
+    def rows(self, store: ObjectStore) -> Iterator[VersionRows]:
+        """Yield their rows, a document at a time."""
+        if self.version is not None:
+            yield from (rows for _, rows in rows_of_documents(store, self.version, self.documents))
 
 
 NOTHING = Inherited({}, ())
@@ -112,10 +99,6 @@ def _inherited_from(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inh
     return Inherited(pages, failures, manifest.version, parts, facts, embedded)
 
 
-def _rows_of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:
-    return table.filter(pc.is_in(table.column("doc_id"), documents))
-
-
 WITHOUT_TAG: tuple[Subject, ...] = ("page", "text")
 """Subjects that have no tag, and so no number."""
 
@@ -124,23 +107,6 @@ def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
     """Return the documents that are parsed, sorted."""
     files = {parsed_file(doc_id, workspace.keys.parse): doc_id for doc_id in doc_ids}
     return sorted(files[name] for name in existing(workspace.store, "parsed", files))
-
-
-@dataclass(frozen=True)
-class StructuredParts:
-    """The parts of a structured document that rows are made of."""
-
-    title: str
-    date: str | None
-    chunks: list[Chunk]
-    figures: tuple[Figure, ...]
-    placements: tuple[Placement, ...]
-    placed: tuple[PlacedFigure, ...]
-    wordings: DescriptionResults
-    drawn: tuple[DrawnPage, ...]
-    language: str | None
-    labels: tuple[str, ...]
-    tree: tuple[Node, ...]
 
 
 class DocumentReader:
@@ -153,33 +119,30 @@ class DocumentReader:
         self._languages = Py3LangId()
         self._descriptions = Descriptions(workspace, corrections)
 
-    def read(self, doc_id: str, source: str) -> StructuredParts:
-        """Return a document's parts; its first source selects the captioner."""
+    def read(self, doc_id: str, sources: tuple[str, ...]) -> DocumentChunks:
+        """Return what rows are made of; the first source selects the captioner."""
         files = StructuredFiles(self._workspace, doc_id, self._drawn)
         tokens = self._workspace.corpus.chunks.tokens
-        wordings = fit_summaries(self._descriptions.of(source, files), self._count_tokens, max_tokens=tokens)
-        rows = describe(files.rows(), files.figures, wordings, self._count_tokens, max_tokens=tokens)
-        language = language_of(files.chunks, self._languages)
-        head = files.head
-        return StructuredParts(
-            *(
-                head.title,
-                head.date,
-                rows,
-                files.all_figures,
-                files.placements,
-                files.figures,
-                wordings,
-                files.drawn,
-                language,
-            ),
-            head.labels,
-            files.tree,
+        wordings = fit_summaries(self._descriptions.of(sources[0], files), self._count_tokens, max_tokens=tokens)
+        return DocumentChunks(
+            doc_id=doc_id,
+            title=files.head.title,
+            date=files.head.date,
+            sources=sources,
+            chunks=describe(files.rows(), files.figures, wordings, self._count_tokens, max_tokens=tokens),
+            figures=files.all_figures,
+            placements=files.placements,
+            captions={figure.placement.order: figure.caption for figure in files.figures},
+            wordings=wordings,
+            language=language_of(files.chunks, self._languages),
+            labels=files.head.labels,
+            doc_type=self._workspace.corpus.doc_type(sources),
+            tree=files.tree,
         )
 
     def passages(self, doc_id: str, source: str) -> list[RowText]:
-        """Return what can be embedded of each row of a document; arguments as for ``read``."""
-        parts = self.read(doc_id, source)
+        """Return what can be embedded of each row of a document."""
+        parts = self.read(doc_id, (source,))
         return [
             RowText(
                 *(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id),
@@ -193,7 +156,7 @@ class DocumentReader:
         ]
 
 
-def match_corrections(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Mapping[str, str]:
+def match_corrections_by_id(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Mapping[str, str]:
     """Return the corrections by id; ``documents`` are all of the version whose rows are made, ``inherited`` all others.
 
     Raises:
@@ -201,7 +164,11 @@ def match_corrections(workspace: Workspace, documents: Iterable[str], inherited:
     """
     if not workspace.corrections.entries:
         return {}
-    return match(workspace, _describable(workspace, documents, inherited)).by_id
+    try:
+        return match_corrections(workspace.corrections, _describable(workspace, documents, inherited)).by_id
+    except CorrectionsError as error:
+        file = workspace.corpus.captions.corrections
+        raise UserError(*(f"{file}: {mistake}" for mistake in error.args)) from error
 
 
 def _describable(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Iterator[tuple[str, int | None]]:
@@ -211,9 +178,8 @@ def _describable(workspace: Workspace, documents: Iterable[str], inherited: Inhe
         files = StructuredFiles(workspace, doc_id, drawn)
         yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in files.all_figures)
         yield from ((name, None) for subject in WITHOUT_TAG for name in caption_targets(subject, files))
-    for part in inherited.placements(workspace.store):
-        for row in part.select(["figure_id", "number"]).to_pylist():
+    for rows in inherited.rows(workspace.store):
+        for row in rows.placements.select(["figure_id", "number"]).to_pylist():
             if row["number"] is not None:
                 yield row["figure_id"], int(row["number"])
-    for part in inherited.evidence(workspace.store):
-        yield from ((name, None) for subject in WITHOUT_TAG for name in target_ids(subject, part))
+        yield from ((name, None) for subject in WITHOUT_TAG for name in target_ids(subject, rows.evidence))

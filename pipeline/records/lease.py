@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import threading
+import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +34,17 @@ def _host() -> str:
     except OSError:  # not Linux
         boot = str(int(psutil.boot_time()))
     return f"{socket.gethostname()}@{boot}"
+
+
+@contextlib.contextmanager
+def alone(store: ObjectStore, task: str) -> Iterator[None]:
+    """Hold the lease during a block of this process, for a task that is no refresh; raises as ``acquire`` does."""
+    run_id = f"{task}-{uuid.uuid4().hex[:12]}"
+    with holding(store, run_id, tied_to_process=True):
+        try:
+            yield
+        finally:
+            release(store, run_id)
 
 
 def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:

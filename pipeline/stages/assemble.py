@@ -16,7 +16,7 @@ from backends.stores.document_files import reported
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
-from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections, parsed_documents
+from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
 from pipeline.records.ledger import (
     document_failures,
     indexed_pages,
@@ -39,7 +39,6 @@ from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
 from tasks.versions.assemble import (
     NUMBERED,
-    DocumentChunks,
     Pictures,
     TagNumbers,
     make_rows,
@@ -79,7 +78,7 @@ def assemble(
     settled_ids = {doc_id for doc_id, (_, step, _) in failed.items() if step in (Step.STRUCTURE, Stage.CHECK)}
     planned_ids = {document.doc_id for document in plan.documents}
     new_ids = parsed_documents(workspace, planned_ids - inherited.documents - settled_ids)
-    arguments = workspace, match_corrections(workspace, new_ids, inherited)
+    arguments = workspace, match_corrections_by_id(workspace, new_ids, inherited)
     few = len(new_ids) <= FEW_DOCUMENTS
     with ordered_pool(RowsActor, arguments, corpus.ray, in_this_process=few) as run, TemporaryTables() as tables:
         survey, facts = _Survey(inherited), Facts(store, inherited.parts, tables)
@@ -169,12 +168,11 @@ class RowsActor:
         moved = {doc_id for doc_id, order in batch if order.taken_from}
         earlier = dict(rows_of_documents(self._workspace.store, earlier_version, moved)) if earlier_version else {}
         for doc_id, order in batch:
-            doc_type = self._workspace.corpus.doc_type(order.sources)
             if doc_id in earlier:
+                doc_type = self._workspace.corpus.doc_type(order.sources)
                 yield doc_id, with_sources(earlier[doc_id], order.sources, doc_type)
             else:
-                document = _read_document(self._reader, doc_id, order.sources, doc_type)
-                yield from make_rows([document], order.numbers, self._template)
+                yield from make_rows([self._reader.read(doc_id, order.sources)], order.numbers, self._template)
 
 
 @dataclass(frozen=True)
@@ -284,25 +282,6 @@ def _moved_documents(workspace: Workspace, inherited: Inherited, sources: Mappin
         if before.get(doc_id) != sources[doc_id]
         or inherited.facts[doc_id].doc_type != workspace.corpus.doc_type(sources[doc_id])
     }
-
-
-def _read_document(reader: DocumentReader, doc_id: str, sources: tuple[str, ...], doc_type: str | None) -> DocumentChunks:
-    parts = reader.read(doc_id, sources[0])
-    return DocumentChunks(
-        doc_id=doc_id,
-        title=parts.title,
-        date=parts.date,
-        sources=sources,
-        chunks=parts.chunks,
-        figures=parts.figures,
-        placements=parts.placements,
-        captions={figure.placement.order: figure.caption for figure in parts.placed},
-        wordings=parts.wordings,
-        language=parts.language,
-        labels=parts.labels,
-        doc_type=doc_type,
-        tree=parts.tree,
-    )
 
 
 def _kept_failures(ledger: Iterable[LedgerRow], run_id: str) -> Iterator[Failure]:

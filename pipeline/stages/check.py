@@ -151,7 +151,7 @@ def _run_checks(
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     report("check", 0, 3)
     data = _VersionData(workspace, version, ledger, inherited, verified, tables)
-    few = data.document_count <= FEW_DOCUMENTS
+    few = len(data.to_examine()) <= FEW_DOCUMENTS
     with ordered_pool(CheckActor, (workspace, version), corpus.ray, in_this_process=few) as run:
         data.examine(run)
         report("check", 1, 3)
@@ -356,12 +356,8 @@ class _VersionData:
         self.n_tokens = np.empty(0, np.int32)
         self.unchanged = UnchangedRows(0, {})
 
-    @property
-    def document_count(self) -> int:
-        """The number of documents to examine."""
-        return len(self._to_examine())
-
-    def _to_examine(self) -> Set[str]:
+    def to_examine(self) -> Set[str]:
+        """Return the documents to examine."""
         return self._changed | (self.indexed.keys() - self._inherited.documents)
 
     def examine(self, run: Run) -> None:
@@ -372,7 +368,7 @@ class _VersionData:
         """
         batches = (
             [(doc_id, _ToExamine(doc_id not in self._inherited.documents, doc_id in self._verified)) for doc_id in doc_ids]
-            for doc_ids in self._parts.shards(self._to_examine())
+            for doc_ids in self._parts.shards(self.to_examine())
         )
         n_tokens = [self.n_tokens]
         for examined in run(batches):
@@ -452,10 +448,14 @@ class _VersionData:
 
     def verdicts(self) -> list[GateVerdict]:
         """Return the verdicts on the laws of conservation and of tags."""
+        before, now = (
+            {doc_id: (facts.rows, facts.placements) for doc_id, facts in documents.items()}
+            for documents in (self._inherited.facts, self._documents)
+        )
         rows_in_parts = sum(part.rows for part in self._parts.parts)
         return [
             *self._laws.content.verdicts(self.names),
-            rows_reused(self._inherited.facts, self._documents, self._inherited.documents, rows_in_parts, self.names),
+            rows_reused(before, now, self._inherited.documents, rows_in_parts, self.names),
             *(law.verdict(self.names) for law in (self._laws.placed, self._laws.resolved)),
             one_figure_a_number(self._by_number.tables(), self.by_figure.tables(), self.names),
         ]

@@ -6,7 +6,6 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.presets import check_default_preset
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.records.collection import holds
-from pipeline.records.lease import holding, release
+from pipeline.records.lease import alone
 from pipeline.records.ledger import read_forgotten, readable_ledger
 from pipeline.records.manifests import manifests, override_hint, read_manifest
 from pipeline.records.publication import list_versions, read_pointer, readable_pointer
@@ -273,12 +272,8 @@ def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Fi
 
 def _discard(workspace: Workspace, names: Iterable[str]) -> None:
     """Delete damaged objects, unless the corpus is held or can't be written to; raises where a refresh is running."""
-    run_id = f"doctor-{uuid.uuid4().hex[:12]}"
-    with contextlib.suppress(UserError), holding(workspace.store, run_id, tied_to_process=True):
-        try:
-            discard(workspace, names)
-        finally:
-            release(workspace.store, run_id)
+    with contextlib.suppress(UserError), alone(workspace.store, "doctor"):
+        discard(workspace, names)
 
 
 def _remedy(workspace: Workspace, damaged: str) -> str:

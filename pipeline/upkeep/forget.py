@@ -7,7 +7,6 @@ leaves the documents out. A killed deletion is finished by the next refresh, or 
 
 import json
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from pipeline.records.cache import spent_on_replies
 from pipeline.records.collection import fill, open_vectors
 from pipeline.records.descriptions import add_spent, read_spent
 from pipeline.records.evidence import evidence_parts, version_rows
-from pipeline.records.lease import holding, release
+from pipeline.records.lease import alone
 from pipeline.records.ledger import (
     Forgotten,
     ForgottenDocument,
@@ -83,35 +82,29 @@ def forget(
         UserError: Neither a kept version nor the corpus's source knows the source.
         TransientError: A refresh is running, the engine doesn't answer, or a version can't be read; refresh, and then repeat it.
     """
-    run_id = f"forget-{uuid.uuid4().hex[:12]}"
-    with holding(workspace.store, run_id, tied_to_process=True):
-        try:
-            deletion = _find(workspace, source)
-            versions_with_documents = [
-                manifest.version
-                for manifest in manifests(workspace.store)
-                if _has_documents(workspace.store, manifest.version, deletion)
+    with alone(workspace.store, "forget"):
+        deletion = _find(workspace, source)
+        versions_with_documents = [
+            manifest.version
+            for manifest in manifests(workspace.store)
+            if _has_documents(workspace.store, manifest.version, deletion)
+        ]
+        before = read_forgotten(workspace.store)
+        objects: dict[str, int] = {}
+        records: dict[str, int] = {}
+        if not dry_run:
+            forgotten_at, forgotten_ids = datetime.now(UTC), before.doc_ids
+            added = [
+                ForgottenDocument(doc_id=doc_id, at=forgotten_at, by=this_person(), reason=(reason or "").strip() or None)
+                for doc_id in sorted(deletion.doc_ids - forgotten_ids)
             ]
-            before = read_forgotten(workspace.store)
-            objects: dict[str, int] = {}
-            records: dict[str, int] = {}
-            if not dry_run:
-                forgotten_at, forgotten_ids = datetime.now(UTC), before.doc_ids
-                added = [
-                    ForgottenDocument(
-                        doc_id=doc_id, at=forgotten_at, by=this_person(), reason=(reason or "").strip() or None
-                    )
-                    for doc_id in sorted(deletion.doc_ids - forgotten_ids)
-                ]
-                record = Forgotten(
-                    documents=[*before.documents, *added],
-                    pending=sorted({*before.pending, *deletion.doc_ids}),
-                    sources=sorted({*before.sources, *deletion.sources}),
-                )
-                write_forgotten(workspace.store, record)
-                objects, records = _finish(workspace, record, resumed=bool(before.pending), report=report)
-        finally:
-            release(workspace.store, run_id)
+            record = Forgotten(
+                documents=[*before.documents, *added],
+                pending=sorted({*before.pending, *deletion.doc_ids}),
+                sources=sorted({*before.sources, *deletion.sources}),
+            )
+            write_forgotten(workspace.store, record)
+            objects, records = _finish(workspace, record, resumed=bool(before.pending), report=report)
     return ForgetResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,
@@ -137,24 +130,20 @@ def readmit(workspace: Workspace, source: str) -> list[str]:
         UserError: It isn't forgotten.
         TransientError: A refresh is running.
     """
-    run_id = f"forget-{uuid.uuid4().hex[:12]}"
-    with holding(workspace.store, run_id, tied_to_process=True):
-        try:
-            before = read_forgotten(workspace.store)
-            doc_ids = {source} if _DIGEST.fullmatch(source) else _digest_in_source(workspace, source)
-            readmitted = before.doc_ids & doc_ids
-            if not readmitted:
-                raise UserError(f"corpus {workspace.corpus.name}: {source} isn't forgotten; see: inset doctor")
-            if readmitted.intersection(before.pending):
-                raise UserError(
-                    f"corpus {workspace.corpus.name}: {source} is being deleted; finish it first: "
-                    f"inset refresh {workspace.corpus.name}"
-                )
-            remaining = [document for document in before.documents if document.doc_id not in readmitted]
-            write_forgotten(workspace.store, before.model_copy(update={"documents": remaining}))
-            return sorted(readmitted)
-        finally:
-            release(workspace.store, run_id)
+    with alone(workspace.store, "forget"):
+        before = read_forgotten(workspace.store)
+        doc_ids = {source} if _DIGEST.fullmatch(source) else _digest_in_source(workspace, source)
+        readmitted = before.doc_ids & doc_ids
+        if not readmitted:
+            raise UserError(f"corpus {workspace.corpus.name}: {source} isn't forgotten; see: inset doctor")
+        if readmitted.intersection(before.pending):
+            raise UserError(
+                f"corpus {workspace.corpus.name}: {source} is being deleted; finish it first: "
+                f"inset refresh {workspace.corpus.name}"
+            )
+        remaining = [document for document in before.documents if document.doc_id not in readmitted]
+        write_forgotten(workspace.store, before.model_copy(update={"documents": remaining}))
+        return sorted(readmitted)
 
 
 def _find(workspace: Workspace, source: str) -> _Deletion:

@@ -4,7 +4,6 @@ Originals, figures, finished work and cache records are copied, so that the next
 filled from the copied rows and vectors.
 """
 
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 from backends.stores.objects import unless_damaged
@@ -13,7 +12,7 @@ from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import fill, open_vectors, read_back
 from pipeline.records.evidence import evidence_parts, evidence_sample
-from pipeline.records.lease import holding, release
+from pipeline.records.lease import alone
 from pipeline.records.manifests import FILE, manifest_name, named_manifest, read_manifest, write_inventory
 from pipeline.records.publication import read_pointer, resolve_version
 from pipeline.records.retention import Needs, needs_of
@@ -48,17 +47,13 @@ def mirror(workspace: Workspace, target: Workspace, version: str | None = None, 
             f"another engine, change its 'index' and refresh: nothing is computed again"
         )
     target.reach_engine()
-    run_id = f"mirror-{uuid.uuid4().hex[:12]}"
-    with holding(target.store, run_id, tied_to_process=True):
-        try:
-            copied = 0
-            if read_manifest(target.store, version) is None:
-                _claim(target, version)
-                copied = _copy(workspace, target.store, version, report)
-                _index(target, manifest, report)
-                _finish(target, manifest)
-        finally:
-            release(target.store, run_id)
+    with alone(target.store, "mirror"):
+        copied = 0
+        if read_manifest(target.store, version) is None:
+            _claim(target, version)
+            copied = _copy(workspace, target.store, version, report)
+            _index(target, manifest, report)
+            _finish(target, manifest)
     pointer = read_pointer(target.store)
     return MirrorResult(
         corpus=target.corpus.name,

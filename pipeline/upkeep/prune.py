@@ -3,7 +3,6 @@
 Everything else below the corpus's root is finished work of removed versions or of a dead refresh, and can be made again.
 """
 
-import uuid
 from collections import Counter
 from collections.abc import Sequence
 
@@ -11,7 +10,7 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES
 from pipeline.records.descriptions import open_descriptions
-from pipeline.records.lease import holding, release
+from pipeline.records.lease import alone
 from pipeline.records.retention import KINDS, needs_of, removable_versions
 from pipeline.upkeep.retain import sweep
 from schemas.ids import version_file
@@ -29,12 +28,8 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
     Raises:
         TransientError: A refresh is running, or the engine doesn't answer.
     """
-    run_id = f"prune-{uuid.uuid4().hex[:12]}"
-    with holding(workspace.store, run_id, tied_to_process=True), TemporaryTables() as tables:
-        try:
-            return _prune(workspace, tables, dry_run=dry_run, report=report)
-        finally:
-            release(workspace.store, run_id)
+    with alone(workspace.store, "prune"), TemporaryTables() as tables:
+        return _prune(workspace, tables, dry_run=dry_run, report=report)
 
 
 def prune_all(workspace: Workspace, report: Report = silent) -> PruneResult:

@@ -7,7 +7,7 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,6 +72,47 @@ class DocumentContent:
     pictured: Collection[int] = frozenset()
 
 
+class _Tally:
+    """Counts and violations."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.violations: list[Violation] = []
+
+    def merge(self, other: "_Tally") -> None:
+        """Add what another one counted."""
+        self.counts.update(other.counts)
+        self.violations += other.violations
+
+
+_INDEXED, _QUARANTINED = "indexed", "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class _LostContent:
+    how: str
+
+
+class _Fates(_Tally):
+    """What became of pages, or of figures."""
+
+    def add(self, fate: str | _LostContent, doc_id: str, page: int) -> None:
+        if isinstance(fate, _LostContent):
+            self.violations.append(Violation(doc_id, page, fate.how))
+        else:
+            self.counts[fate] += 1
+
+    def verdict(self, gate: str, kind: str, names: Names) -> GateVerdict:
+        total = self.counts.total() + len(self.violations)
+        left_out = {fate: count for fate, count in self.counts.items() if fate not in (_INDEXED, _QUARANTINED)}
+        reasons = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
+        summary = (
+            f"{total} {kind} in, {self.counts[_INDEXED]} indexed, {self.counts[_QUARANTINED]} quarantined, "
+            f"{sum(left_out.values())} left out" + (f" ({reasons})" if reasons else "")
+        )
+        return _gate_verdict(gate, self.violations, summary, names)
+
+
 _NO_ROWS = VersionRows.joined(())
 
 
@@ -84,7 +125,7 @@ class ContentConserved:
     """
 
     def __init__(self) -> None:
-        self._pages, self._figures = _Tally(), _Tally()
+        self._pages, self._figures = _Fates(), _Fates()
 
     def look(self, documents: Iterable[DocumentContent], rows: VersionRows = _NO_ROWS) -> None:
         """Examine documents and all of their rows; rows of others are ignored."""
@@ -128,77 +169,30 @@ class ContentConserved:
         ]
 
 
-class CountedRows(Protocol):
-    """Numbers of a document's rows and placements."""
-
-    @property
-    def rows(self) -> int:
-        """The number of its rows."""
-        ...
-
-    @property
-    def placements(self) -> int:
-        """The number of its placements."""
-        ...
-
-
 def rows_reused(
-    before: Mapping[str, CountedRows],
-    now: Mapping[str, CountedRows],
+    before: Mapping[str, tuple[int, int]],
+    now: Mapping[str, tuple[int, int]],
     reused: Collection[str],
     rows_in_parts: int,
     names: Names,
 ) -> GateVerdict:
     """Check that documents reused from the live version have as many rows and placements as there, and that no row is lost.
 
-    ``before`` and ``now`` are the documents of the live version and of this one; ``rows_in_parts`` are the rows of its parts.
+    ``before`` and ``now`` are these numbers of the live version's documents and of this one's; ``rows_in_parts`` are the rows
+    of its parts.
     """
     violations = []
-    for kind in ("rows", "placements"):
+    for index, kind in enumerate(("rows", "placements")):
         for doc_id in sorted(before.keys() & reused):
-            count_before, count_now = getattr(before[doc_id], kind), getattr(now[doc_id], kind) if doc_id in now else 0
+            count_before, count_now = before[doc_id][index], now.get(doc_id, (0, 0))[index]
             if count_before != count_now:
                 violations.append(Violation(doc_id, None, f"it had {count_before} {kind} and has {count_now}"))
-    if rows_in_parts != (counted := sum(document.rows for document in now.values())):
+    if rows_in_parts != (counted := sum(rows for rows, _ in now.values())):
         violations.append(Violation(None, None, f"the parts have {rows_in_parts} rows, and the documents {counted}"))
     documents = len(before.keys() & reused)
     return _gate_verdict(
         "documents taken over", violations, f"{documents} documents have the rows that they had before", names
     )
-
-
-_INDEXED, _QUARANTINED = "indexed", "quarantined"
-
-
-@dataclass(frozen=True, slots=True)
-class _LostContent:
-    how: str
-
-
-class _Tally:
-    def __init__(self) -> None:
-        self._fates: Counter[str] = Counter()
-        self._violations: list[Violation] = []
-
-    def add(self, fate: str | _LostContent, doc_id: str, page: int) -> None:
-        if isinstance(fate, _LostContent):
-            self._violations.append(Violation(doc_id, page, fate.how))
-        else:
-            self._fates[fate] += 1
-
-    def merge(self, other: "_Tally") -> None:
-        self._fates.update(other._fates)
-        self._violations += other._violations
-
-    def verdict(self, gate: str, kind: str, names: Names) -> GateVerdict:
-        total = self._fates.total() + len(self._violations)
-        left_out = {fate: count for fate, count in self._fates.items() if fate not in (_INDEXED, _QUARANTINED)}
-        reasons = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
-        summary = (
-            f"{total} {kind} in, {self._fates[_INDEXED]} indexed, {self._fates[_QUARANTINED]} quarantined, "
-            f"{sum(left_out.values())} left out" + (f" ({reasons})" if reasons else "")
-        )
-        return _gate_verdict(gate, self._violations, summary, names)
 
 
 def _fate_of_page(
@@ -233,16 +227,15 @@ def _fate_of_figure(
     return str(row["role"]) if left_out else _LostContent("a figure has no tag, and nothing says why")
 
 
-class TagsArePlacements:
+class TagsArePlacements(_Tally):
     """Checks that a document's text has exactly one tag for each tagged placement.
 
     Figures' rows are excluded: they repeat their placement's tag.
     """
 
     def __init__(self, template: TagTemplate) -> None:
+        super().__init__()
         self._template = template
-        self._violations: list[Violation] = []
-        self._written = self._placed = 0
 
     def look(self, rows: VersionRows) -> None:
         """Examine rows of the version."""
@@ -258,28 +251,22 @@ class TagsArePlacements:
             placed_on, written_on = pages_placed[doc_id, number], pages_written[doc_id, number]
             if len(placed_on) != len(written_on):
                 message = f"tag {number} is placed {len(placed_on)} times and written {len(written_on)} times"
-                self._violations.append(Violation(doc_id, min(placed_on or written_on), message))
-        self._written += sum(map(len, pages_written.values()))
-        self._placed += sum(map(len, pages_placed.values()))
-
-    def merge(self, other: "TagsArePlacements") -> None:
-        """Add what another one examined."""
-        self._violations += other._violations
-        self._written, self._placed = self._written + other._written, self._placed + other._placed
+                self.violations.append(Violation(doc_id, min(placed_on or written_on), message))
+        self.counts["written"] += sum(map(len, pages_written.values()))
+        self.counts["placed"] += sum(map(len, pages_placed.values()))
 
     def verdict(self, names: Names) -> GateVerdict:
         """Return the verdict."""
-        summary = f"{self._written} tags written for {self._placed} tagged placements"
-        return _gate_verdict("tags are placements", self._violations, summary, names)
+        summary = f"{self.counts['written']} tags written for {self.counts['placed']} tagged placements"
+        return _gate_verdict("tags are placements", self.violations, summary, names)
 
 
-class TagsResolve:
+class TagsResolve(_Tally):
     """Checks that tags and ``figure_refs`` name figures of their own document, and that no placeholder or broken tag is left."""
 
     def __init__(self, template: TagTemplate) -> None:
+        super().__init__()
         self._template = template
-        self._violations: list[Violation] = []
-        self._tags = 0
 
     def look(self, rows: VersionRows) -> None:
         """Examine rows of the version."""
@@ -291,21 +278,16 @@ class TagsResolve:
         for row in _rows(rows.evidence, "doc_id", "page", "tagged_text", "figure_refs"):
             doc_id, parts = row["doc_id"], self._template.split(row["tagged_text"])
             tag_numbers = [number for _, number in parts if number is not None]
-            self._tags += len(tag_numbers)
+            self.counts["tags"] += len(tag_numbers)
             faults = [f"tag {number} leads nowhere" for number in tag_numbers if number not in numbers[doc_id]]
             faults += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
             faults += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
-            self._violations += [Violation(doc_id, row["page"], fault) for fault in faults]
-
-    def merge(self, other: "TagsResolve") -> None:
-        """Add what another one examined."""
-        self._violations += other._violations
-        self._tags += other._tags
+            self.violations += [Violation(doc_id, row["page"], fault) for fault in faults]
 
     def verdict(self, names: Names) -> GateVerdict:
         """Return the verdict."""
         return _gate_verdict(
-            "tags resolve", self._violations, f"all {self._tags} tags lead to figures of their own document", names
+            "tags resolve", self.violations, f"all {self.counts['tags']} tags lead to figures of their own document", names
         )
 
 

@@ -18,7 +18,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import SpaceVectors, open_vectors, passages
 from pipeline.records.descriptions import add_spent, read_spent
-from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections, parsed_documents
+from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
 from pipeline.records.expected_calls import vectors_of
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.stages.enrich.captions import describe_targets
@@ -315,11 +315,11 @@ def _embed(
 def _passages(
     workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str], sources: Mapping[str, str]
 ) -> Iterator[RowText]:
-    reader = DocumentReader(workspace, match_corrections(workspace, doc_ids, inherited))
+    reader = DocumentReader(workspace, match_corrections_by_id(workspace, doc_ids, inherited))
     for doc_id in doc_ids:
         yield from reader.passages(doc_id, sources[doc_id])
-    for part in () if inherited.embedded else inherited.evidence(workspace.store):
-        yield from passages(part)
+    for earlier in () if inherited.embedded else inherited.rows(workspace.store):
+        yield from passages(earlier.evidence)
 
 
 def _embed_in(

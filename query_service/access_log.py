@@ -94,10 +94,11 @@ class Observed:
                 MutableHeaders(scope=message)[REQUEST_ID] = exchange.request_id
             await send(message)
 
+        method = scope["method"]  # within, HEAD is GET
         parent = propagate.extract(dict(Headers(scope=scope)))
         with (
             self._metrics.in_progress.track_inprogress(),
-            _tracer.start_as_current_span(scope["method"], parent, trace.SpanKind.SERVER) as span,
+            _tracer.start_as_current_span(method, parent, trace.SpanKind.SERVER) as span,
         ):
             measured = MEASURED.set(self._metrics.step)
             try:
@@ -105,19 +106,20 @@ class Observed:
             finally:
                 MEASURED.reset(measured)
                 seconds = time.perf_counter() - started
-                span.update_name(f"{scope['method']} {exchange.route}")
-                span.set_attributes(_attributes(scope, exchange, status))
-                self._metrics.request(scope["method"], exchange.route, status, seconds)
-                self._log(scope, exchange, status, seconds)
+                exchange.route = getattr(scope.get("route"), "path", _NO_ROUTE)
+                span.update_name(f"{method} {exchange.route}")
+                span.set_attributes(_attributes(scope, method, exchange, status))
+                self._metrics.request(method, exchange.route, status, seconds)
+                self._log(scope, method, exchange, status, seconds)
 
-    def _log(self, scope: Scope, exchange: Exchange, status: int, seconds: float) -> None:
+    def _log(self, scope: Scope, method: str, exchange: Exchange, status: int, seconds: float) -> None:
         fields = {name: value for name, value in exchange.fields.items() if name not in _WORDED or self._options.questions}
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request_id": exchange.request_id,
             "key": name_of(scope),
             "client": exchange.client,
-            "method": scope["method"][:20],
+            "method": method[:20],
             "route": exchange.route,
             "corpus": exchange.corpus,
             "status": status,
@@ -127,24 +129,6 @@ class Observed:
         access_logger.info(json.dumps(entry))
         if seconds > self._options.slow_s:
             slow_logger.warning(json.dumps({"slow": True, **entry}))
-
-
-class Routed:
-    """ASGI middleware next to the routes, which notes the template of the route for ``Observed``."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        exchange = _exchange(scope)
-        if exchange is None:
-            await self._app(scope, receive, send)
-            return
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            exchange.route = getattr(scope.get("route"), "path", _NO_ROUTE)
 
 
 def note_corpus(request: Request, corpus: str) -> None:
@@ -174,10 +158,10 @@ def _request_id(scope: Scope) -> str:
     return sent_id if _ID.fullmatch(sent_id) else secrets.token_hex(8)
 
 
-def _attributes(scope: Scope, exchange: Exchange, status: int) -> dict[str, str | int]:
+def _attributes(scope: Scope, method: str, exchange: Exchange, status: int) -> dict[str, str | int]:
     """Return the attributes of a span, by OpenTelemetry's names where it has some."""
     attributes: dict[str, str | int | None] = {
-        "http.request.method": scope["method"],
+        "http.request.method": method,
         "http.route": exchange.route,
         "http.response.status_code": status,
         "inset.request_id": exchange.request_id,

@@ -8,10 +8,12 @@ answer, are coroutines. FastAPI's own documentation pages load scripts from else
 
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 from urllib.parse import quote
@@ -27,7 +29,7 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 from pipeline.published.corpus import PublishedCorpus
 from query_service import agents, batch, browse, errors, metrics, readiness
 from query_service.access import CORS, Access, AccessControl, check_k, within
-from query_service.access_log import LOGS, LogOptions, Observed, Routed, describe
+from query_service.access_log import LOGS, LogOptions, Observed, describe
 from query_service.admission import (
     ANSWER_DEADLINES,
     DEADLINE_S,
@@ -67,6 +69,7 @@ from query_service.routes import (
 from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of
 from schemas.answers import AnswerFinished, AnswerPresetInfo, AnswerResult
 from schemas.evidence import SearchResult, SimilarFigures
+from schemas.filters import inputs
 from schemas.reports import CorpusOverview, VersionList
 from schemas.retrieval import PresetInfo
 from tasks.answering.presets import packaged, preset_info
@@ -337,6 +340,12 @@ def index_page() -> FileResponse:
     return FileResponse(WEB / "index.html")
 
 
+@_pages.get("/static/filters.js")
+def filters_module() -> Response:
+    """The table of filters, as a module of the web page."""
+    return Response(f"export default {json.dumps(inputs())};\n", media_type="text/javascript")
+
+
 @_pages.get("/api")
 def api_page() -> FileResponse:
     """The reference of this API, drawn from /openapi.json."""
@@ -384,21 +393,6 @@ def create_app(
         close: Called when the service ends.
     """
     check, admission, access = ReadinessCheck(corpora), Admission(deadline_s), access or Access()
-
-    async def warm_up(app: FastAPI) -> None:
-        """Load models and indexes before the first request, then what agents need."""
-        await run_in_threadpool(check.problems)
-        await agents.run(app)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        warming_up = asyncio.create_task(warm_up(app))
-        yield
-        warming_up.cancel()
-        admission.close()
-        await access.limits.close()
-        await asyncio.to_thread(close)  # the other threads may all be at work
-
     app = _Service(
         title="Inset",
         version=API_VERSION,
@@ -406,7 +400,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=_operation_id,
-        lifespan=lifespan,
+        lifespan=partial(_lifespan, close=close),
         redirect_slashes=False,  # behind TLS the redirect leads to http://, and takes the key along in clear
         dependencies=[Depends(only_declared)],
     )
@@ -414,9 +408,8 @@ def create_app(
     measured.watch_queue(lambda: admission.waiting)
     for name, corpus in corpora.items():
         measured.watch(name, corpus)
-    app.state.corpora, app.state.check, app.state.admission = corpora, check, admission
+    app.state.corpora, app.state.check, app.state.admission, app.state.access = corpora, check, admission, access
     errors.install(app)
-    app.add_middleware(Routed)
     app.add_middleware(AccessControl, access=access)
     app.add_middleware(
         GZipMiddleware,
@@ -433,6 +426,21 @@ def create_app(
     app.router.routes.append(agents.ROUTE)
     app.mount("/static", StaticFiles(directory=WEB), name="static")
     return app
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: FastAPI, close: Callable[[], None]) -> AsyncIterator[None]:
+    async def warm_up() -> None:
+        """Load models and indexes before the first request, then what agents need."""
+        await run_in_threadpool(app.state.check.problems)
+        await agents.run(app)
+
+    warming_up = asyncio.create_task(warm_up())
+    yield
+    warming_up.cancel()
+    app.state.admission.close()
+    await app.state.access.limits.close()
+    await asyncio.to_thread(close)  # the other threads may all be at work
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -73,7 +73,7 @@ class Guard:
         deadline = asyncio.get_running_loop().time() + BODY_TIMEOUT_S
         is_head = scope["method"] == "HEAD"
         if is_head:
-            scope = {**scope, "method": "GET"}
+            scope["method"] = "GET"
 
         async def limited() -> Message:
             nonlocal received, is_complete, is_large

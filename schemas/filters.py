@@ -1,10 +1,10 @@
-"""Filters of a search: the one table of them, which engines, the HTTP API and the command line read."""
+"""Filters of a search: the one table of them, which engines, the HTTP API, the command line and the web page read."""
 
 import contextlib
 import datetime
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -110,6 +110,27 @@ class Option:
     parse: Callable[[str], Any] = str
 
 
+@dataclass(frozen=True)
+class Input:
+    """How the web page asks for a filter.
+
+    Attributes:
+        parameter: Its name in the page's address.
+        shown_as: A text with {} where the value stands, in the list of what narrows the search.
+        label: That of its field; "" where the page has another way to set it.
+        kind: What its texts are; of a ``choice`` and a ``language`` the overview of a corpus counts the documents.
+        hint: Shown in the empty field.
+        title: Shown beside the pointer.
+    """
+
+    parameter: str
+    shown_as: str
+    label: str = ""
+    kind: Literal["text", "file", "pages", "figures", "day", "language", "choice"] = "text"
+    hint: str = ""
+    title: str = ""
+
+
 def _page_range(text: str) -> PageRange:
     first, dash, last = (part.strip() for part in text.partition("-"))
     try:
@@ -140,6 +161,9 @@ def _first_day(text: str) -> datetime.date:
     raise ValueError("write a day such as 2024-03-31, a month or a year")
 
 
+_DATED = "By the date in the PDF; documents without one are left out"
+
+
 class Filters(Frozen):
     """Filters of a search, combined by AND. Empty and null ones are ignored."""
 
@@ -150,14 +174,17 @@ class Filters(Frozen):
         list[SourceName],
         Condition("filter_names", "shares"),
         Option(("--document",), "Only this document: id, source or file name."),
+        Input("document", "Only {}", kind="file"),
     ] = Field([], max_length=MOST_NAMED, description="Document ids, sources, or file names of sources.")
-    sources: Annotated[list[Glob], Option(("--source",), "Only sources that match this glob, such as 'phones/**'.")] = (
-        Field(
-            [],
-            max_length=MOST_GLOBS,
-            description="Globs of sources, such as phones/**: * is any characters, / among them, ? one, [ab] one of those; "
-            "upper and lower case differ.",
-        )
+    sources: Annotated[
+        list[Glob],
+        Option(("--source",), "Only sources that match this glob, such as 'phones/**'."),
+        Input("source", "Only {}"),
+    ] = Field(
+        [],
+        max_length=MOST_GLOBS,
+        description="Globs of sources, such as phones/**: * is any characters, / among them, ? one, [ab] one of those; "
+        "upper and lower case differ.",
     )
     pages: Annotated[list[PageNumber], Condition("filter_pages", "shares")] = Field(
         [],
@@ -167,11 +194,17 @@ class Filters(Frozen):
     page_ranges: Annotated[
         list[PageRange],
         Option(("--pages", "--page"), "Only these pages, as the PDF counts them: 3, 3-9 or 12-.", _page_range),
+        Input(
+            "pages", "{}", "Pages", "pages", "3-9", "A page such as 3, or pages such as 3-9 or 12-, as the PDF counts them"
+        ),
     ] = Field([], max_length=MOST_WORDED, description="More pages of those documents.")
     page_labels: Annotated[
         list[PageLabel],
         Condition("filter_labels", "shares"),
         Option(("--page-label",), "Only the page on which this is printed, or that the PDF calls so: iv, A-12."),
+        Input(
+            "label", "Printed page {}", "Printed page", hint="iv", title="What is printed on a page, such as iv, 12 or A-3"
+        ),
     ] = Field(
         [],
         max_length=MOST_WORDED,
@@ -182,6 +215,7 @@ class Filters(Frozen):
         list[SectionName],
         Condition("filter_sections", "shares", folded),
         Option(("--section",), "Only this section: its title, or its path such as 'Service > Filters'."),
+        Input("section", "Section {}", "Section", hint="Maintenance", title="A title, or a path such as Service > Filters"),
     ] = Field(
         [],
         max_length=MOST_WORDED,
@@ -202,6 +236,7 @@ class Filters(Frozen):
         bool | None,
         Condition("filter_figures", "is"),
         Option(("--has-figure/--no-figure",), "Only hits with a figure, or without."),
+        Input("figures", "{}", "Figures", "figures"),
     ] = Field(
         None,
         strict=True,
@@ -211,6 +246,7 @@ class Filters(Frozen):
         Day | None,
         Condition("date", "from", str),
         Option(("--since",), "Only PDFs whose metadata says changed, or else made, that day or later.", _first_day),
+        Input("since", "From {}", "Dated from", "day", title=_DATED),
     ] = Field(
         None,
         description="Documents of that day or later, by the date in the PDF: when it was changed last, or else made. Those "
@@ -220,22 +256,29 @@ class Filters(Frozen):
         Day | None,
         Condition("date", "until", str),
         Option(("--until",), "Only PDFs of that day or earlier.", _first_day),
+        Input("until", "To {}", "to", "day", title=_DATED),
     ] = Field(None, description="Documents of that day or earlier, in the same way.")
     languages: Annotated[
         list[LanguageCode],
         Condition("language", "any"),
         Option(("--language",), "Only documents in this language: en, de."),
+        Input("language", "{}", "Language", "language"),
     ] = Field([], max_length=MOST_WORDED, description="Documents in these languages, in ISO 639-1: en, de.")
     doc_types: Annotated[
         list[DocumentType],
         Condition("doc_type", "any"),
         Option(("--type",), "Only documents of this type, by doc_types of the corpus file."),
+        Input("type", "Only {}", "Type of document", "choice"),
     ] = Field(
         [],
         max_length=MOST_WORDED,
         description="Documents of these types, as doc_types of the corpus file names them: manual.",
     )
-    phrases: Annotated[list[Phrase], Option(("--phrase",), "Only hits with this exact phrase.", _phrase)] = Field(
+    phrases: Annotated[
+        list[Phrase],
+        Option(("--phrase",), "Only hits with this exact phrase.", _phrase),
+        Input("phrase", "“{}”", "Exact phrase", hint="oil filter"),
+    ] = Field(
         [],
         max_length=MOST_GLOBS,
         description="Rows whose text has each of these phrases, word for word; case, punctuation and white space don't matter.",
@@ -261,3 +304,13 @@ class Filters(Frozen):
 
 
 NO_FILTERS = Filters()
+
+
+def inputs() -> list[dict[str, Any]]:
+    """Return what the web page asks for: the fields of each ``Input``, the filter's name, and whether it takes several values."""
+    return [
+        {"name": name, "several": field.default == [], **asdict(how)}
+        for name, field in Filters.model_fields.items()
+        for how in field.metadata
+        if isinstance(how, Input)
+    ]

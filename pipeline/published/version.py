@@ -414,26 +414,16 @@ class OpenVersion:
     def _page_rows(self) -> pa.Table:
         return pictured_rows(self.workspace.store, self.version, Modality.PAGE)
 
-    @functools.cached_property
-    def _first_rows(self) -> pa.Table:
-        """The first row of each figure that has one."""
-        names = self._figure_rows.column("figure_id").combine_chunks()
-        figure_ids = names.unique()
-        return self._figure_rows.take(pc.index_in(figure_ids, names))
-
     def _first_row(self, figure_id: str) -> str:
         self.require_figure(figure_id)
-        row_number = pc.index(self._first_rows.column("figure_id"), pa.scalar(figure_id)).as_py()
+        row_number = pc.index(self._figure_rows.column("figure_id"), pa.scalar(figure_id)).as_py()
         if row_number < 0:
             raise NotFoundError(f"{self.name} has no row of figure {figure_id}, so there is nothing to compare it by")
-        return str(self._first_rows.column("evidence_id")[row_number].as_py())
+        return str(self._figure_rows.column("evidence_id")[row_number].as_py())
 
     def _figures_of(self, rows: Sequence[str]) -> list[str | None]:
         row_numbers = pc.index_in(pa.array(rows, pa.string()), self._figure_rows.column("evidence_id"))
-        return [
-            None if name is None else str(name)
-            for name in self._figure_rows.column("figure_id").take(row_numbers).to_pylist()
-        ]
+        return cast(list[str | None], self._figure_rows.column("figure_id").take(row_numbers).to_pylist())
 
     def _marker(self, words: str, phrases: Sequence[str]) -> Callable[[str, str | None], list[Span]]:
         """Return what finds the places to mark in a text of a language, or of one that isn't known."""

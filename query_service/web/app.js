@@ -1,5 +1,6 @@
 import { Drawing, colophon, image, nameOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
 import { TABS, browse, stop as stopBrowsing } from "./browse.js";
+import FILTERS from "./filters.js"; // schemas.filters.inputs
 import { askForKey } from "./key.js";
 import * as service from "./service.js";
 import { markdown } from "./markdown.js";
@@ -9,6 +10,7 @@ import * as viewer from "./viewer.js";
 const $ = (id) => document.getElementById(id);
 const MODALITIES = [["", "All"], ["text", "Text"], ["table", "Tables"], ["figure", "Figures"], ["page", "Pages"]];
 const GROUPS = ["", "page", "document"];
+const FIGURES = { with: "With a figure", without: "Without figures" };
 const FEW = 10;
 const MANY = 50;
 
@@ -16,17 +18,10 @@ const MIB = 1024 ** 2;
 const PICTURE_MIB = 8; // what the service takes
 const PREVIEW_PX = 144;
 
-const NARROWED = {
-  documents: [], sources: [], sections: [], pages: [], labels: [], phrases: [], languages: [], types: [], figures: "", since: "", until: "",
-};
+const NARROWED = Object.fromEntries(FILTERS.map(({ name, several }) => [name, several ? [] : ""]));
+const FIELDS = FILTERS.filter(({ label }) => label);
 const BROWSED = { browse: "", doc: "", contains: "", sort: "" };
 const state = { ...BROWSED, corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, compare: "", ...NARROWED, version: "", k: FEW };
-// Names of the filters in the address.
-const NAMED = {
-  documents: "document", sources: "source", sections: "section", pages: "pages", labels: "label", phrases: "phrase",
-  languages: "language", types: "type",
-  figures: "figures", since: "since", until: "until",
-};
 // An address can't hold a picture: the history holds its number, and pictures last as long as the page.
 const pictures = new Map();
 let given = null; // the picture to search by: { key, name, base64, preview }
@@ -49,13 +44,10 @@ function readAddress() {
   state.modality = MODALITIES.some(([modality]) => modality === parameters.get("modality")) ? parameters.get("modality") : "";
   state.sentences = parameters.has("sentences");
   state.group = GROUPS.includes(parameters.get("group")) ? parameters.get("group") : "";
-  for (const [filter, name] of Object.entries(NAMED)) {
-    state[filter] = Array.isArray(NARROWED[filter]) ? parameters.getAll(name) : parameters.get(name) ?? "";
+  for (const { name, several, parameter, kind } of FILTERS) {
+    const texts = parameters.getAll(parameter).filter((text) => text && (!(kind in LEGIBLE) || LEGIBLE[kind](text)));
+    state[name] = several ? texts : texts[0] ?? "";
   }
-  state.pages = state.pages.filter(range);
-  state.languages = state.languages.filter((code) => /^[a-z]{2,3}$/.test(code));
-  if (!["with", "without"].includes(state.figures)) state.figures = "";
-  for (const day of ["since", "until"]) if (!/^\d{4}-\d\d-\d\d$/.test(state[day])) state[day] = "";
   state.version = parameters.get("version") ?? "";
   state.compare = parameters.get("compare") ?? "";
   for (const name of Object.keys(BROWSED)) state[name] = parameters.get(name) ?? "";
@@ -80,8 +72,8 @@ function addressOf(state) {
   if (state.preset) query.set("preset", state.preset);
   if (state.answer) query.set("answer", state.answer);
   if (state.modality) query.set("modality", state.modality);
-  for (const [filter, name] of Object.entries(NAMED)) {
-    for (const value of [state[filter]].flat()) if (value) query.append(name, value);
+  for (const { name, parameter } of FILTERS) {
+    for (const value of [state[name]].flat()) if (value) query.append(parameter, value);
   }
   if (state.group) query.set("group", state.group);
   if (state.sentences) query.set("sentences", "1");
@@ -106,21 +98,19 @@ function range(written) {
   return last !== null && last < +found[1] ? null : { first: +found[1], last };
 }
 
+// What an address may say of a filter, how a text is sent, and how it is shown, by the filter's kind.
+const LEGIBLE = {
+  pages: range, figures: (text) => text in FIGURES, language: (text) => /^[a-z]{2,3}$/.test(text), day: (text) => /^\d{4}-\d\d-\d\d$/.test(text),
+};
+const SENT = { pages: (texts) => texts.map(range), figures: (text) => text === "with" };
+const SHOWN = {
+  file: fileName, pages: (text) => (/-/.test(text) ? `Pages ${text}` : `Page ${text}`), figures: (text) => FIGURES[text], language: languageName,
+};
 const filters = (modality) => ({
-  documents: state.documents,
-  sources: state.sources,
-  page_ranges: state.pages.map(range),
-  page_labels: state.labels,
-  sections: state.sections,
-  phrases: state.phrases,
-  languages: state.languages,
-  doc_types: state.types,
-  ...(state.figures ? { has_figure: state.figures === "with" } : {}),
-  ...(state.since ? { since: state.since } : {}),
-  ...(state.until ? { until: state.until } : {}),
+  ...Object.fromEntries(FILTERS.filter(({ name }) => state[name].length).map(({ name, kind }) => [name, SENT[kind]?.(state[name]) ?? state[name]])),
   ...(modality ? { modalities: [modality] } : {}),
 });
-const isNarrowed = () => Object.keys(NAMED).some((filter) => state[filter].length);
+const isNarrowed = () => FILTERS.some(({ name }) => state[name].length);
 const presets = () => overviews.get(state.corpus).presets;
 const pinned = () => (state.version ? { version: state.version } : {});
 
@@ -292,35 +282,24 @@ const quoted = (text) => [...text.matchAll(/(?<=^|[\s(])(?:"([^"]+)"|“([^”�
 function drawScope() {
   const chip = (label, title, rest) => el("span", { class: "chip" }, el("span", { title }, label),
     el("button", { type: "button", "aria-label": `No longer: ${label}`, title: "Remove", onclick: () => change(rest) }, "✕"));
-  const listed = (filter, label) => state[filter].map((value) =>
-    chip(label(value), value, { [filter]: state[filter].filter((other) => other !== value) }));
+  const listed = ({ name, several, kind, shown_as: shownAs }) => [state[name]].flat().filter(Boolean).map((value) =>
+    chip(shownAs.replace("{}", () => SHOWN[kind]?.(value) ?? value), value, { [name]: several ? state[name].filter((other) => other !== value) : "" }));
   const offered = quoted(state.q).filter((phrase) => !state.phrases.includes(phrase));
   $("documents").replaceChildren(
-    ...listed("documents", (name) => `Only ${fileName(name)}`),
-    ...listed("sources", (glob) => `Only ${glob}`),
-    ...listed("sections", (section) => `Section ${section}`),
-    ...listed("pages", (pages) => (/-/.test(pages) ? `Pages ${pages}` : `Page ${pages}`)),
-    ...listed("labels", (label) => `Printed page ${label}`),
-    ...listed("phrases", (phrase) => `“${phrase}”`),
-    ...listed("languages", languageName),
-    ...listed("types", (type) => `Only ${type}`),
-    ...(state.figures ? [chip(`${state.figures === "with" ? "With a figure" : "Without figures"}`, "", { figures: "" })] : []),
-    ...(state.since ? [chip(`From ${state.since}`, "", { since: "" })] : []),
-    ...(state.until ? [chip(`To ${state.until}`, "", { until: "" })] : []),
+    ...FILTERS.flatMap(listed),
     // Quotes are not always phrases: offer the filter, do not apply it.
     ...offered.slice(0, 2).map((phrase) => el("button", {
       type: "button", class: "link", title: "Leave out what doesn’t have these words, one behind the other",
       onclick: () => change({ phrases: [...state.phrases, phrase] }),
     }, `Only with “${phrase}”`)));
-  const { languages = {}, doc_types: types = {} } = overviews.get(state.corpus);
-  $("language-filter").hidden = Object.keys(languages).length < 2;
-  drawChoices("language", languages, state.languages, languageName);
-  // Documents may have no type, so that one type narrows too.
-  $("type-filter").hidden = !Object.keys(types).length;
-  drawChoices("type", types, state.types, (type) => type);
-  $("figures").value = state.figures;
-  $("since").value = state.since;
-  $("until").value = state.until;
+  for (const { name, parameter, several, kind } of FIELDS) {
+    if (!several) $(parameter).value = state[name];
+    if (!["language", "choice"].includes(kind)) continue;
+    const documents = overviews.get(state.corpus)[name] ?? {};
+    // Every document has a language, so that one alone narrows nothing; documents may have no type.
+    $(`${parameter}-filter`).hidden = Object.keys(documents).length < (kind === "language" ? 2 : 1);
+    drawChoices(parameter, documents, state[name], SHOWN[kind] ?? String);
+  }
 }
 
 // What a filter may still add, each with its number of documents.
@@ -708,7 +687,7 @@ function hitCard(hit, rank, version) {
     hit.more > 0 && el("p", { class: "rest" }, el("button", {
       type: "button", class: "link",
       onclick: () => change({
-        documents: [hit.source], sources: [], ...(state.group === "page" ? { pages: [String(hit.page)] } : {}), group: "",
+        documents: [hit.source], sources: [], ...(state.group === "page" ? { page_ranges: [String(hit.page)] } : {}), group: "",
       }),
     }, `${hit.more} more ${state.group === "page" ? "on this page" : "in this document"}`)));
 }
@@ -795,32 +774,37 @@ $("filter").addEventListener("click", () => {
   const open = $("filters").hidden;
   $("filters").hidden = !open;
   $("filter").setAttribute("aria-expanded", String(open));
-  if (open) $("section").focus();
+  if (open) $("filters").querySelector("input").focus();
 });
-for (const [box, filter] of [["section", "sections"], ["pages", "pages"], ["label", "labels"], ["phrase", "phrases"]]) {
+function field({ name, parameter: id, several, label, kind, hint, title }) {
+  const control = {
+    figures: () => el("select", { id }, el("option", { value: "" }, "With or without"), ...Object.entries(FIGURES).map(([value, shown]) => el("option", { value }, shown))),
+    language: () => el("select", { id }), choice: () => el("select", { id }), day: () => el("input", { id, type: "date" }),
+  }[kind]?.() ?? el("input", { id, type: "text", maxlength: 300, placeholder: hint });
   const add = () => {
-    const value = $(box).value.trim();
-    if (!value || !$(box).reportValidity()) return;
-    if (filter === "pages" && !range(value)) {
-      $(box).setCustomValidity("Write a page such as 3, or pages such as 3-9 or 12-");
-      $(box).reportValidity();
+    const value = control.value.trim();
+    if (!several) change({ [name]: value });
+    if (!several || !value) return;
+    if (LEGIBLE[kind]?.(value) === null) {
+      control.setCustomValidity("Write a page such as 3, or pages such as 3-9 or 12-");
+      control.reportValidity();
       return;
     }
-    $(box).value = "";
-    if (!state[filter].includes(value)) change({ [filter]: [...state[filter], value] });
+    control.value = "";
+    if (!state[name].includes(value)) change({ [name]: [...state[name], value] });
   };
-  $(box).addEventListener("input", () => $(box).setCustomValidity(""));
-  $(box).addEventListener("change", add);
-  $(box).addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
-    event.preventDefault();
-    add();
-  });
+  control.addEventListener("input", () => control.setCustomValidity(""));
+  control.addEventListener("change", add);
+  if (control.type === "text") {
+    control.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      add();
+    });
+  }
+  return el("label", { id: `${id}-filter`, title: title || null }, `${label} `, control);
 }
-for (const [box, filter] of [["language", "languages"], ["type", "types"]]) {
-  $(box).addEventListener("change", () => change({ [filter]: [...state[filter], $(box).value] }));
-}
-for (const box of ["figures", "since", "until"]) $(box).addEventListener("change", () => change({ [box]: $(box).value }));
+$("filters").append(...FIELDS.map(field));
 for (const [box, read] of [["group", () => ({ group: $("group").value })], ["sentences", () => ({ sentences: $("sentences").checked })]]) {
   $(box).addEventListener("change", () => {
     Object.assign(state, read(), { k: FEW });

@@ -23,7 +23,19 @@ ROOT = Path(__file__).parent.parent.parent
 GUIDES = sorted(guide for guide in (ROOT / "docs" / "guides").glob("*.md") if guide.stem != "models-for-a-gpu")
 """Guides with commands: a table of models that need a GPU has none."""
 PORT = "8750"
-CODE = ("backends", "cli", "evaluation", "pipeline", "query_service", "ray_jobs", "schemas", "tasks", "tests", "workers")
+CODE = (
+    "backends",
+    "cli",
+    "clients",
+    "evaluation",
+    "pipeline",
+    "query_service",
+    "ray_jobs",
+    "schemas",
+    "tasks",
+    "tests",
+    "workers",
+)
 
 _BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -163,5 +175,5 @@ def _running(command: str, folder: Path) -> Iterator[None]:
 def _env(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("INSET", "PYTEST", "COV"))}
     tools = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
-    code = os.pathsep.join([str(folder), str(ROOT / "clients" / "python")])
+    code = os.pathsep.join([str(folder), str(folder / "clients" / "python")])
     return kept | {"PYTHONPATH": code, "PATH": tools, "COLUMNS": "500"}

@@ -7,20 +7,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 
+import numpy as np
+
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import RequestError
 from schemas.filters import NO_FILTERS, Filters, Modality
-from schemas.ports import SearchIndex
+from schemas.ports import SearchIndex, StreamingModel, Vector
 from schemas.retrieval import DocumentStep, Preset, Retriever, Steps
-from tasks.answering.describe import described
-from tasks.answering.diversify import diversify
+from tasks.answering.ask_model import filled, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares, in_turn, summed
 from tasks.answering.rerank import judged, reranked
 from tasks.answering.retrievers import above, ask_index
 from tasks.answering.rewrite import rewritten
 from tasks.answering.search import FUSED, POOL, SHOWN_CHARS, Ranked, Resources, Search, ids
-from tasks.answering.trace import Trace
+from tasks.answering.trace import StepRecord, Trace
+from tasks.enriching.caption_quality import echoes, repeats, words_of
+from tasks.enriching.refusals import refuses
 from tasks.enriching.spaces import DEFAULT, SPACES
 
 THREADS = 32
@@ -272,3 +275,71 @@ def _fusion_weights(retrievers: Sequence[Retriever], alpha: float) -> list[float
     if len(set(dense)) == 1:
         return [1 / len(dense)] * len(dense)
     return [alpha / sum(dense) if is_dense else (1 - alpha) / (len(dense) - sum(dense)) for is_dense in dense]
+
+
+MOST_CHARS = 1000
+"""Maximum characters of a description; text models read hardly more."""
+
+
+def described(query: EmbeddedQuery, model: StreamingModel, record: StepRecord, *, needed: bool) -> EmbeddedQuery:
+    """Return the query with a description of its picture added; unchanged, with a note, if the description isn't usable.
+
+    Raises:
+        RequestError: There is no description, and it is ``needed``.
+        UserError: The model can't be used as configured.
+    """
+    prompt = filled("describe")
+    model_reply = reply(model, prompt, record, query.picture)
+    description = _usable(model_reply, prompt)
+    if description:
+        return query.reworded("\n".join(filter(None, [query.words, description])))
+    record.note = record.note or "the model wrote nothing that describes the picture"
+    if needed:
+        raise RequestError(f"the picture can't be described, so ask in words, too: {record.note}")
+    return query
+
+
+def _usable(model_reply: str, prompt: str) -> str:
+    """Return a description on one line; "" if it isn't usable."""
+    words = words_of(model_reply)
+    if not words or refuses(model_reply) or repeats(words) or echoes(model_reply, words, prompt):
+        return ""
+    return " ".join(model_reply.split())[:MOST_CHARS]
+
+
+def diversify(
+    query: Vector, ranked: Sequence[str], vectors: Mapping[str, Vector], *, k: int, relevance: float
+) -> list[tuple[str, float]]:
+    """Choose rows one by one, each near to the query and far from those chosen before: maximal marginal relevance.
+
+    Args:
+        query: Vector of the question, shape ``(dimension,)``.
+        ranked: Evidence ids to choose from, best first.
+        vectors: Their vectors, of the query's space. Rows without one come last, in rank order.
+        k: Rows wanted.
+        relevance: Weight of nearness to the query, 0 to 1; 1 sorts by cosine similarity.
+
+    Returns:
+        ``(evidence_id, score)`` in the order of choice. Scores never rise; a row without a vector gets -1, below all others.
+
+    Source:
+        Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.
+    """
+    candidates = [name for name in ranked if name in vectors]
+    selected: list[tuple[str, float]] = []
+    if candidates:
+        matrix = np.stack([_unit(vectors[name]) for name in candidates])
+        gains = relevance * (matrix @ _unit(query))
+        similarity = np.zeros(len(candidates), np.float32)
+        while len(selected) < min(k, len(candidates)):
+            marginal = gains - (1 - relevance) * similarity
+            best = int(np.argmax(marginal))  # ties go to the better ranked
+            selected.append((candidates[best], float(min(marginal[best], selected[-1][1] if selected else np.inf))))
+            similarity_to_best = matrix @ matrix[best]
+            similarity = np.maximum(similarity, similarity_to_best) if len(selected) > 1 else similarity_to_best
+            gains[best] = -np.inf
+    return [*selected, *((name, -1.0) for name in ranked if name not in vectors)][:k]
+
+
+def _unit(vector: Vector) -> Vector:
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.answering.locators import label_of, labels_named, pages_named
-from tasks.answering.page_scores import PageRow, judge_pages
+from tasks.answering.rerank import PageRow, judge_pages
 
 
 def test_a_hand_computed_example() -> None:

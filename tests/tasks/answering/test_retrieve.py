@@ -17,11 +17,10 @@ from schemas.errors import ContractError, UserError
 from schemas.filters import Filters, Modality
 from schemas.ports import Vector
 from schemas.retrieval import Steps
-from tasks.answering.diversify import diversify
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares
 from tasks.answering.presets import alone, changed, packaged, preset_named
-from tasks.answering.retrieve import retrieve
+from tasks.answering.retrieve import diversify, retrieve
 from tasks.answering.search import FUSED, STOP_WORDS, without
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import IMAGE, LATE, TEXT

@@ -124,10 +124,10 @@ def export(
     assert file is not None
     from pipeline.corpus.workspace import open_workspace
     from pipeline.published.export import export_pages
-    from schemas.parquet import ExportFormat, ImageFilter
+    from tasks.reading.paginate import ImageFilter
 
-    if form not in set(ExportFormat):
-        raise UserError(f"--format {form}: use {', '.join(ExportFormat)}")
+    if form != "beyond-text":
+        raise UserError(f"--format {form}: use beyond-text")
     if images not in set(ImageFilter):
         raise UserError(f"--images {images}: use one of {', '.join(ImageFilter)}")
     with reporting() as report:

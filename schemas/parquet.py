@@ -7,7 +7,6 @@ import io
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Any, BinaryIO
@@ -70,6 +69,11 @@ def _errors_in_one_line() -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error).splitlines()[0]) from error
+
+
+def required(**columns: pa.DataType) -> "list[pa.Field[Any]]":
+    """Return columns without nulls, by name."""
+    return [pa.field(name, kind, nullable=False) for name, kind in columns.items()]
 
 
 @functools.cache
@@ -215,109 +219,3 @@ def _decoder(hint: Any) -> Any:
     if isinstance(bare, type) and issubclass(bare, StrEnum):
         return bare
     return None
-
-
-class ExportFormat(StrEnum):
-    """Formats of an export."""
-
-    BEYOND_TEXT = "beyond-text"
-
-
-class ImageFilter(StrEnum):
-    """Which images are exported: those that the paper's code takes, or all that have pixels."""
-
-    PAPER = "paper"
-    NONE = "none"
-
-
-BEYOND_TEXT = pa.schema(
-    (
-        pa.field("index", pa.int64(), nullable=False),
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("doc_title", pa.string(), nullable=False),
-        pa.field("page_number", pa.int64(), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("url", pa.string(), nullable=False),
-        pa.field("has_image", pa.bool_(), nullable=False),
-        pa.field("image_id", pa.string()),
-        pa.field("image_bytes", pa.binary()),
-    )
-)
-"""``doc_title`` is title + " - " + subject, ``url`` is ``file.pdf#page=N``, ``image_bytes`` an RGB PNG, masks on white."""
-
-UNIQUE_TEXTS = pa.schema(
-    (
-        pa.field("index", pa.int64(), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field(
-            "provenance",
-            pa.list_(
-                pa.struct(
-                    [
-                        pa.field("doc_id", pa.string(), nullable=False),
-                        pa.field("doc_title", pa.string(), nullable=False),
-                        pa.field("page_number", pa.int64(), nullable=False),
-                        pa.field("url", pa.string(), nullable=False),
-                    ]
-                )
-            ),
-            nullable=False,
-        ),
-        pa.field("image_ids", pa.list_(pa.string()), nullable=False),
-    )
-)
-"""Each distinct text once, with its pages and images."""
-
-DROPS = pa.schema(
-    (
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("page_number", pa.int64(), nullable=False),
-        pa.field("url", pa.string(), nullable=False),
-        pa.field("image_id", pa.string()),
-        pa.field("width", pa.int64()),
-        pa.field("height", pa.int64()),
-        pa.field("bytes", pa.int64()),
-        pa.field("reason", pa.string(), nullable=False),
-    )
-)
-"""Every picture that was left out, with the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExportSummary:
-    """The result of an export. ``drops`` is the file that lists the images left out."""
-
-    version: str
-    file: str
-    rows: int
-    pages: int
-    images: int
-    dropped: int
-    drops: str
-
-
-TABLES = pa.schema(
-    (
-        pa.field("file", pa.string(), nullable=False),
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("sources", pa.list_(pa.string()), nullable=False),
-        pa.field("page", pa.int32(), nullable=False),
-        pa.field("bbox", BBOX, nullable=False),
-        pa.field("caption", pa.string(), nullable=False),
-        pa.field("section_path", pa.list_(pa.string()), nullable=False),
-        pa.field("rows", pa.int32(), nullable=False),
-        pa.field("columns", pa.int32(), nullable=False),
-    )
-)
-"""The tables exported: the file of each, where it begins, and its rows without its header."""
-
-
-@dataclass(frozen=True, slots=True)
-class TablesSummary:
-    """The result of an export of tables."""
-
-    version: str
-    folder: str
-    documents: int
-    tables: int
-    rows: int

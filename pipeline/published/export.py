@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,11 +14,23 @@ from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import read_manifest
 from pipeline.records.publication import resolve_version
 from schemas.errors import NotFoundError, UserError
-from schemas.parquet import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, Status
-from tasks.reading.paginate import Paginated, paginate, unique_texts
+from tasks.reading.paginate import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter, Paginated, paginate, unique_texts
 from workers.read_subjects import read_subjects
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSummary:
+    """The result of an export. ``drops`` is the file that lists the images left out."""
+
+    version: str
+    file: str
+    rows: int
+    pages: int
+    images: int
+    dropped: int
+    drops: str
 
 
 def export_pages(

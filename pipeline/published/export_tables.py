@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,41 @@ from backends.stores.document_files import StructuredDocumentFile, structured_fi
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.export import manifest_of
 from pipeline.records.ledger import indexed_sources, read_ledger
-from schemas.documents import Block
+from schemas.documents import BBOX, Block
 from schemas.errors import UserError
-from schemas.parquet import TABLES, TablesSummary
+from schemas.parquet import required
 from schemas.stages import Report, silent
 from schemas.tags import restore, strip
 from tasks.tables.mark_up import caption_of
 from tasks.tables.type_columns import decimal_mark, type_columns
 
 _LIST = "tables.parquet"
+
+TABLES = pa.schema(
+    required(
+        file=pa.string(),
+        doc_id=pa.string(),
+        sources=pa.list_(pa.string()),
+        page=pa.int32(),
+        bbox=BBOX,
+        caption=pa.string(),
+        section_path=pa.list_(pa.string()),
+        rows=pa.int32(),
+        columns=pa.int32(),
+    )
+)
+"""The tables exported: the file of each, where it begins, and its rows without its header."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablesSummary:
+    """The result of an export of tables."""
+
+    version: str
+    folder: str
+    documents: int
+    tables: int
+    rows: int
 
 
 def export_tables(

@@ -2,11 +2,11 @@
 
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -88,19 +88,12 @@ class _Findings:
     long: int
 
 
-class Assemble(Protocol):
-    """Writes the rows of a version; makes those of some documents again, and quarantines others."""
-
-    def __call__(  # noqa: D102
-        self, workspace: Workspace, version: str, report: Report, /, *, rebuild: Collection[str], broken: Mapping[str, str]
-    ) -> StageNote: ...
-
-
-def check(workspace: Workspace, version: str, report: Report = silent, *, assemble: Assemble) -> StageNote:
+def check(workspace: Workspace, version: str, report: Report = silent, *, assemble: Callable[..., StageNote]) -> StageNote:
     """Check a version's rows against their contract and the laws of conservation. Data Docs go to its ``quality/``.
 
     A document that breaks a law is made again from finished work if it was taken over from the live version; otherwise, or if it
-    still breaks the law, it is quarantined. The version is then assembled and checked again. Tagged copies are listed last.
+    still breaks the law, it is quarantined. The stage ``assemble`` then writes the version again, which is checked. Tagged copies
+    are listed last.
     """
     started = time.monotonic()
     store = workspace.store

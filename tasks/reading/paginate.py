@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from schemas.documents import Figure, Kind, Line, ParsedDocument, Placement
-from schemas.parquet import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
+from schemas.parquet import required
 from schemas.tags import restore
 
 MIN_SIDE_PX = 50
@@ -17,6 +18,45 @@ MIN_RELATIVE_SIZE = 0.0
 """The paper's code keeps an image whose shorter side, bytes, and bytes per sample all exceed these."""
 
 _SAMPLES = 3
+
+
+class ImageFilter(StrEnum):
+    """Which images are exported: those that the paper's code takes, or all that have pixels."""
+
+    PAPER = "paper"
+    NONE = "none"
+
+
+_PAGE: dict[str, pa.DataType] = {"doc_id": pa.string(), "doc_title": pa.string(), "page_number": pa.int64()}
+
+BEYOND_TEXT = pa.schema(
+    [
+        *required(index=pa.int64(), **_PAGE, text=pa.string(), url=pa.string(), has_image=pa.bool_()),
+        pa.field("image_id", pa.string()),
+        pa.field("image_bytes", pa.binary()),
+    ]
+)
+"""``doc_title`` is title + " - " + subject, ``url`` is ``file.pdf#page=N``, ``image_bytes`` an RGB PNG, masks on white."""
+
+UNIQUE_TEXTS = pa.schema(
+    required(
+        index=pa.int64(),
+        text=pa.string(),
+        provenance=pa.list_(pa.struct(required(**_PAGE, url=pa.string()))),
+        image_ids=pa.list_(pa.string()),
+    )
+)
+"""Each distinct text once, with its pages and images."""
+
+DROPS = pa.schema(
+    [
+        *required(doc_id=pa.string(), page_number=pa.int64(), url=pa.string()),
+        pa.field("image_id", pa.string()),
+        *(pa.field(name, pa.int64()) for name in ("width", "height", "bytes")),
+        *required(reason=pa.string()),
+    ]
+)
+"""Every picture that was left out, with the reason."""
 
 _OnPage = TypeVar("_OnPage", Line, Placement)
 

@@ -12,7 +12,7 @@ from pipeline.corpus.workspace import open_workspace
 from pipeline.published.export import export_pages
 from pipeline.run import refresh
 from schemas.errors import NotFoundError, UserError
-from schemas.parquet import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
+from tasks.reading.paginate import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
 from tests.manuals import picture
 
 

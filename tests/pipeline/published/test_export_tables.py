@@ -8,10 +8,9 @@ import pymupdf
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.published.export_tables import export_tables
+from pipeline.published.export_tables import TABLES, export_tables
 from pipeline.run import refresh
 from schemas.errors import UserError
-from schemas.parquet import TABLES
 from tests.tasks.reading.pages import draw_table
 
 ROWS = [["Torque", "Result"], ["40 Nm", "(1,234)"], ["12.5 Nm", "7"], ["3 Nm", "0.5"]]

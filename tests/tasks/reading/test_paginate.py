@@ -9,9 +9,8 @@ import pytest
 
 from schemas.documents import Figure, Kind, Line, Page, ParsedDocument, Placement, Role
 from schemas.geometry import BBox
-from schemas.parquet import ImageFilter
 from schemas.tags import escape
-from tasks.reading.paginate import Paginated, paginate, unique_texts
+from tasks.reading.paginate import ImageFilter, Paginated, paginate, unique_texts
 
 BOX = BBox(0, 0, 10, 10)
 

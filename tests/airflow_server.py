@@ -160,6 +160,7 @@ def _migrated(folder: Path, prefix: str, database: Postgres | None, more: Mappin
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "ada:admin,vera:viewer",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.url if database else f"sqlite:///{folder}/airflow.db",
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",  # seconds between two tasks of a run, by default one
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "INSET_CORPORA": str(folder / "corpora"),
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH")])),

@@ -25,6 +25,7 @@ def _write(folder: Path, endpoint: EndpointServer, **model: Any) -> Workspace:
     corpus = {
         "name": "manuals",
         "source": str(MANUALS),
+        "parse": {"layout": "never"},
         "captions": {"ocr": "none", "captioner": "vlm", "models": {"vlm": described}},
         "embeddings": {"image": image, "unified": {}, "late": late, "tables": {"model": "minilm"}},
     }

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     ("kinds", "damages"),
     [
-        (["LIVE", "manifest.json", "evidence/", "figures/", "lance/data"], ["missing", "truncated"]),
-        (["LEASE", "index.json", "tagged.json", "ledger.parquet", "quarantine/"], ["flipped", "empty"]),
+        (["LIVE", "manifest.json", "evidence/", "figures/", "lance/data"], ["truncated"]),
+        (["LEASE", "index.json", "tagged.json", "ledger.parquet", "quarantine/"], ["flipped"]),
     ],
 )
 def test_damage_is_named_and_repaired(tmp_path: Path, kinds: list[str], damages: list[str]) -> None:

@@ -39,7 +39,8 @@ def _corpus(folder: Path, store: str, more: str = "") -> str:
     file = folder / "corpora" / "manuals.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(
-        f"name: manuals\nsource: {MANUALS}\nstore: {store}\ncaptions: {{layout: none}}\nparse: {{workers: 2}}\n{more}"
+        f"name: manuals\nsource: {MANUALS}\nstore: {store}\n"
+        f"captions: {{layout: none}}\nparse: {{workers: 2, layout: never}}\n{more}"
     )
     return str(file)
 

@@ -27,7 +27,7 @@ __all__ = ["refreshed_once"]
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = 60
+EXAMPLES = 30
 HEADERS = {"host": "localhost"}
 DIGEST = re.compile("[0-9a-f]{64}")
 WELL_FORMED = {

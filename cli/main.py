@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an unreadable document, 3 refused by a gate.
 """
 
+import asyncio
 import atexit
 import gc
 import sys
@@ -17,23 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from pydantic import BaseModel
 
-from cli.agents import mcp
 from cli.documents import export, parse
 from cli.filters import takes_filters
 from cli.key import key
 from cli.serve import serve
 from cli.status import status
 from cli.step import step
-from cli.terminal import (
-    CorpusArgument,
-    Json,
-    VersionOption,
-    print_json,
-    print_table,
-    say,
-    show,
-    show_marked,
-)
+from cli.terminal import CorpusArgument, Json, VersionOption, print_json, print_table, say, show, show_marked
 from cli.versions import REFUSED, diff, forget, mirror, plan, prune, publish, quarantine, refresh, rollback, versions
 from schemas.base import extensions
 from schemas.errors import BadInputError, GateError, InsetError, UserError
@@ -47,6 +38,7 @@ if TYPE_CHECKING:
     from schemas.filters import Filters
     from schemas.retrieval import PresetInfo
     from schemas.traces import TraceStep
+
 
 _EXCERPT = 300
 """Characters shown of a hit."""
@@ -348,6 +340,28 @@ def doctor(
                 show(f"    → {finding.remedy}")
     if not diagnosis.ok:
         raise typer.Exit(2)
+
+
+def mcp(
+    corpora: Annotated[
+        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; by default all.")
+    ] = None,
+) -> None:
+    """Serve an agent by the Model Context Protocol on standard input and output; 'inset serve' does so at /mcp."""
+    import httpx
+
+    from inset_client import AsyncClient
+    from inset_client.mcp import server_of
+    from query_service.workers import ServiceOptions
+
+    app = ServiceOptions(corpora=corpora or []).open()
+    transport = httpx.ASGITransport(app)
+
+    async def serve() -> None:
+        async with app.router.lifespan_context(app):
+            await server_of(lambda _: AsyncClient("http://localhost", transport=transport)).run_stdio_async()
+
+    asyncio.run(serve())
 
 
 for _function in (

@@ -7,12 +7,6 @@ from backends.pdf.opening import free_memory, lost_content, open_pdf, rejecting
 from backends.pdf.page import MuPdfPage, read_page
 from schemas.documents import OutlineEntry
 from schemas.errors import BadInputError, FailureCode
-
-if TYPE_CHECKING:
-    import pymupdf
-
-from typing import TYPE_CHECKING
-
 from schemas.text import roman
 
 if TYPE_CHECKING:

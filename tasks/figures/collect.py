@@ -1,13 +1,13 @@
-"""Collect the figures of a document: decode each image once, keep each figure once."""
+"""Collect the figures of a document: decode each image once, keep each figure once; and its formulas as pictures."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from schemas.corpus.parse import ParseOptions
-from schemas.documents import Figure, Kind, Role
+from schemas.documents import Figure, Kind, LayoutLabel, Line, PageRegion, Role
 from schemas.drawings import Image, Pixels
 from schemas.errors import BadInputError
-from schemas.geometry import BBox
+from schemas.geometry import BBox, overlap
 from schemas.ports import PdfImage, PdfPage
 from tasks.figures.parts import PictureRegion
 from tasks.figures.render import (
@@ -21,6 +21,7 @@ from tasks.figures.render import (
     scaled,
     stands_as_stored,
 )
+from tasks.tables.align import levels_of
 
 KeepFigure = Callable[[str, bytes], None]
 """Receives a figure's name in the store (``<figure_id>.png``) and its bytes."""
@@ -100,3 +101,20 @@ def stream_sha1(image: PdfImage) -> str | None:
     """Return the SHA-1 of an image's embedded bytes; None without any."""
     stream = image.stream()
     return None if stream is None else hashlib.sha1(stream, usedforsecurity=False).hexdigest()
+
+
+MARGIN_PT = 2.0
+"""Room around a formula, whose letters may reach beyond their boxes."""
+
+
+def formula_regions(
+    regions: Sequence[PageRegion], located: Sequence[PictureRegion], lines: Sequence[Line]
+) -> list[PictureRegion]:
+    """Return the formulas of several rows, such as fractions, that are in no picture yet and aren't code."""
+    formulas: list[PictureRegion] = []
+    for region in regions:
+        if region.label is LayoutLabel.FORMULA and not any(overlap(region.bbox, picture.bbox) for picture in located):
+            inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+            if len(levels_of(inner)) > 1 and not any(line.mono for line in inner):
+                formulas.append(PictureRegion(region.bbox.grown(MARGIN_PT), Kind.VECTOR))
+    return formulas

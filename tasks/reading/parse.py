@@ -25,9 +25,8 @@ from schemas.errors import BadInputError, FailureCode, rejecting
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape
 from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient
-from tasks.figures.collect import FigureCollector, KeepFigure, stream_sha1
+from tasks.figures.collect import FigureCollector, KeepFigure, formula_regions, stream_sha1
 from tasks.figures.demote import without_logos, without_repeats
-from tasks.figures.formulas import formula_regions
 from tasks.figures.locate import Located, locate
 from tasks.figures.parts import PictureRegion
 from tasks.reading.bidi import runs_right_to_left

@@ -1,8 +1,9 @@
 """Structure a parsed document: reading order, sections, captions, mentions, tables. Pure."""
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from schemas.documents import (
@@ -25,6 +26,7 @@ from schemas.errors import FailureCode
 from schemas.figure_labels import CaptionLabel, mentions
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholders, strip
+from schemas.text import ROMAN, roman, roman_value
 from tasks.figures.callouts import callouts, find_keys, match_keys
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left
@@ -35,7 +37,6 @@ from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings, body_size
 from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import join_columns, paragraphs, with_footnotes, with_item_depths
-from tasks.reading.printed_labels import printed_labels
 from tasks.reading.recognise import as_scanned, pages_as_read, skews_of, straightened, with_words
 from tasks.reading.recognised_tables import tables_of_pictures, with_recognised_tables
 from tasks.reading.set_figures import with_figures, with_icons, with_words_of_segments
@@ -310,3 +311,89 @@ def _blocks(
         page_blocks += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
     joined = page_blocks if rotation_of(free, content.page.rotation) else join_columns(page_blocks, hyphenated)
     return with_margins_outside(joined, content.page)
+
+
+FEWEST_RUNNING = 3
+"""Minimum pages with numbers that increase with the pages, or of chapters that number their own."""
+LABELLED_SHARE = 0.25
+"""Minimum share of a document's pages that have a number: fewer are those of an appendix or of plates."""
+_NUMBER = rf"(?:(?P<part>[A-Z]{{1,2}}|\d{{1,2}})(?P<dash>[-–.]))?(?:(?P<roman>{ROMAN})|(?P<arabic>\d{{1,4}}))"
+_ALONE = re.compile(
+    rf"\W*(?:(?:page|seite|p\.)\s*)?{_NUMBER}(?:\s*(?:/|of|von)\s*(?:{ROMAN}|\d{{1,4}}))?\W*", re.IGNORECASE
+)
+_FIRST = re.compile(rf"{_NUMBER}(?=\s|[|·•]).*", re.IGNORECASE)
+_LAST = re.compile(rf".*(?<=[\s|·•]){_NUMBER}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Numbers that increase with the pages; ``part`` is the chapter with its dash in "A-1", ``offset`` number minus page."""
+
+    part: str
+    style: str
+    offset: int
+
+    def label(self, page: int) -> str:
+        """Return the label of a page; "" before the first."""
+        value = page + self.offset
+        if value < 1:
+            return ""
+        numeral = str(value) if self.style == "arabic" else roman(value)
+        return self.part + (numeral.upper() if self.style == "ROMAN" else numeral)
+
+
+def printed_labels(margins: Iterable[Line], pages: int) -> tuple[str, ...]:
+    """Return the label of each page, "" if none is known; () if the document has none, or they are the numbers of pages.
+
+    A number is a label if those of other pages differ from it by as much as the pages do. A page between two of a run has
+    the number between theirs, and pages without one before the first of a run, such as the opening of a chapter, count back to 1.
+
+    Args:
+        margins: The running heads, feet and page numbers.
+        pages: Number of pages of the document.
+    """
+    numbered: dict[_Run, set[int]] = defaultdict(set)
+    chapters: set[_Run] = set()
+    for line in margins:
+        for run, is_alone in _numbers(line):
+            numbered[run].add(line.page)
+            if run.part and is_alone:
+                chapters.add(run)
+    chapter_pages = {page for run in chapters for page in numbered[run]}
+    runs = {
+        run: run_pages
+        for run, run_pages in numbered.items()
+        if len(run_pages) >= FEWEST_RUNNING or (run in chapters and len(chapter_pages) >= FEWEST_RUNNING)
+    }
+    labelled: dict[int, _Run] = {}
+    for run, run_pages in sorted(runs.items(), key=lambda pair: len(pair[1])):
+        labelled |= dict.fromkeys(run_pages, run)  # if a page has two, the longer run's is kept
+    if len(labelled) < LABELLED_SHARE * pages:
+        return ()
+    labels: dict[int, str] = {page: run.label(page) for page, run in labelled.items()}
+    last: dict[_Run, int] = {run: page for page, run in sorted(labelled.items())}
+    following: _Run | None = None
+    for page in range(pages, 0, -1):
+        following = labelled.get(page, following)
+        if following is not None and page <= last[following]:
+            labels.setdefault(page, following.label(page))
+    found_labels = tuple(labels.get(page, "") for page in range(1, pages + 1))
+    return () if all(label in ("", str(page)) for page, label in enumerate(found_labels, 1)) else found_labels
+
+
+def _numbers(line: Line) -> Iterator[tuple[_Run, bool]]:
+    """Yield the runs that a line's numbers may be of, and whether the number is all of the line."""
+    text = line.text.strip()
+    alone = _ALONE.fullmatch(text)
+    for number_match in [alone] if alone else filter(None, (_FIRST.fullmatch(text), _LAST.fullmatch(text))):
+        numeral = number_match["roman"] or number_match["arabic"]
+        if number_match["arabic"]:
+            style, value = "arabic", int(numeral)
+        elif numeral.islower() or numeral.isupper():
+            style, value = ("roman" if numeral.islower() else "ROMAN"), roman_value(numeral)
+        else:
+            continue
+        yield (
+            _Run(f"{number_match['part']}{number_match['dash']}" if number_match["part"] else "", style, value - line.page),
+            alone is not None,
+        )

@@ -10,7 +10,7 @@ from lab.replies import Replies
 from pipeline.corpus.answers import answer_preset_of, lacking_for_answer
 from pipeline.corpus.presets import default_preset, preset_of
 from pipeline.corpus.prompts import find_answer_prompt
-from pipeline.published.answering import AnswerPlan, answer_events
+from pipeline.published.answering import AnswerPlan, answer_events, named_rows
 from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerFinished, AnswerPreset, AnswerStarted, Content
 from schemas.corpus import Corpus
@@ -168,7 +168,7 @@ def _gold_filters(opened: OpenVersion, preset: AnswerPreset, gold: Gold) -> Filt
     evidence_ids: list[str] = []
     for page in gold.question.pages:
         if page.doc is not None:
-            evidence_ids += opened.named_rows(Filters(documents=[page.doc], pages=[page.page]), preset.sent_modalities)
+            evidence_ids += named_rows(opened, Filters(documents=[page.doc], pages=[page.page]), preset.sent_modalities)
     if not evidence_ids:
         raise RequestError(NO_GOLD_ROWS if gold.question.pages else NO_GOLD)
     return Filters(evidence_ids=list(dict.fromkeys(evidence_ids)))

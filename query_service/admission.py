@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
@@ -207,23 +207,35 @@ class Admission:
             TransientError: The deadline has passed, or too many requests are waiting.
         """
         stopped = threading.Event()
-        reply_task = asyncio.ensure_future(self.run(request, cost, lambda: _unless_stopped(call, stopped)))
-        disconnect_task = asyncio.ensure_future(disconnected(request))
+        work = asyncio.ensure_future(self.run(request, cost, lambda: _unless_stopped(call, stopped)))
         try:
-            async with asyncio.timeout(self.deadline_s):
-                await asyncio.wait({reply_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
-            return reply_task.result() if reply_task.done() else None
-        except TimeoutError:
-            raise late(self.deadline_s) from None
+            return await unless_disconnected(request, work, self.deadline_s)
         finally:
             stopped.set()
-            disconnect_task.cancel()
-            reply_task.cancel()
 
     def close(self) -> None:
         """End waiting work; an app that is started again gets threads of its own."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._threads = ThreadPoolExecutor(sum(AT_ONCE.values()), "request")
+
+
+async def unless_disconnected(request: Request, work: asyncio.Future[Reply], deadline_s: float) -> Reply | None:
+    """Return the result of work; cancel it and return None where the client disconnects first.
+
+    Raises:
+        TransientError: The deadline has passed.
+    """
+    disconnect_task = asyncio.ensure_future(disconnected(request))
+    try:
+        async with asyncio.timeout(deadline_s):
+            first: set[asyncio.Future[Any]] = {work, disconnect_task}
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        return work.result() if work.done() else None
+    except TimeoutError:
+        raise late(deadline_s) from None
+    finally:
+        disconnect_task.cancel()
+        work.cancel()
 
 
 def caller_name(request: Request) -> str:

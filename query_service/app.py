@@ -38,6 +38,7 @@ from query_service.admission import (
     cost_of_answer,
     cost_of_search,
     late,
+    unless_disconnected,
 )
 from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
 from query_service.metrics import Metrics, metrics_of
@@ -66,7 +67,7 @@ from query_service.routes import (
     file_response,
     only_declared,
 )
-from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, disconnected, events_of
+from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, events_of
 from schemas.answers import AnswerFinished, AnswerPresetInfo, AnswerResult
 from schemas.evidence import SearchResult, SimilarFigures
 from schemas.filters import inputs
@@ -269,29 +270,11 @@ async def page_image(
         with corpus.opened(version) as opened:
             return corpus.drawer.draw(opened.drawing(doc_id, page, [parse_box(text) for text in box or []], dpi))
 
-    body = await _unless_disconnected(request, await run_in_threadpool(draw), admission_of(request).deadline_s)
+    picture = asyncio.wrap_future(await run_in_threadpool(draw))
+    body = await unless_disconnected(request, picture, admission_of(request).deadline_s)
     if body is None:
         return Response(status_code=CLIENT_GONE)
     return file_response(request, body, "image/png", {"cache-control": cache_control(version)})
-
-
-async def _unless_disconnected(request: Request, future: "Future[bytes]", deadline_s: float) -> bytes | None:
-    """Return the result of a future; cancel it and return None where the client disconnects first.
-
-    Raises:
-        TransientError: The deadline has passed.
-    """
-    result = asyncio.wrap_future(future)
-    disconnect_task = asyncio.ensure_future(disconnected(request))
-    first: set[asyncio.Future[Any]] = {result, disconnect_task}
-    try:
-        done, _ = await asyncio.wait(first, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
-        if not done:
-            raise late(deadline_s)
-        return result.result() if result.done() else None
-    finally:
-        disconnect_task.cancel()
-        result.cancel()
 
 
 @_v1.get(

@@ -2,10 +2,11 @@
 
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
+from backends.engines.index_rows import LABELS, PAGES, filtered
 from pipeline.corpus.models import QueryModels
 from pipeline.published.extractive import Material, evidence_for, extractive_answer
 from pipeline.published.version import OpenVersion
@@ -41,7 +42,7 @@ from tasks.answering.confidence import NEARNESS, confidence, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.follow_up import refers_back, reworded_follow_up, with_subject
 from tasks.answering.generate import WrittenAnswer, write
-from tasks.answering.narrow import NOTHING
+from tasks.answering.narrow import NOTHING, names_of
 from tasks.answering.presets import packaged
 from tasks.answering.read_reply import with_uncited
 from tasks.answering.retrieve import takes_pictures
@@ -386,7 +387,7 @@ class _Generated:
                 f"answer preset {self._preset.name} takes its context from the request: give filters.evidence_ids, or "
                 "filters.documents with filters.pages or filters.page_labels"
             )
-        return self._opened.hits([(name, 1.0) for name in self._opened.named_rows(filters, self._preset.sent_modalities)])
+        return self._opened.hits([(name, 1.0) for name in named_rows(self._opened, filters, self._preset.sent_modalities)])
 
     def _search(self, query: str) -> list[Hit]:
         return self._hits(self._plan.question.reworded(query), self._plan.retrieval, self._preset.passages, self._filters)
@@ -440,3 +441,25 @@ class _Generated:
 
     def _can_afford(self, cost: Spent) -> bool:
         return Budget(Spend(), self._corpus.answer.budget, self._models.spent).reserve(cost)
+
+
+def named_rows(opened: OpenVersion, filters: Filters, modalities: Sequence[Modality]) -> list[str]:
+    """Return the rows that filters name by id, or by document and page, in reading order, whole pages last.
+
+    ``modalities`` selects rows; [] means all but whole pages.
+    """
+    resolved_filters = opened.resolved(filters)
+    if filters.evidence_ids:
+        rows: Sequence[Mapping[str, Any]] = opened.index.fetch(resolved_filters.evidence_ids)
+    else:
+        doc_ids_by_name = {name: doc_id for doc_id, sources in opened.sources.items() for name in names_of(doc_id, sources)}
+        doc_ids = dict.fromkeys(doc_ids_by_name[name] for name in resolved_filters.documents if name in doc_ids_by_name)
+        rows = [row for doc_id in doc_ids for row in opened.document_rows.of(doc_id).to_pylist()]
+        pages, labels = set(resolved_filters.pages), set(resolved_filters.page_labels)
+        rows = [
+            row
+            for row, fields in ((row, filtered(row)) for row in rows)
+            if (not pages or pages.intersection(fields[PAGES])) and (not labels or labels.intersection(fields[LABELS]))
+        ]
+    selected_modalities = modalities or [modality for modality in Modality if modality is not Modality.PAGE]
+    return [str(row["evidence_id"]) for row in rows if Modality(row["modality"]) in selected_modalities]

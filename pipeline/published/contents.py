@@ -22,7 +22,7 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.evidence import evidence_parts, row_files, rows_at
 from pipeline.records.ledger import read_ledger
 from schemas.errors import NotFoundError
-from schemas.evidence import EVIDENCE, Hit
+from schemas.evidence import EVIDENCE
 from schemas.filters import Modality
 from schemas.ports import ObjectStore
 from schemas.reports import (
@@ -127,15 +127,10 @@ class Contents:
         listed_sections = []
         for entry in sections[part.items]:
             first = rows[entry.rows[0]] if entry.rows else None
+            page, label = (first["page"], _labels(first).get(first["page"])) if first else (None, None)
+            path = list(entry.path[1:])
             listed_sections.append(
-                OutlineSection(
-                    path=list(entry.path[1:]),
-                    title=entry.title,
-                    level=len(entry.path) - 1,
-                    page=first and first["page"],
-                    label=first and _labels(first).get(first["page"]),
-                    rows=len(entry.rows),
-                )
+                OutlineSection(path=path, title=entry.title, level=len(path), page=page, label=label, rows=len(entry.rows))
             )
         return Listing(version=self._opened.version, total=len(sections), items=listed_sections)
 
@@ -285,21 +280,12 @@ class Contents:
         for row in table.slice(part.offset, part.limit).to_pylist():
             rows = _read(self._opened, row["doc_id"], excluded=Modality.PAGE)
             row_number = _row_number_of(rows, row)
-            first = 0 if row_number is None else max(0, row_number - around)
-            nearby_rows = (
-                []
-                if row_number is None
-                else _browse_rows(self._opened, rows.slice(first, row_number + around + 1 - first).to_pylist())
-            )
-            row_index = 0 if row_number is None else row_number - first
-            contexts.append(
-                FigureContext(
-                    **_figure(self._opened, row),
-                    row=nearby_rows[row_index] if nearby_rows else None,
-                    before=nearby_rows[:row_index],
-                    after=nearby_rows[row_index + 1 :],
-                )
-            )
+            nearby_rows: dict[str, Any] = {"row": None, "before": [], "after": []}
+            if row_number is not None:
+                before = min(around, row_number)
+                browsed = _browse_rows(self._opened, rows.slice(row_number - before, before + 1 + around).to_pylist())
+                nearby_rows = {"row": browsed[before], "before": browsed[:before], "after": browsed[before + 1 :]}
+            contexts.append(FigureContext(**_figure(self._opened, row), **nearby_rows))
         return Listing(version=self._opened.version, total=table.num_rows, items=contexts)
 
     def changes(self, part: ListPart, since: "OpenVersion") -> Changes:
@@ -461,11 +447,7 @@ def _labels(row: Mapping[str, Any]) -> dict[int, str | None]:
 
 def _browse_rows(opened: "OpenVersion", rows: Sequence[dict[str, Any]]) -> list[BrowsedRow]:
     hits = opened.as_hits(rows, dict.fromkeys((row["evidence_id"] for row in rows), 0.0))
-    return [_as_row(hit) for hit in hits]
-
-
-def _as_row(hit: Hit) -> BrowsedRow:
-    return BrowsedRow.model_validate(hit.model_dump(include=set(BrowsedRow.model_fields)))
+    return [BrowsedRow.model_validate(hit.model_dump(include=set(BrowsedRow.model_fields))) for hit in hits]
 
 
 def _table(row: BrowsedRow) -> dict[str, Any]:

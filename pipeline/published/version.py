@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.engines.analyser import query_terms, spans
-from backends.engines.index_rows import LABELS, PAGES, filtered
 from pipeline.corpus.models import Embedders, QueryModels, Record
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.contents import Contents
@@ -34,7 +33,7 @@ from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.group import GROUPED, BestOfGroup, group
 from tasks.answering.highlight import content_words, highlights, nearest_sentences
 from tasks.answering.localise import localise
-from tasks.answering.narrow import NOTHING, names_of, resolve, with_filters
+from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.passages import RowPosition
 from tasks.answering.phrases import holding
 from tasks.answering.resemble import neighbours
@@ -157,11 +156,20 @@ class OpenVersion:
         Raises:
             NotFoundError: The version has no row of it.
         """
-        row = self._first_row(figure_id)
+        self.require_figure(figure_id)
+        ids, figure_ids = (self._figure_rows.column(name).combine_chunks() for name in ("evidence_id", "figure_id"))
+        first = pc.index(figure_ids, pa.scalar(figure_id)).as_py()
+        if first < 0:
+            raise NotFoundError(f"{self.name} has no row of figure {figure_id}, so there is nothing to compare it by")
+        row = str(ids[first].as_py())
         pictures = (name for name, space in SPACES.items() if space.embeds in _OF_PICTURES and name in self.embedders)
         space = next(pictures, DEFAULT.name)
         vector = self.index.vectors([row], space)[row]
-        ranked = neighbours(self.index, vector, space, self._figures_of, excluded_figure=figure_id, k=k)
+
+        def figures_of(rows: Sequence[str]) -> list[str | None]:
+            return figure_ids.take(pc.index_in(pa.array(rows, pa.string()), ids)).to_pylist()
+
+        ranked = neighbours(self.index, vector, space, figures_of, excluded_figure=figure_id, k=k)
         return SimilarFigures(version=self.version, figure_id=figure_id, space=space, hits=self.hits(ranked))
 
     def question(
@@ -207,9 +215,7 @@ class OpenVersion:
         """
         sources, corpus = self.require(doc_id), self.workspace.corpus.name
         if self.tagged is None:
-            remedy = (
-                f"to have them in the next, set 'tags: {{pdf: true}}' in the corpus file and run: inset refresh {corpus}"
-            )
+            remedy = f"to have them, set 'tags: {{pdf: true}}' in the corpus file and run: inset refresh {corpus}"
             raise NotFoundError(f"{self.name} was made without tagged copies; {remedy}")
         if doc_id not in self.tagged:
             raise NotFoundError(f"{self.name} has no tagged copy of {sources[0]}; to see why: inset quarantine {corpus}")
@@ -303,37 +309,9 @@ class OpenVersion:
             k=k,
             filters=filters,
             ranking=self.settings().ranking,
-            resources=Resources(
-                models or self.models(),
-                self._contents,
-                self.has_pages,
-                self.picture,
-            ),
+            resources=Resources(models or self.models(), self._contents, self.has_pages, self.picture),
             trace=trace,
         )
-
-    def named_rows(self, filters: Filters, modalities: Sequence[Modality]) -> list[str]:
-        """Return the rows that filters name by id, or by document and page, in reading order, whole pages last.
-
-        ``modalities`` selects rows; [] means all but whole pages.
-        """
-        resolved_filters = self.resolved(filters)
-        if filters.evidence_ids:
-            rows: Sequence[Mapping[str, Any]] = self.index.fetch(resolved_filters.evidence_ids)
-        else:
-            doc_ids_by_name = {
-                name: doc_id for doc_id, sources in self.sources.items() for name in names_of(doc_id, sources)
-            }
-            doc_ids = dict.fromkeys(doc_ids_by_name[name] for name in resolved_filters.documents if name in doc_ids_by_name)
-            rows = [row for doc_id in doc_ids for row in self.document_rows.of(doc_id).to_pylist()]
-            pages, labels = set(resolved_filters.pages), set(resolved_filters.page_labels)
-            rows = [
-                row
-                for row, fields in ((row, filtered(row)) for row in rows)
-                if (not pages or pages.intersection(fields[PAGES])) and (not labels or labels.intersection(fields[LABELS]))
-            ]
-        selected_modalities = modalities or [modality for modality in Modality if modality is not Modality.PAGE]
-        return [str(row["evidence_id"]) for row in rows if Modality(row["modality"]) in selected_modalities]
 
     def require(self, doc_id: str) -> list[str]:
         """Return the sources of a document.
@@ -347,7 +325,8 @@ class OpenVersion:
 
     def require_figure(self, figure_id: str) -> None:
         """Raise ``NotFoundError`` where the version has no such figure or page picture, even if the store does."""
-        if not _has_figure(self._figures, figure_id) and not (self.has_pages and _has_figure(self._page_rows, figure_id)):
+        tables = [self._figures, *([self._page_rows] if self.has_pages else [])]
+        if all(pc.index(table.column("figure_id"), pa.scalar(figure_id)).as_py() < 0 for table in tables):
             raise NotFoundError(f"{self.name} has no figure {figure_id}")
 
     @property
@@ -385,11 +364,12 @@ class OpenVersion:
     @functools.cached_property
     def word_score(self) -> Callable[[str, Filters], float | None]:
         """Returns the best BM25 score of a word alone, under resolved filters; None where no row has it."""
-        return functools.lru_cache(WORDS_KEPT)(self._word_score)
 
-    def _word_score(self, word: str, filters: Filters) -> float | None:
-        ranked = self.index.bm25(word, 1, filters)
-        return ranked[0][1] if ranked else None
+        @functools.lru_cache(WORDS_KEPT)
+        def score(word: str, filters: Filters) -> float | None:
+            return next((best for _, best in self.index.bm25(word, 1, filters)), None)
+
+        return score
 
     @functools.cached_property
     def reading_order(self) -> Callable[[str], list[RowPosition]]:
@@ -413,17 +393,6 @@ class OpenVersion:
     @functools.cached_property
     def _page_rows(self) -> pa.Table:
         return pictured_rows(self.workspace.store, self.version, Modality.PAGE)
-
-    def _first_row(self, figure_id: str) -> str:
-        self.require_figure(figure_id)
-        row_number = pc.index(self._figure_rows.column("figure_id"), pa.scalar(figure_id)).as_py()
-        if row_number < 0:
-            raise NotFoundError(f"{self.name} has no row of figure {figure_id}, so there is nothing to compare it by")
-        return str(self._figure_rows.column("evidence_id")[row_number].as_py())
-
-    def _figures_of(self, rows: Sequence[str]) -> list[str | None]:
-        row_numbers = pc.index_in(pa.array(rows, pa.string()), self._figure_rows.column("evidence_id"))
-        return cast(list[str | None], self._figure_rows.column("figure_id").take(row_numbers).to_pylist())
 
     def _marker(self, words: str, phrases: Sequence[str]) -> Callable[[str, str | None], list[Span]]:
         """Return what finds the places to mark in a text of a language, or of one that isn't known."""
@@ -457,7 +426,6 @@ class OpenVersion:
         ]
 
     def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]], marks: Sequence[Span]) -> Hit:
-        fields = {name: value for name, value in row.items() if name in _HIT_FIELDS}
         cells = row.get("tagged_rows") or []
         labels = row.get("page_labels") or [None] * len(row["regions"])
         regions = [
@@ -467,7 +435,7 @@ class OpenVersion:
             for region, label in zip(row["regions"], labels, strict=True)
         ]
         return Hit.model_validate(
-            fields
+            {name: value for name, value in row.items() if name in _HIT_FIELDS}
             | {
                 "score": score,
                 "highlights": marks,
@@ -479,10 +447,6 @@ class OpenVersion:
                 "figures": localise(row["figure_refs"], row["doc_id"], regions, placements),
             }
         )
-
-
-def _has_figure(rows: pa.Table, figure_id: str) -> bool:
-    return int(pc.index(rows.column("figure_id"), pa.scalar(figure_id)).as_py()) >= 0
 
 
 def open_version(workspace: Workspace, version: str, settings: Callable[[], Corpus] | None = None) -> OpenVersion:

@@ -148,7 +148,7 @@ def _export_tables(corpus: str, folder: Path, version: str | None, *, csv: bool,
     from dataclasses import asdict
 
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.published.export_tables import export_tables
+    from pipeline.published.export import export_tables
 
     with reporting() as report:
         summary = export_tables(open_workspace(corpus), folder, version=version, csv=csv, report=report)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from query_service import rate_limits
-from query_service.rate_limits import RateLimits
+from query_service.access import PAUSE_S, RateLimits
 from schemas.errors import UserError
 from tests import redis_server
 
@@ -43,7 +42,7 @@ def test_a_redis_that_is_not_there_is_asked_again_after_a_pause(
     first, second, third = asyncio.run(_waits(limits, "team", 3))
     assert first == second == 0 < third <= 60
     assert caplog.text.count("Redis doesn't answer") == 1
-    monkeypatch.setattr(time, "monotonic", lambda clock=time.monotonic: clock() + 2 * rate_limits.PAUSE_S)
+    monkeypatch.setattr(time, "monotonic", lambda clock=time.monotonic: clock() + 2 * PAUSE_S)
     assert asyncio.run(_waits(limits, "other team", 1)) == [0]
     assert caplog.text.count("Redis doesn't answer") == 2
     assert "secret" not in caplog.text

@@ -8,7 +8,7 @@ import pymupdf
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.published.export_tables import TABLES, export_tables
+from pipeline.published.export import TABLES, export_tables
 from pipeline.run import refresh
 from schemas.errors import UserError
 from tests.tasks.reading.pages import draw_table

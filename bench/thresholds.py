@@ -2,7 +2,7 @@
 
 Reads PDFs with a named constant as it is, lower and higher, names the pages on which figures, tables or text change, and counts
 them: what the line of evidence below the constant says. No model runs; pages that are pictures have no words.
-``python -m bench.thresholds tasks.figures.drawings.JOIN_PT 4 9`` takes half a minute on the example manuals.
+``python -m bench.thresholds tasks.figures.overlays.JOIN_PT 4 9`` takes half a minute on the example manuals.
 
 The constant is set before what imports it is loaded, so that constants made of it follow, unless they are its own module's.
 """
@@ -21,7 +21,7 @@ from typing import NamedTuple
 from bench.table import Row, parser_of, show
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
-EXAMPLE = "tasks.figures.drawings.JOIN_PT", "4", "9"
+EXAMPLE = "tasks.figures.overlays.JOIN_PT", "4", "9"
 """What it measures without arguments."""
 
 

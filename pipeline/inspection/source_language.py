@@ -7,7 +7,7 @@ from schemas.corpus.parse import ParseOptions
 from schemas.errors import InsetError
 from schemas.models import MINILM, MULTILINGUAL
 from tasks.enriching.language import PASSAGES, language_of_texts
-from workers.read_samples import read_samples
+from workers.brief_reads import read_samples
 
 SAMPLED = 20
 """Maximum PDFs that are looked at; a second or two."""

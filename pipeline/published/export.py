@@ -25,7 +25,7 @@ from schemas.versions import Manifest, Status
 from tasks.reading.paginate import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter, Paginated, paginate, unique_texts
 from tasks.tables.mark_up import caption_of
 from tasks.tables.type_columns import decimal_mark, type_columns
-from workers.read_subjects import read_subjects
+from workers.brief_reads import read_subjects
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from tasks.enriching.spaces import query_settings
 from tasks.enriching.spending import Budget
 from tasks.versions.check import documents_gone
 from tasks.versions.plan import Comparison, compare, cut_shards, listing_digest, summarise, was_disturbed
-from workers.count_pages import count_pages
+from workers.brief_reads import count_pages
 
 MEBIBYTE = 1 << 20
 

@@ -19,8 +19,7 @@ from tasks.figures.backgrounds import (
     without_paragraphs,
 )
 from tasks.figures.charts import has_bars, join_bars
-from tasks.figures.drawings import JOIN_PT, join_marks
-from tasks.figures.overlays import join_overlays, join_panels, merge_overlapping, one_picture
+from tasks.figures.overlays import JOIN_PT, join_marks, join_overlays, join_panels, merge_overlapping, one_picture
 from tasks.figures.parts import (
     CHART_GAP_PT,
     LABEL_GAP_PT,

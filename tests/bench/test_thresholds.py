@@ -20,7 +20,7 @@ def test_the_pages_that_a_constant_changes_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("constant", "fault"),
     [
-        ("tasks.figures.drawings.NO_PT", "has no attribute 'NO_PT'"),
+        ("tasks.figures.overlays.NO_PT", "has no attribute 'NO_PT'"),
         ("tasks.figures.charts.MOST_BARS", "is a whole number"),
         ("NO_PT", "NO_PT: "),
     ],

@@ -14,7 +14,7 @@ from backends.stores.sources import open_source
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, UserError
 from schemas.ids import document_file, sha256
-from workers import draw_pages, parse_shard, read_samples, read_subjects, tag_shard
+from workers import brief_reads, draw_pages, parse_shard, tag_shard
 from workers.child_processes import Done, Refused, run_all
 from workers.isolation import isolate, missing_isolation, writing
 
@@ -104,8 +104,9 @@ def _take_over(attempt: _Attempt, opened: Callable[[int], None]) -> object:
         "parse": parse_shard,
         "tag": tag_shard,
         "draw": draw_pages,
-        "samples": read_samples,
-        "subjects": read_subjects,
+        "pages": brief_reads,
+        "samples": brief_reads,
+        "subjects": brief_reads,
     }
     setattr(module[step], opens, connect)
     done: object = getattr(module[step], work)(task, opened)
@@ -113,7 +114,7 @@ def _take_over(attempt: _Attempt, opened: Callable[[int], None]) -> object:
 
 
 @pytest.mark.usefixtures("isolating")
-@pytest.mark.parametrize("step", ["parse", "tag", "draw", "samples", "subjects"])
+@pytest.mark.parametrize("step", ["parse", "tag", "draw", "pages", "samples", "subjects"])
 def test_no_step_opens_a_pdf_with_the_network(step: str, tmp_path: Path, listening: tuple[str, int]) -> None:
     data = b"%PDF-1.7"
     doc_id, store = sha256(data), FolderStore(tmp_path / "store")
@@ -129,8 +130,9 @@ def test_no_step_opens_a_pdf_with_the_network(step: str, tmp_path: Path, listeni
         ),
         "tag": ("_tag", tag_shard._Task(tag_shard.TagJob(doc_id, "a.pdf", ()), address, ()), "inscribe"),
         "draw": ("draw_in_child", draw_pages.Drawing(address, document_file(doc_id), 1), "open_pdf"),
-        "samples": ("_texts", read_samples._Task(source, "a.pdf", 1), "open_document"),
-        "subjects": ("_subject", read_subjects._Task(doc_id, address, ()), "open_document"),
+        "pages": ("_page_count", (source, "a.pdf", doc_id), "open_pdf"),
+        "samples": ("_texts", (source, "a.pdf", 1), "open_document"),
+        "subjects": ("_subject", (doc_id, address, ()), "open_document"),
     }
     work, task, opens = attempts[step]
     last = _run(_take_over, (step, work, task, opens, listening))

@@ -1,0 +1,73 @@
+"""Read a little of each PDF, in child processes with limits: its number of pages, its subject, some of its pages."""
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from backends.pdf.document import open_document
+from backends.pdf.opening import open_pdf
+from backends.stores.object_store import open_store
+from backends.stores.sources import open_source
+from schemas.corpus.parse import ParseOptions
+from schemas.ids import document_file
+from workers.child_processes import Done, run_all
+from workers.isolation import isolate
+
+
+def count_pages(address: str, names: Mapping[str, str], limits: ParseOptions, *, within_s: float) -> dict[str, int]:
+    """Return the pages of PDFs of a source by document, of those that are opened within ``within_s`` seconds.
+
+    Args:
+        address: The source.
+        names: A source of each document.
+        limits: Limits of each child process.
+        within_s: Seconds for all of them.
+    """
+    until, pages_by_document = time.monotonic() + within_s, dict[str, int]()
+    tasks = [(address, name, doc_id) for doc_id, name in names.items()]
+    with contextlib.closing(run_all(_page_count, tasks, limits)) as outcomes:
+        for (*_, doc_id), last in outcomes:
+            if isinstance(last, Done):
+                pages_by_document[doc_id] = last.result
+            if time.monotonic() > until:
+                break
+    return pages_by_document
+
+
+def _page_count(task: tuple[str, str, str], _opened: Callable[[int], None]) -> int:
+    address, name, _ = task
+    data = open_source(address).read(name)
+    isolate()
+    return int(open_pdf(data).page_count)
+
+
+def read_samples(address: str, names: Sequence[str], limits: ParseOptions, *, pages: int) -> list[list[str]]:
+    """Return the texts of pages spread over each PDF of a source; [] for one that can't be read."""
+    with contextlib.closing(run_all(_texts, [(address, name, pages) for name in names], limits)) as outcomes:
+        return [last.result if isinstance(last, Done) else [] for _, last in outcomes]
+
+
+def _texts(task: tuple[str, str, int], _opened: Callable[[int], None]) -> list[str]:
+    address, name, pages = task
+    data = open_source(address).read(name)
+    isolate()
+    document = open_document(data)
+    step = -(-document.page_count // pages) or 1
+    read = (document.read_page(number) for number in range(1, document.page_count + 1, step))
+    return [" ".join(line.line.text for line in page.lines) for page in read]
+
+
+def read_subjects(
+    doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
+) -> dict[str, str]:
+    """Return the subject of each PDF's metadata, by document id; "" if it has none or can't be opened."""
+    tasks = [(doc_id, store_address, passwords) for doc_id in doc_ids]
+    with contextlib.closing(run_all(_subject, tasks, limits)) as outcomes:
+        return {doc_id: last.result if isinstance(last, Done) else "" for (doc_id, *_), last in outcomes}
+
+
+def _subject(task: tuple[str, str, Sequence[str]], _opened: Callable[[int], None]) -> str:
+    doc_id, store_address, passwords = task
+    data = open_store(store_address).get(document_file(doc_id))
+    isolate()
+    return " ".join(open_document(data, passwords).subject.split())

@@ -86,12 +86,12 @@ class VersionRows:
 
     @classmethod
     def joined(cls, parts: "Iterable[VersionRows]") -> "VersionRows":
-        """Return the rows of several, in their order."""
+        """Return the rows of several, in their order; a column is one chunk, since each chunk costs where tables are sent."""
         evidence, placements = [EVIDENCE.empty_table()], [PLACEMENTS.empty_table()]
         for part in parts:
             evidence.append(part.evidence)
             placements.append(part.placements)
-        return cls(pa.concat_tables(evidence), pa.concat_tables(placements))
+        return cls(pa.concat_tables(evidence).combine_chunks(), pa.concat_tables(placements).combine_chunks())
 
     @property
     def first(self) -> str | None:

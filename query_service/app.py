@@ -28,7 +28,7 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 
 from pipeline.published.corpus import PublishedCorpus
 from query_service import agents, batch, browse, errors, metrics, readiness
-from query_service.access import CORS, Access, AccessControl, check_k, within
+from query_service.access import CORS, Access, AccessControl, check_k
 from query_service.access_log import LOGS, LogOptions, Observed, describe
 from query_service.admission import (
     ANSWER_DEADLINES,
@@ -36,8 +36,8 @@ from query_service.admission import (
     Admission,
     Cost,
     cost_of_answer,
-    cost_of_search,
     late,
+    query_with_cost,
     unless_disconnected,
 )
 from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
@@ -150,10 +150,9 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
 
     422: rerankers score too many rows. 503: too many requests are waiting, or this one took too long.
     """
-    query, admission = await run_in_threadpool(within, request, corpus, body.as_query()), admission_of(request)
+    query, cost = await run_in_threadpool(query_with_cost, request, corpus, body.as_query())
     describe(request, question=query.text, preset=query.preset, k=query.k)
-    cost = await run_in_threadpool(cost_of_search, corpus, query)
-    reply = await admission.reply(request, cost, lambda stopped: _hits(corpus, corpus.search(query, stopped)))
+    reply = await admission_of(request).reply(request, cost, lambda stopped: _hits(corpus, corpus.search(query, stopped)))
     return Response(status_code=CLIENT_GONE) if reply is None else Response(reply, media_type="application/json")
 
 

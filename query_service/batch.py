@@ -8,8 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from query_service.access import within
-from query_service.admission import Cost, cost_of_search
+from query_service.admission import Cost, query_with_cost
 from query_service.browse import with_links
 from query_service.errors import Problem, problem_of
 from query_service.requests import QuestionRoute, SearchRequest
@@ -60,8 +59,7 @@ async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> R
     for search_request in body.searches:
         versioned_request = search_request.model_copy(update={"version": search_request.version or version})
         try:
-            query = await run_in_threadpool(within, request, corpus, versioned_request.as_query())
-            cost = await run_in_threadpool(cost_of_search, corpus, query)
+            query, cost = await run_in_threadpool(query_with_cost, request, corpus, versioned_request.as_query())
             cost = Cost.EXPENSIVE if cost is Cost.CHEAP else cost
             result = await admission.reply(request, cost, partial(corpus.search, query))
         except (InsetError, HTTPException) as error:

@@ -1,18 +1,5 @@
 """Routes that list what is in a version of a corpus.
 
-::
-
-    GET /v1/corpora/{corpus}/documents                       filter, sort
-    GET /v1/corpora/{corpus}/document?source=NAME            a document by its source
-    GET /v1/corpora/{corpus}/documents/{doc_id}              a document
-    GET /v1/corpora/{corpus}/documents/{doc_id}/outline      its sections
-    GET /v1/corpora/{corpus}/documents/{doc_id}/pages        and so on: rows, tables, figures
-    GET /v1/corpora/{corpus}/rows                            of all documents, as tables and figures
-    GET /v1/corpora/{corpus}/rows/{evidence_id}
-    GET /v1/corpora/{corpus}/tables/{evidence_id}            as JSON, CSV or HTML
-    GET /v1/corpora/{corpus}/figures/{figure_id}/context     its neighbours in the text
-    GET /v1/corpora/{corpus}/changes?since=VERSION           rows that two versions don't have in common
-
 A cursor holds the version of its list, the place in it, and a digest of what was asked.
 """
 

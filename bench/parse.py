@@ -36,7 +36,7 @@ from schemas.tags import TagTemplate, fill
 from tasks.figures.segment import cut, pictures_to_segment
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
-from tasks.versions.tag import number_figures
+from tasks.versions.assemble import number_figures
 from workers.garbage import infrequent_gc
 from workers.parse_shard import ParseJob, parse_documents
 

@@ -44,7 +44,7 @@ from tasks.reading.contents import build_tree, depths, print_contents
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer
 from tasks.tables.mark_up import as_html, caption_of, markdown, text_on_page
-from tasks.versions.tag import number_figures
+from tasks.versions.assemble import number_figures
 from workers.parse_shard import ParseJob, parse_documents, parse_key
 
 Tags = Mapping[str, str]

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -168,11 +167,6 @@ def by_document(rows: VersionRows) -> Iterator[tuple[str, VersionRows]]:
         yield names[-1], rows
 
 
-def words_of(evidence: pa.Table) -> "pa.ChunkedArray[Any]":
-    """Return the digests of words of the rows that may repeat others."""
-    return pc.utf8_slice_codeunits(keyed_by_words(evidence, 0).column("key"), 0, DIGITS_OF_WORDS)
-
-
 DIGITS_OF_WORDS = 16
 """64 bits: of a hundred million rows, no two with other words share them, but for one chance in four thousand."""
 
@@ -194,10 +188,6 @@ class Facts:
         for name, rows in (("words", words), ("figures", figures)):
             self._tables.add(name, rows)
             self._tables.add(f"changed_{name}", rows)
-
-    def query(self, sql: str) -> Iterator[pa.Table]:
-        """Yield the result of a query in parts."""
-        return self._tables.query(sql)
 
     def tagged(self, figures: Set[str]) -> set[str]:
         """Return which of some figures have a tag in the version."""
@@ -265,7 +255,7 @@ class Facts:
 
 def facts_of_rows(rows: VersionRows, sign: int = 1) -> tuple[pa.Table, pa.Table]:
     """Return the words and figures of rows, counted ``sign`` times."""
-    keys = words_of(rows.evidence)
+    keys = pc.utf8_slice_codeunits(keyed_by_words(rows.evidence, 0).column("key"), 0, DIGITS_OF_WORDS)
     placed = rows.placements.select(["figure_id", "number", "doc_id", "page"])
     placed = placed.filter(pc.is_valid(placed.column("figure_id")))
     first = placed.group_by(["figure_id", "number", "doc_id"], use_threads=False).aggregate([("page", "min")])

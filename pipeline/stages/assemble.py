@@ -97,18 +97,18 @@ def assemble(
         row_counts = write_version_rows(store, version, inherited.parts, inherited.facts, dropped, run(batches), facts)
     # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
-    failures = [
-        *document_failures(ledger, run_id),
-        *_kept_failures(ledger, run_id),
-        *(
-            failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
-            for failure in survey.failures
-            if failure.doc_id in sources
-        ),
+    failures = [*document_failures(ledger, run_id), *_kept_failures(ledger, run_id)]
+    failures += [
+        failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
+        for failure in survey.failures
+        if failure.doc_id in sources
     ]
-    notes = read_notes(store, version, [Stage.ENRICH]).values()
-    caption_failures = [failure for note in notes for failure in note.failures if failure.step == Step.CAPTION]
-    failures += [failure for failure in caption_failures if failure.doc_id in sources]
+    failures += [
+        failure
+        for note in read_notes(store, version, [Stage.ENRICH]).values()
+        for failure in note.failures
+        if failure.step == Step.CAPTION and failure.doc_id in sources
+    ]
     failures.sort(key=lambda failure: (failure.source, failure.page or 0))
     write_failures(store, run_id, failures)
     partly = {
@@ -194,7 +194,7 @@ class _DocumentSurvey:
 
 
 class _Survey:
-    """The pages of all documents of a version, and the failures of theirs."""
+    """The numbers of pages of all documents of a version, and the failures of pages."""
 
     def __init__(self, inherited: Inherited) -> None:
         self.pages, self.failures = dict(inherited.pages), [*inherited.failures]

@@ -21,7 +21,7 @@ from schemas.tags import (
     restore,
     strip,
 )
-from tasks.versions.tag import number_figures
+from tasks.versions.assemble import number_figures
 
 FIELDS: dict[str, st.SearchStrategy[object]] = {
     "number": st.text("0123456789", min_size=4, max_size=49),

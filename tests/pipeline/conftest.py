@@ -38,10 +38,18 @@ def model() -> Iterator[EndpointServer]:
 
 @pytest.fixture(scope="session")
 def refreshed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of that corpus, its first version published; not to be touched."""
-    folder = tmp_path_factory.mktemp("refreshed")
-    publish_manuals(folder, write_corpus(folder))
-    return folder
+    """The folder of that corpus, its first version published; not to be touched.
+
+    Folders of tests that import the fixture have one of their own; they share what it makes.
+    """
+    if not _refreshed:
+        folder = tmp_path_factory.mktemp("refreshed")
+        publish_manuals(folder, write_corpus(folder))
+        _refreshed.append(folder)
+    return _refreshed[0]
+
+
+_refreshed: list[Path] = []
 
 
 def publish_manuals(folder: Path, corpus_file: Path) -> None:

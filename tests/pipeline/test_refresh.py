@@ -266,14 +266,12 @@ def test_a_version_without_tagged_copies_says_so_and_how_the_next_gets_them(corp
     published.close()
 
 
-def test_a_mention_elsewhere_carries_the_figure(corpus_file: Path) -> None:
-    workspace = open_workspace(str(corpus_file))
-    refresh(workspace)
-    published = PublishedCorpus(workspace)
-    hits = published.search(
+def test_a_mention_elsewhere_carries_the_figure(published: Workspace) -> None:
+    corpus = PublishedCorpus(published)
+    hits = corpus.search(
         Query("As Figure 1 shows the water pump has 1 screws", filters=Filters(modalities=[Modality.TEXT]))
     ).hits
-    published.close()
+    corpus.close()
     assert hits[0].figure_refs
 
 
@@ -319,13 +317,11 @@ def test_a_changed_document_is_redone_alone(corpus_file: Path) -> None:
     assert of_rows[0] == of_rows[1] != {}
 
 
-def test_a_source_that_goes_away_goes_out_of_the_next_version(corpus_file: Path) -> None:
-    workspace = open_workspace(str(corpus_file))
-    refresh(workspace)
-    (corpus_file.parent.parent / "pdfs" / "winch.pdf").unlink()
-    second = refresh(workspace)
+def test_a_source_that_goes_away_goes_out_of_the_next_version(published: Workspace) -> None:
+    (Path(published.corpus.source) / "winch.pdf").unlink()
+    second = refresh(published)
     assert (second.published, second.plan.gone, second.counts.documents) == (True, 1, 1)
-    assert _work(workspace, second) == {"parsed": 0, "structured": 0, "embedded": 0, "recognised": 0}
+    assert _work(published, second) == {"parsed": 0, "structured": 0, "embedded": 0, "recognised": 0}
 
 
 def test_bad_input_goes_to_quarantine_and_the_rest_goes_on(corpus_file: Path) -> None:
@@ -373,19 +369,19 @@ def test_too_much_quarantine_is_refused_and_not_built_again(corpus_file: Path) -
     assert refresh(open_workspace(str(corpus_file))).published
 
 
-def test_a_rollback_holds_and_publish_lets_go(corpus_file: Path) -> None:
-    workspace = open_workspace(str(corpus_file))
-    first = refresh(workspace)
-    write_manual(corpus_file.parent.parent / "pdfs" / "crane.pdf", "tower crane", seed=7)
-    second = refresh(workspace)
-    roll_back(workspace.store, "manuals")
-    held = refresh(workspace)
+def test_a_rollback_holds_and_publish_lets_go(published: Workspace) -> None:
+    first = read_pointer(published.store)
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    second = refresh(published)
+    roll_back(published.store, "manuals")
+    held = refresh(published)
     assert (held.version, held.published) == (second.version, False)
-    live = read_pointer(workspace.store)
+    live = read_pointer(published.store)
+    assert first is not None
     assert live is not None
     assert (live.version, live.held) == (first.version, True)
-    publish_version(workspace.store, "manuals", second.version or "")
-    assert refresh(workspace).version == second.version
+    publish_version(published.store, "manuals", second.version or "")
+    assert refresh(published).version == second.version
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.corpus.workspace import open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import acquire
 from pipeline.run import refresh
@@ -85,14 +85,12 @@ def test_a_refresh_that_runs_is_waited_for(corpus_file: Path) -> None:
         prune(workspace, dry_run=True)
 
 
-def test_what_a_dead_writer_left_half_written_goes(corpus_file: Path) -> None:
-    workspace = open_workspace(str(corpus_file))
-    refresh(workspace)
-    half = Path(workspace.store.root) / "figures" / ".part-x1y2"
+def test_what_a_dead_writer_left_half_written_goes(published: Workspace) -> None:
+    half = Path(published.store.root) / "figures" / ".part-x1y2"
     half.write_bytes(b"half a figure")
-    assert prune(workspace, dry_run=True).objects == {"half written": 1}
+    assert prune(published, dry_run=True).objects == {"half written": 1}
     assert half.exists()
-    assert prune(workspace, dry_run=False).objects == {"half written": 1}
+    assert prune(published, dry_run=False).objects == {"half written": 1}
     assert not half.exists()
 
 

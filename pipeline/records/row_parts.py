@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -397,8 +397,7 @@ def write_version_rows(
     def is_before(doc_id: str | None) -> bool:
         return next_document is not None and (doc_id is None or next_document[0] < doc_id)
 
-    for index, part in enumerate(base.parts):
-        following = base.parts[index + 1].first if index + 1 < len(base.parts) else None
+    for part, following in zip_longest(base.parts, (later_part.first for later_part in base.parts[1:])):
         has_dropped = bisect.bisect_left(dropped_ids, part.first) < bisect.bisect_right(dropped_ids, part.last)
         # Small parts are joined with the next one.
         if not has_dropped and not is_before(following) and not 0 < writer.waiting < ROWS_A_PART // 4:

@@ -97,19 +97,7 @@ def assemble(
         row_counts = write_version_rows(store, version, inherited.parts, inherited.facts, dropped, run(batches), facts)
     # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
-    failures = [*document_failures(ledger, run_id), *_kept_failures(ledger, run_id)]
-    failures += [
-        failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
-        for failure in survey.failures
-        if failure.doc_id in sources
-    ]
-    failures += [
-        failure
-        for note in read_notes(store, version, [Stage.ENRICH]).values()
-        for failure in note.failures
-        if failure.step == Step.CAPTION and failure.doc_id in sources
-    ]
-    failures.sort(key=lambda failure: (failure.source, failure.page or 0))
+    failures = _failures(workspace, version, run_id, ledger, survey.failures)
     write_failures(store, run_id, failures)
     partly = {
         failure.source for failure in failures if failure.code in UNREAD_PAGES or failure.code is FailureCode.EARLIER_KEPT
@@ -282,6 +270,26 @@ def _moved_documents(workspace: Workspace, inherited: Inherited, sources: Mappin
         if before.get(doc_id) != sources[doc_id]
         or inherited.facts[doc_id].doc_type != workspace.corpus.doc_type(sources[doc_id])
     }
+
+
+def _failures(
+    workspace: Workspace, version: str, run_id: str, ledger: Rows[LedgerRow], page_failures: Iterable[Failure]
+) -> list[Failure]:
+    """Return what of the version's sources couldn't be read or captioned, sorted."""
+    sources = indexed_sources(ledger)
+    failures = [*document_failures(ledger, run_id), *_kept_failures(ledger, run_id)]
+    failures += [
+        failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
+        for failure in page_failures
+        if failure.doc_id in sources
+    ]
+    failures += [
+        failure
+        for note in read_notes(workspace.store, version, [Stage.ENRICH]).values()
+        for failure in note.failures
+        if failure.step == Step.CAPTION and failure.doc_id in sources
+    ]
+    return sorted(failures, key=lambda failure: (failure.source, failure.page or 0))
 
 
 def _kept_failures(ledger: Iterable[LedgerRow], run_id: str) -> Iterator[Failure]:

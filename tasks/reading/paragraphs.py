@@ -9,7 +9,7 @@ from math import inf
 from types import MappingProxyType
 
 from schemas.documents import BlockKind, Furniture, Line, is_same_size
-from schemas.figure_labels import caption_label
+from schemas.figure_labels import CaptionLabel, caption_label
 from schemas.geometry import gap, is_level, union
 from schemas.text import SUPERSCRIPTS
 from tasks.figures.anchor import is_set_off
@@ -125,17 +125,7 @@ def paragraphs(
 
     previous: Line | None = None
     for line in lines:
-        caption = caption_label(line.text)
-        if caption is not None and (line in code or not is_set_off(line, previous)):
-            caption = None
-        if line in margins:
-            line_kind = BlockKind.MARGIN
-        elif line in code:
-            line_kind = BlockKind.CODE
-        elif caption:
-            line_kind = BlockKind.CAPTION
-        else:
-            line_kind = BlockKind.HEADING if headings.is_heading(line) else BlockKind.TEXT
+        line_kind, caption = _kind_of(line, previous, margins, headings, code)
         same_block = previous is not None and (previous.block == line.block or headings.continues(previous, line))
         if line_kind is BlockKind.CODE:
             same_block = previous is not None and code.get(previous) == code[line]
@@ -156,6 +146,22 @@ def paragraphs(
         previous = line
     end()
     return blocks
+
+
+def _kind_of(
+    line: Line, previous: Line | None, margins: Mapping[Line, Furniture], headings: Headings, code: Mapping[Line, int]
+) -> tuple[BlockKind, CaptionLabel | None]:
+    """Return the kind of a line, and the label if it begins a caption."""
+    caption = caption_label(line.text)
+    if caption is not None and (line in code or not is_set_off(line, previous)):
+        caption = None
+    if line in margins:
+        return BlockKind.MARGIN, caption
+    if line in code:
+        return BlockKind.CODE, caption
+    if caption:
+        return BlockKind.CAPTION, caption
+    return (BlockKind.HEADING if headings.is_heading(line) else BlockKind.TEXT), caption
 
 
 def _blocks_beside_text(lines: Sequence[Line], margins: Mapping[Line, Furniture]) -> list[DraftBlock]:

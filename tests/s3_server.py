@@ -63,7 +63,7 @@ class FaultyNetwork:
         self._proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._proxy.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._proxy.server_address[1]}"
-        threading.Thread(target=self._proxy.serve_forever, daemon=True).start()
+        threading.Thread(target=self._proxy.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def close(self) -> None:
         """End the proxy."""

@@ -47,7 +47,7 @@ def other_server() -> Iterator[str]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever).start()
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 

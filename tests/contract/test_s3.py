@@ -20,6 +20,7 @@ MEBIBYTE = 1 << 20
 def network(s3_endpoint: str, s3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyNetwork]:
     network = FaultyNetwork(s3_endpoint)
     monkeypatch.setenv("AWS_ENDPOINT_URL", network.url)
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)  # between the client's retries
     yield network
     network.close()
 

@@ -104,10 +104,14 @@ def _finish(result: AnswerResult, shown_parts: list[Part], *, everything: bool) 
         say("not sure: the nearest passage says" if result.model is None else "not sure that the documents answer this")
     for part in result.parts[len(shown_parts) :]:
         _show(part, everything=everything)
+    shown_numbers = {number for part in result.parts if everything or not part.folded for number in part.citations}
     for citation in result.citations:
+        if citation.n not in shown_numbers:
+            continue
         name = f"{citation.title} ({citation.source})" if citation.title else citation.source
         region = next((cited_region for cited_region in citation.regions if cited_region.page == citation.page), None)
-        show(f"[{citation.n}] {name}, {region.page_name if region else f'page {citation.page}'}")
+        page = region.page_name if region else f"page {citation.page}"
+        show(f"[{citation.n}] {': '.join([f'{name}, {page}', *citation.section_path[-1:]])}")
     folded = sum(part.folded for part in result.parts)
     if folded and not everything:
         say(f"{folded} more parts of these passages: --all")

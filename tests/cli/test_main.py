@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -181,7 +182,9 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     assert {"text", "figure"} == {part["type"] for part in answer["parts"]}
     assert {n for part in answer["parts"] for n in part["citations"]} == {cited["n"] for cited in answer["citations"]}
     spoken = inset("ask", "manuals", "What does the repaired valve look like from side 2?")
-    assert "(broken.pdf), page 2" in spoken.out
+    assert "(broken.pdf), page 2: " in spoken.out, "the section stands behind the page"
+    cited = {*re.findall(r"^\[\d+\]", spoken.out, re.MULTILINE)}
+    assert cited == {*re.findall(r"\[\d+\]", spoken.out)}, "what is folded isn't listed"
     followed = inset("ask", "manuals", "And from side 1?", "--continue")
     assert "understood as: And from side 1? (repaired valve" in followed.err
     assert "2. " not in inset("ask", "manuals", "And its screws?", "--continue", "--json").json["follow_up"]["source"]

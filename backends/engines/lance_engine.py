@@ -14,6 +14,9 @@ from schemas.ports import Vector
 if TYPE_CHECKING:
     from lancedb.query import FullTextQuery
 
+# Read when lancedb is imported. It warns of each partition of a large index in which an update has no row.
+os.environ.setdefault("LANCEDB_LOG", "error")
+
 _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 

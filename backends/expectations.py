@@ -47,26 +47,25 @@ Norms = Mapping[str, Sequence[float] | NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
-class _Rule:
-    """An expectation with its description."""
-
-    description: str
-    expectation: Any
-
-
-@dataclass(frozen=True)
-class RowBatch:
-    """Rows of evidence with derived columns.
+class RowFacts:
+    """Derived columns of rows.
 
     ``n_tokens`` are of the text; ``norms`` are lengths of vectors by space, 1 without one; ``shares_id``: another row of
     the version has its id; ``repeated``: an earlier row has its words.
     """
 
-    evidence: pa.Table
     n_tokens: Sequence[int] | NDArray[np.int32]
     norms: Norms
     shares_id: Sequence[bool] | NDArray[np.bool_]
     repeated: Sequence[bool] | NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows of evidence with their derived columns."""
+
+    evidence: pa.Table
+    facts: RowFacts
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class RowSuite:
         validator, (frame, complete) = self._validator, _frame(batch)
         keys = ["evidence_id"] if complete else []
         how = {"result_format": "SUMMARY", "unexpected_index_column_names": keys}
-        rules = _rules(*self._limits, list(batch.norms), complete=complete)
+        rules = _rules(*self._limits, list(batch.facts.norms), complete=complete)
         validation = validator.validated("evidence", frame, rules, how)
         results = {result.expectation_config.meta["rule"]: result for result in validation.results}
         validation.results = [results[rule.description] for rule in rules]
@@ -101,7 +100,7 @@ class RowSuite:
     def violations(self, batch: RowBatch, refused: Collection[str]) -> dict[str, list[Violation]]:
         """Return the rows that break some rules, by the rule's description."""
         validator, (frame, complete) = self._validator, _frame(batch)
-        rules = _rules(*self._limits, list(batch.norms), complete=complete)
+        rules = _rules(*self._limits, list(batch.facts.norms), complete=complete)
         rules = [rule for rule in rules if rule.description in refused]
         validation = validator.validated("evidence", frame, rules, {"result_format": "COMPLETE"})
         return {result.expectation_config.meta["rule"]: _violations(batch, result) for result in validation.results}
@@ -115,8 +114,8 @@ class _Validator:
         self.context = self._gx.get_context(mode="ephemeral", project_config=_configuration(docs))
         self._source = self.context.data_sources.add_pandas("version")
 
-    def validated(self, name: str, frame: Any, rules: Sequence[_Rule], result_format: dict[str, Any]) -> Any:
-        suite = self._gx.ExpectationSuite(name=name, expectations=[copy.copy(rule.expectation) for rule in rules])
+    def validated(self, name: str, frame: Any, rules: Sequence[Any], result_format: dict[str, Any]) -> Any:
+        suite = self._gx.ExpectationSuite(name=name, expectations=[copy.copy(rule) for rule in rules])
         if name not in self._source.get_asset_names():
             self._source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("rows")
         rows = self._source.get_asset(name).get_batch_definition("rows")
@@ -281,7 +280,7 @@ def _frame(batch: RowBatch) -> tuple[Any, bool]:
     return frame, complete
 
 
-def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
+def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[Any]]:
     """Return a row an uncaptioned picture, its source if it breaks the rule; of a few pictures all may."""
     sources_read_away = ["" if answer else source for source, answers in by_text for answer in answers.values()]
     least_share = gates.of(PICTURES_BY_TEXT) if len(sources_read_away) >= FEWEST_PICTURES else 0.0
@@ -293,14 +292,14 @@ def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) 
     )
 
 
-def _languages(unknown: Sequence[str]) -> tuple[Any, list[_Rule]]:
+def _languages(unknown: Sequence[str]) -> tuple[Any, list[Any]]:
     description = "a document is in a language that the text model knows"
     return _frame_and_rule("in_a_language_that_the_text_model_does_not_know", description, unknown)
 
 
 def _frame_and_rule(
     column: str, description: str, values: Sequence[str], least_share: float = 1.0
-) -> tuple[Any, list[_Rule]]:
+) -> tuple[Any, list[Any]]:
     """Return a column and the rule that its values are ""; the site lists the others."""
     from great_expectations import expectations as expect
 
@@ -309,9 +308,10 @@ def _frame_and_rule(
     return frame, [_rule(description, expectation)]
 
 
-def _rule(description: str, expectation: Any) -> _Rule:
+def _rule(description: str, expectation: Any) -> Any:
+    """Return an expectation that its results name by its description."""
     expectation.meta, expectation.description = {"rule": description}, description
-    return _Rule(description, expectation)
+    return expectation
 
 
 def _gated_rules(max_tokens: int) -> dict[str, Gate]:
@@ -327,15 +327,15 @@ def _derive(frame: Any, batch: RowBatch) -> None:
     frame["width"], frame["height"] = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
     frame["n_sources"] = frame["sources"].map(len)
     frame["n_regions"] = frame["regions"].map(len)
-    frame["n_tokens"] = np.asarray(batch.n_tokens, int)
+    frame["n_tokens"] = np.asarray(batch.facts.n_tokens, int)
     frame["named"] = frame["figure_id"].notna() == is_picture
     # A run of text may be no more than the figures that stand in it.
     spoken = frame["text"].where(~is_text, frame["tagged_text"])
     frame["worded"] = spoken.map(lambda words: bool(words and words.strip()))
     frame["tag_free"] = frame["text"].map(lambda words: words is None or is_disarmed(words))
-    frame["shares_id"] = np.asarray(batch.shares_id, bool)
-    frame["repeated"] = np.asarray(batch.repeated, bool)
-    for space, lengths in batch.norms.items():
+    frame["shares_id"] = np.asarray(batch.facts.shares_id, bool)
+    frame["repeated"] = np.asarray(batch.facts.repeated, bool)
+    for space, lengths in batch.facts.norms.items():
         frame[_norm(space)] = np.asarray(lengths, float)
     # Lists are replaced by whether they exist: the suite pickles the frame.
     for name in (field.name for field in EVIDENCE if pa.types.is_nested(field.type)):
@@ -346,7 +346,7 @@ def _norm(space: str) -> str:
     return f"norm_{space}"
 
 
-def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: bool) -> list[_Rule]:
+def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: bool) -> list[Any]:
     from great_expectations import expectations as expect
 
     columns = [*EVIDENCE.names, *_DERIVED, *map(_norm, spaces)] if complete else EVIDENCE.names

@@ -56,12 +56,12 @@ def generate() -> None:
 
 def _without_references(schema: Any, schemas: dict[str, Any]) -> Any:
     if isinstance(schema, list):
-        return [_without_references(each, schemas) for each in schema]
+        return [_without_references(part, schemas) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
         return _without_references(schemas[schema["$ref"].rpartition("/")[2]], schemas)
-    return {name: _without_references(each, schemas) for name, each in schema.items()}
+    return {name: _without_references(part, schemas) for name, part in schema.items()}
 
 
 def _is_stale(output: Path, *inputs: Path) -> bool:

@@ -157,7 +157,7 @@ class OpenVersion:
             NotFoundError: The version has no row of it.
         """
         self.require_figure(figure_id)
-        ids, figure_ids = (self._figure_rows.column(name).combine_chunks() for name in ("evidence_id", "figure_id"))
+        ids, figure_ids = (self._figure_rows.column(name) for name in ("evidence_id", "figure_id"))
         first = pc.index(figure_ids, pa.scalar(figure_id)).as_py()
         if first < 0:
             raise NotFoundError(f"{self.name} has no row of figure {figure_id}, so there is nothing to compare it by")

@@ -251,12 +251,12 @@ def _number(
 
 def _reported(batches: Iterable[Batch], total: int, report: Report) -> Iterator[Batch]:
     """Yield batches, and report how many documents are in work."""
-    begun = 0
+    count = 0
     report("assemble", 0, total)
     for batch in batches:
         yield batch
-        begun += len(batch)
-        report("assemble", begun, total)
+        count += len(batch)
+        report("assemble", count, total)
 
 
 def _moved_documents(workspace: Workspace, inherited: Inherited, sources: Mapping[str, tuple[str, ...]]) -> set[str]:

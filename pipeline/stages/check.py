@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.expectations import RowBatch, RowSuite, UnchangedRows, expect_evidence
+from backends.expectations import RowBatch, RowFacts, RowSuite, UnchangedRows, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.objects import attempt
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
@@ -195,10 +195,7 @@ class _ToValidate:
     """Documents whose rows are validated, with facts of each row; only for the ``refused`` rules if there are any."""
 
     doc_ids: Sequence[str]
-    n_tokens: NDArray[np.int32]
-    norms: Mapping[str, NDArray[np.float32]]
-    shares_id: NDArray[np.bool_]
-    repeated: NDArray[np.bool_]
+    facts: RowFacts
     refused: Collection[str] = ()
 
 
@@ -292,7 +289,7 @@ class CheckActor:
     def _validate(self, rows: _ToValidate) -> Any:
         tables = [part.evidence for _, part in rows_of_documents(self._store, self._version, {*rows.doc_ids})]
         evidence = pa.concat_tables([EVIDENCE.empty_table(), *tables])
-        batch = RowBatch(evidence, rows.n_tokens, rows.norms, rows.shares_id, rows.repeated)
+        batch = RowBatch(evidence, rows.facts)
         return self._suite.violations(batch, rows.refused) if rows.refused else self._suite.validate(batch)
 
     def _decode(self, figure: str) -> tuple[str, str | None, DamagedError | None]:
@@ -409,10 +406,8 @@ class _VersionData:
             if stop - start >= _ROWS_A_BATCH or index >= len(self._shards):
                 span = slice(start, stop)
                 lengths = {space: values[span] for space, values in self._norms.items()}
-                rows = _ToValidate(
-                    doc_ids, self.n_tokens[span], lengths, self._shares_id[span], self._repeated[span], refused
-                )
-                yield [(f"rows from {start}", rows)]
+                facts = RowFacts(self.n_tokens[span], lengths, self._shares_id[span], self._repeated[span])
+                yield [(f"rows from {start}", _ToValidate(doc_ids, facts, refused))]
                 doc_ids, start = [], stop
 
     def _count_unchanged(self, limit: int, repeated: int) -> UnchangedRows:

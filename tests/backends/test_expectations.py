@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backends.expectations import RowBatch, RowSuite, expect_evidence
+from backends.expectations import RowBatch, RowFacts, RowSuite, expect_evidence
 from schemas.corpus.operations import GateOptions
 from schemas.evidence import EVIDENCE
 from schemas.gates import GateVerdict
@@ -78,7 +78,7 @@ def batch(table: pa.Table, n_tokens: list[int], norms: dict[str, list[float]]) -
     words = keyed_by_words(table, 0).to_pylist() if "bbox" in table.column_names else []
     for place, found in enumerate(words):
         repeated[found["row"]] = found["key"] in {earlier["key"] for earlier in words[:place]}
-    return RowBatch(table, n_tokens, norms, shares_id, repeated)
+    return RowBatch(table, RowFacts(n_tokens, norms, shares_id, repeated))
 
 
 def failed(verdicts: dict[str, GateVerdict]) -> list[str]:
@@ -250,12 +250,16 @@ def test_batches_give_the_verdicts_of_all_rows_at_once(tmp_path: Path) -> None:
     ]
     table = pa.Table.from_pylist(rows, schema=EVIDENCE)
     whole = batch(table, [5, 5, 221, 5, 5, 5, 221], {"text": [1.0, 1.0, 1.0, 0.5, 1.0, 1.0, 1.0]})
+    facts = whole.facts
+    spans = [slice(start, start + 3) for start in (0, 3, 6)]
     parts = [
         RowBatch(
-            *(table.slice(start, 3), whole.n_tokens[start : start + 3], {"text": whole.norms["text"][start : start + 3]}),
-            *(whole.shares_id[start : start + 3], whole.repeated[start : start + 3]),
+            table.slice(span.start, 3),
+            RowFacts(
+                facts.n_tokens[span], {"text": facts.norms["text"][span]}, facts.shares_id[span], facts.repeated[span]
+            ),
         )
-        for start in (0, 3, 6)
+        for span in spans
     ]
     bounds = GateOptions(max_long_texts=0.3, max_duplicates=0)
     at_once = judged([whole], max_tokens=220, gates=bounds)

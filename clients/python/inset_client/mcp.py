@@ -223,7 +223,9 @@ def _takes_filters(tool: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(tool)
     async def with_filters(**arguments: Any) -> Any:
         filters = {name: arguments.pop(name) for name in schemas}
-        return await tool(**arguments, filters={name: given for name, given in filters.items() if given not in (None, [])})
+        return await tool(
+            **arguments, filters={name: values for name, values in filters.items() if values not in (None, [])}
+        )
 
     parameters = [parameter for name, parameter in inspect.signature(tool).parameters.items() if name != "filters"]
     filter_parameters = [

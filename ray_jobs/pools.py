@@ -24,6 +24,9 @@ Batch = Sequence[tuple[str, Any]]
 Run = Callable[[Iterable[Batch]], Iterator[Any]]
 """Runs batches, and yields the values of their rows in order."""
 
+FEW_DOCUMENTS = 1_000
+"""Up to so many documents are assembled or checked in one process, which is faster than starting Ray."""
+
 _RETRIES = 3
 """Retries of a batch, or of a worker's start, after the actor died."""
 _IN_FLIGHT = 2
@@ -81,17 +84,17 @@ def run_pool(
 
 @contextlib.contextmanager
 def ordered_pool(
-    actor: Callable[..., Actor], arguments: Sequence[Any], ray: RayOptions, *, in_this_process: bool
+    actor: Callable[..., Actor], arguments: Sequence[Any], ray: RayOptions, *, documents: int
 ) -> Iterator[Run]:
     """Yield a function that runs batches, and yields the values that aren't None in the order of the rows; ids are unique.
 
-    Actors, one for each CPU, stay for all calls. A single one is made ``in_this_process``, without Ray, and so it is where Ray
-    would have one CPU of this machine alone.
+    Actors, one for each CPU, stay for all calls. For few ``documents``, or where Ray would have one CPU of this machine alone, a
+    single one is made in this process, without Ray.
 
     Raises:
         TransientError: A row failed; or as ``run_pool`` does.
     """
-    if in_this_process or (ray.address is None and (ray.num_cpus or os.cpu_count() or 1) == 1):
+    if documents <= FEW_DOCUMENTS or (ray.address is None and (ray.num_cpus or os.cpu_count() or 1) == 1):
         local = actor(*arguments)
         yield lambda batches: _values(chain.from_iterable(map(local.run, batches)))
         return

@@ -47,9 +47,6 @@ from tasks.versions.assemble import (
     with_sources,
 )
 
-FEW_DOCUMENTS = 1_000
-"""Up to so many new documents are read in this process, which is faster than starting Ray."""
-
 DOCUMENTS_A_SHARD = 50
 
 
@@ -79,8 +76,7 @@ def assemble(
     planned_ids = {document.doc_id for document in plan.documents}
     new_ids = parsed_documents(workspace, planned_ids - inherited.documents - settled_ids)
     arguments = workspace, match_corrections_by_id(workspace, new_ids, inherited)
-    few = len(new_ids) <= FEW_DOCUMENTS
-    with ordered_pool(RowsActor, arguments, corpus.ray, in_this_process=few) as run, TemporaryTables() as tables:
+    with ordered_pool(RowsActor, arguments, corpus.ray, documents=len(new_ids)) as run, TemporaryTables() as tables:
         survey, facts = _Survey(inherited), Facts(store, inherited.parts, tables)
         figures = survey.figures(run(batched(((doc_id, None) for doc_id in new_ids), DOCUMENTS_A_SHARD)))
         numbers, renumbered = _number(workspace, figures, inherited, facts, tables)

@@ -71,9 +71,6 @@ from tasks.versions.check import (
 )
 from tasks.versions.repeat import KEYED, keyed, keyed_by_words
 
-FEW_DOCUMENTS = 1_000
-"""Up to so many changed documents are checked in this process, which is faster than starting Ray."""
-
 
 @dataclass(frozen=True)
 class _Findings:
@@ -144,8 +141,7 @@ def _run_checks(
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     report("check", 0, 3)
     data = _VersionData(workspace, version, ledger, inherited, verified, tables)
-    few = len(data.to_examine()) <= FEW_DOCUMENTS
-    with ordered_pool(CheckActor, (workspace, version), corpus.ray, in_this_process=few) as run:
+    with ordered_pool(CheckActor, (workspace, version), corpus.ray, documents=len(data.to_examine())) as run:
         data.examine(run)
         report("check", 1, 3)
         suite = expect_evidence(

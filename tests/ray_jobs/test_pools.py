@@ -14,7 +14,7 @@ from backends.models.pictures import rejecting_engine_errors
 from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
 from ray_jobs.outcomes import Outcome
-from ray_jobs.pools import _Attempt, _may_share, ordered_pool, run_pool
+from ray_jobs.pools import FEW_DOCUMENTS, _Attempt, _may_share, ordered_pool, run_pool
 from schemas.base import batched
 from schemas.corpus.models import CaptionOptions
 from schemas.corpus.operations import RayOptions
@@ -136,7 +136,7 @@ def test_an_actor_that_is_killed_is_replaced_and_no_batch_is_lost(cpus: int, tmp
 def test_values_come_in_the_order_of_their_rows_though_a_worker_is_killed(cpus: int, tmp_path: Path) -> None:
     rows = [(f"{number}", f"{number}") for number in range(200)]
     ray = RayOptions(num_cpus=2)
-    with ordered_pool(Mortal, (tmp_path,), ray, in_this_process=False) as run:
+    with ordered_pool(Mortal, (tmp_path,), ray, documents=FEW_DOCUMENTS + 1) as run:
         values = run(batched(rows, 3))
         first = next(values)
         process = next(tmp_path.iterdir())
@@ -150,8 +150,8 @@ def test_values_come_in_the_order_of_their_rows_though_a_worker_is_killed(cpus: 
 def test_one_process_runs_the_same_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray_jobs.pools.connected", None)
     rows = [(f"{number}", f"{number}") for number in range(9)]
-    for ray, few in ((RayOptions(), True), (RayOptions(num_cpus=1), False)):
-        with ordered_pool(Mortal, (tmp_path,), ray, in_this_process=few) as run:
+    for ray, documents in ((RayOptions(), FEW_DOCUMENTS), (RayOptions(num_cpus=1), FEW_DOCUMENTS + 1)):
+        with ordered_pool(Mortal, (tmp_path,), ray, documents=documents) as run:
             assert list(run(batched(rows, 2))) == [value for _, value in rows]
 
 

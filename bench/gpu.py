@@ -28,9 +28,8 @@ import yaml
 
 from backends.models.clip import Clip
 from backends.models.late_interaction import LateInteraction
-from backends.models.local_model import LocalModel
+from backends.models.local_model import LocalModel, VllmModel
 from backends.models.sentence_transformer import open_sentence_transformer
-from backends.models.vllm_model import VllmModel
 from bench.table import parser_of, rewrite
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import RefreshRun

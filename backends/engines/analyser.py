@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 
 import regex
 
-from backends.models.lexicon import is_word
+from backends.models.languages import is_word
 
 ANALYSIS_VERSION = "2"
 """Raised when a text gives other terms, so that collections are built again."""

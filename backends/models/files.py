@@ -1,11 +1,14 @@
-"""Files of a configured model: in a folder, or on the Hugging Face hub and in its local cache."""
+"""Files of models: in a folder, in a package, or on the Hugging Face hub and in its local cache."""
 
+import hashlib
+import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import TransientError, UserError
+from schemas.errors import ContractError, TransientError, UserError
 from schemas.models import ModelName
 
 
@@ -21,38 +24,41 @@ def model_file(model_name: ModelName, file: str) -> Path:
             return local_file
         raise UserError(f"{model_name.option}: the folder {model_name.name} has no {file}")
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    try:
+    with _asking_hub(model_name, f"{file} of {model_name.name}"):
         return Path(hf_hub_download(model_name.name, file, revision=model_name.revision))
-    except LocalEntryNotFoundError as error:
-        raise _not_downloaded(model_name) from error
-    except (HfHubHTTPError, HFValidationError) as error:
-        raise UserError(
-            f"{model_name.option}: no {file} of {model_name.name} at revision {model_name.revision}: {_first_line(error)}"
-        ) from error
 
 
 def model_folder(model_name: ModelName, files: Sequence[str]) -> Path:
-    """Return the folder of a model's files that match some patterns, downloaded if necessary.
-
-    Raises:
-        UserError: There is no such model; or the cache lacks it, and the hub is disabled.
-        TransientError: The hub can't be reached and the model is not in its local cache.
-    """
+    """Return the folder of a model's files that match some patterns, downloaded if necessary; errors as for ``model_file``."""
     if Path(model_name.name).is_dir():
         return Path(model_name.name)
     from huggingface_hub import snapshot_download
+
+    with _asking_hub(model_name, model_name.name):
+        return Path(snapshot_download(model_name.name, revision=model_name.revision, allow_patterns=list(files)))
+
+
+@contextmanager
+def _asking_hub(model_name: ModelName, noun: str) -> Iterator[None]:
+    """Translate errors of the hub; ``noun`` is what it is asked for."""
+    from huggingface_hub.constants import HF_HUB_OFFLINE
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
+    name = f"{model_name.name} at revision {model_name.revision}"
     try:
-        return Path(snapshot_download(model_name.name, revision=model_name.revision, allow_patterns=list(files)))
+        yield
     except LocalEntryNotFoundError as error:
-        raise _not_downloaded(model_name) from error
-    except (HfHubHTTPError, HFValidationError) as error:
-        raise UserError(
-            f"{model_name.option}: no {model_name.name} at revision {model_name.revision}: {_first_line(error)}"
+        why = "the hub is not asked (HF_HUB_OFFLINE)" if HF_HUB_OFFLINE else "the hub does not answer"
+        kind = UserError if HF_HUB_OFFLINE else TransientError
+        raise kind(
+            f"{model_name.option}: {name} is not on this machine, and {why}. Name the folder that it lies in; or, where there "
+            f"is a network: hf download {model_name.name} --revision {model_name.revision}, and bring the cache that this "
+            "fills (HF_HOME) here"
         ) from error
+    except (HfHubHTTPError, HFValidationError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"{model_name.option}: no {noun} at revision {model_name.revision}: {reason}") from error
 
 
 def model_json(model_name: ModelName, file: str) -> Any:
@@ -62,22 +68,6 @@ def model_json(model_name: ModelName, file: str) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{model_name.option}: {path} isn't JSON: {error}") from error
-
-
-def _not_downloaded(model_name: ModelName) -> UserError | TransientError:
-    from huggingface_hub.constants import HF_HUB_OFFLINE
-
-    why = "the hub is not asked (HF_HUB_OFFLINE)" if HF_HUB_OFFLINE else "the hub does not answer"
-    kind = UserError if HF_HUB_OFFLINE else TransientError
-    return kind(
-        f"{model_name.option}: {model_name.name} at revision {model_name.revision} is not on this machine, and {why}. Name the "
-        f"folder that it lies in; or, where there is a network: hf download {model_name.name} --revision "
-        f"{model_name.revision}, and bring the cache that this fills (HF_HOME) here"
-    )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def model_files(name: str, revision: str, config_key: str) -> Path:
@@ -98,3 +88,47 @@ def model_files(name: str, revision: str, config_key: str) -> Path:
             f"{config_key}: {name!r} at revision {revision!r} is not on this machine; bring it into the hub's cache with "
             f"'hf download {name} --revision {revision}', or name the folder that it lies in"
         ) from error
+
+
+@contextmanager
+def loading(model_name: ModelName, engine: str) -> Iterator[None]:
+    """Turn any error of an engine that loads a model into a ``UserError``."""
+    try:
+        yield
+    except Exception as error:
+        cause = " ".join(str(error).split())[:300] or type(error).__name__
+        raise UserError(f"{model_name.option}: {engine} can't load {model_name.name}: {cause}") from error
+
+
+def packaged_file(package: str, name: str, sha256: str, setting: str) -> Path:
+    """Return a file of an installed package with a pinned digest; ``setting`` is the setting that needs it.
+
+    Raises:
+        UserError: The package is not installed.
+        ContractError: The file is not the pinned one.
+    """
+    package_spec = importlib.util.find_spec(package)
+    if package_spec is None or package_spec.origin is None:
+        raise UserError(needs_extra(setting))
+    file = Path(package_spec.origin).parent / name
+    verify_sha256(file, sha256, package)
+    return file
+
+
+def needs_extra(setting: str) -> str:
+    """Return the message if the packages of a setting are not installed."""
+    return f"{setting} needs the extra: pip install -e '.[models]', or make install"
+
+
+def verify_sha256(file: Path, sha256: str, package: str) -> None:
+    """Check a model file's digest; ``package`` is the one to reinstall.
+
+    Raises:
+        ContractError: The file is missing, or not the pinned one.
+    """
+    actual_sha256 = "no file"
+    if file.is_file():
+        with file.open("rb") as stream:
+            actual_sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    if actual_sha256 != sha256:
+        raise ContractError(f"{file} has SHA-256 {actual_sha256[:12]}, pinned is {sha256[:12]}; reinstall {package}")

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from backends.models.devices import ahead, best_device, raising_memory_errors
-from backends.models.files import model_folder, model_json
+from backends.models.files import loading, model_folder, model_json
+from backends.models.passage_scorers import unpadded
 from backends.models.pictures import open_picture
-from backends.models.tokens import of_unit_length
 from schemas.base import batched
 from schemas.errors import UserError
 from schemas.models import BFLOAT16, PRECISION, Model, ModelName
@@ -82,14 +82,11 @@ class LateInteraction:
         transformers.utils.logging.disable_progress_bar()
         self._batch, self._device = batch, best_device()
         dtype = torch.bfloat16 if model_name.setting(PRECISION) == BFLOAT16 else torch.float32
-        try:
+        with loading(model_name, "transformers"):
             self._processor: Any = transformers.AutoProcessor.from_pretrained(folder, local_files_only=True)
             loaded, report = getattr(transformers, architecture).from_pretrained(
                 folder, local_files_only=True, dtype=dtype, output_loading_info=True
             )
-        except Exception as error:
-            cause = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(f"{model_name.option}: transformers can't load {model_name.name}: {cause}") from error
         if lacking := sorted(report["missing_keys"]):  # they would be random
             raise UserError(
                 f"{model_name.option}: the weights of {model_name.name} are not all that the model has: no {lacking[0]}"
@@ -124,9 +121,7 @@ class LateInteraction:
         inputs.pop("labels", None)  # what training compares with
         with raising_memory_errors(self.name), torch.inference_mode():
             embeddings = self._model(**inputs.to(self._device)).embeddings.float().cpu().numpy()
-        masks = inputs["attention_mask"].cpu().numpy().astype(bool)
-        unpadded = (vectors[mask] for vectors, mask in zip(embeddings, masks, strict=True))
-        return [of_unit_length(vectors) for vectors in unpadded]
+        return unpadded(embeddings, inputs["attention_mask"])
 
 
 def _architecture(model_name: ModelName, configuration: Any) -> str:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from backends.models.bert import Bert
 from backends.models.devices import cores
-from backends.models.packaged import needs_extra, verify_sha256
+from backends.models.files import needs_extra, verify_sha256
+from backends.models.languages import ENGLISH
+from backends.models.passage_scorers import best_cosines, of_unit_length
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
-from backends.models.text_languages import ENGLISH
-from backends.models.tokens import best_cosines, of_unit_length
 from schemas.errors import UserError
 from schemas.models import MINILM, ModelName, TextModel
 from schemas.versions import ModelCard

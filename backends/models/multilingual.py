@@ -9,7 +9,7 @@ import numpy as np
 
 from backends.models.bert import Bert, Weights
 from backends.models.devices import cores
-from backends.models.packaged import needs_extra, packaged_file
+from backends.models.files import needs_extra, packaged_file
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
 from schemas.errors import UserError
 from schemas.models import MULTILINGUAL, ModelName, TextModel

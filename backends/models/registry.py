@@ -132,7 +132,7 @@ UNIFIED_EMBEDDERS: "ModelKind[Model[PairEmbedder]]" = ModelKind(
     section="embeddings",
     key="image",
     modules={},
-    others="backends.models.combined_vectors",
+    others="backends.models.clip",
 )
 
 LATE_EMBEDDERS: "ModelKind[Model[LateEmbedder]]" = ModelKind(
@@ -174,9 +174,6 @@ LANGUAGE_MODELS: dict[str, str] = {
 }
 """The module of each kind of generative model."""
 
-SCORERS = {"cross_encoder": "backends.models.cross_encoder", "late": "backends.models.late_scorer"}
-"""The module of each kind of passage scorer."""
-
 
 def language_model(config_key: str, options: "ModelCaptioner | ModelConfig") -> "Model[LanguageModel]":
     """Return an unloaded generative model; ``config_key`` is its key in the corpus file, for messages.
@@ -195,5 +192,5 @@ def language_model_card(options: "ModelCaptioner | ModelConfig") -> "ModelCard":
 
 def scorer(config_key: str, options: ScorerConfig) -> "Model[PassageScorer]":
     """Return an unloaded passage scorer; arguments and errors as for ``language_model``."""
-    offer = pkgutil.resolve_name(f"{SCORERS[options.kind]}:model")
+    offer = pkgutil.resolve_name("backends.models.passage_scorers:model")
     return cast("Model[PassageScorer]", offer(config_key, options))

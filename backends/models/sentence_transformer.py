@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from backends.models.devices import best_device, raising_memory_errors
 from backends.models.files import model_file, model_json
+from backends.models.languages import languages_of
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
-from backends.models.text_languages import languages_of
 from schemas.base import batched
 from schemas.errors import ContractError, UserError
 from schemas.models import CODE_REVISION, TRUST, ModelName, TextModel

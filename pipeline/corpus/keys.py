@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backends.engines.analyser import ANALYSIS_VERSION
-from backends.models.language import DETECTION_VERSION
-from backends.models.lexicon import LEXICON_VERSION
+from backends.models.languages import DETECTION_VERSION, LEXICON_VERSION
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.metric_gates import metric_gates
 from schemas.corpus import Corpus

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from backends.models.lexicon import Simplemma
+from backends.models.languages import Simplemma
 from backends.stores.document_files import parsed_file, read_parsed, reported
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource

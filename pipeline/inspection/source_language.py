@@ -1,6 +1,6 @@
 """Which packaged text model a new corpus starts with."""
 
-from backends.models.language import Py3LangId
+from backends.models.languages import Py3LangId
 from backends.stores.sources import open_source
 from pipeline.corpus.languages import LARGELY
 from schemas.corpus.parse import ParseOptions

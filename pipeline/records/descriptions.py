@@ -7,7 +7,7 @@ from typing import get_args
 
 import pyarrow as pa
 
-from backends.models.language import Py3LangId
+from backends.models.languages import Py3LangId
 from backends.stores.document_files import (
     ParsedDocumentFile,
     StructuredDocumentFile,

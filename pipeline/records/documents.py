@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from backends.models.language import Py3LangId
+from backends.models.languages import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing, unless_damaged

@@ -15,10 +15,9 @@ import pymupdf
 from PIL import Image, ImageDraw, ImageFont
 
 from backends.models import clip, late_interaction
-from backends.models.combined_vectors import combine
+from backends.models.clip import combine
 from backends.models.endpoint import Endpoint
-from backends.models.language import Py3LangId
-from backends.models.lexicon import Simplemma
+from backends.models.languages import Py3LangId, Simplemma
 from backends.models.local_model import LocalModel
 from backends.models.minilm import MiniLM
 from backends.models.multilingual import MultilingualE5
@@ -401,10 +400,10 @@ MODELS: dict[str, tuple[Callable[[Path], Outputs], str]] = {
     "multilingual": (_multilingual, "backends.models.multilingual:SETTINGS_VERSION"),
     "rapidocr": (_rapidocr, "backends.models.rapidocr_recogniser:SETTINGS_VERSION"),
     "rapid-layout": (_rapid_layout, "backends.models.rapid_layout_detector:SETTINGS_VERSION"),
-    "language detector": (_language, "backends.models.language:DETECTION_VERSION"),
-    "lexicon": (_lexicon, "backends.models.lexicon:LEXICON_VERSION"),
+    "language detector": (_language, "backends.models.languages:DETECTION_VERSION"),
+    "lexicon": (_lexicon, "backends.models.languages:LEXICON_VERSION"),
     "clip": (_clip, "backends.models.clip:SETTINGS_VERSION"),
-    "unified": (_unified, "backends.models.combined_vectors:SETTINGS_VERSION"),
+    "unified": (_unified, "backends.models.clip:SETTINGS_VERSION"),
     "late interaction": (_late, "backends.models.late_interaction:SETTINGS_VERSION"),
     "sentence transformer": (_sentence_transformer, "backends.models.sentence_transformer:SETTINGS_VERSION"),
     "local vlm": (_local_vlm, "backends.models.local_model:SETTINGS_VERSION"),

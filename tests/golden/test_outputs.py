@@ -16,8 +16,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from backends.engines.analyser import query_terms, terms
-from backends.models.language import Py3LangId
-from backends.models.lexicon import Simplemma
+from backends.models.languages import Py3LangId, Simplemma
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
@@ -565,7 +564,7 @@ STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
 PICTURES = "workers.page_pictures:PICTURES_VERSION"
 
 OF_NO_STEP = {
-    "backends.models.vllm_model:SETTINGS_VERSION": "goes into the card of a model that runs on GPUs alone, so nothing pins it",
+    "backends.models.local_model:VLLM_VERSION": "goes into the card of a model that runs on GPUs alone, so nothing pins it",
     "backends.stores.document_files:FILES_VERSION": "how a document's file is laid out; it is in the key of a parse",
     "query_service.app:API_VERSION": "goes up with the API, which openapi.json pins",
     "bench.browse:VERSION": "the name of a made-up version",

@@ -11,7 +11,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from backends.models.lexicon import Simplemma
+from backends.models.languages import Simplemma
 from backends.stores.document_files import ParsedDocumentFile, is_finished, parsed_file, structured_file
 from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace

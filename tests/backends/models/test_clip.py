@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from backends.models import clip
-from backends.models.clip import Clip
-from backends.models.combined_vectors import combine
+from backends.models.clip import Clip, combine
 from backends.models.registry import IMAGE_EMBEDDERS, UNIFIED_EMBEDDERS
 from schemas.errors import BadInputError, UserError
 from schemas.models import ModelName

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession, SessionOptions
 
-from backends.models.int8_matmul import cut_weights, with_int8_matmul
+from backends.models.rapidocr_recogniser import cut_weights, with_int8_matmul
 
 CHANNELS = 128
 LARGE = 9000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.models.language import Py3LangId
+from backends.models.languages import Py3LangId
 
 
 @pytest.mark.parametrize(

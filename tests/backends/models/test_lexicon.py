@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.models.lexicon import Simplemma, is_word
+from backends.models.languages import Simplemma, is_word
 
 
 @pytest.mark.parametrize(

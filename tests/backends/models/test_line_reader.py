@@ -3,7 +3,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from backends.models.packaged import packaged_file
+from backends.models.files import packaged_file
 from backends.models.rapidocr_recogniser import EXACT, READER, LineReader
 
 

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from backends.models.registry import SCORERS
 from pipeline.corpus.models import Embedders, QueryModels, loaded
 from schemas.corpus.models import EmbeddingOptions
 from schemas.corpus.retrieval import RetrievalOptions
@@ -47,7 +46,7 @@ class Slow:
 
 def test_the_load_of_a_reranker_holds_up_no_search_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
-    monkeypatch.setattr(f"{SCORERS['cross_encoder']}.model", lambda _where, _options: slow)
+    monkeypatch.setattr("backends.models.passage_scorers.model", lambda _where, _options: slow)
     monkeypatch.setattr("backends.models.sentence_transformer.model", hashed)
     loaded.cache_clear()
     options = {"models": {"reranker": {"kind": "cross_encoder", "model": "acme/slow", "revision": "1"}}}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from backends.models.cross_encoder import CrossEncoder
+from backends.models.passage_scorers import CrossEncoder
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh

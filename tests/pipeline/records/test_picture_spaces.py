@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backends.models import clip, combined_vectors, late_interaction
+from backends.models import clip, late_interaction
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, UNIFIED_EMBEDDERS
 from backends.stores.object_store import open_store
 from backends.stores.temporary_tables import TemporaryTables
@@ -251,7 +251,7 @@ def test_precision_and_a_raised_version_of_the_settings_are_part_of_the_key(
     assert first["image"] == key(model=image, step=IMAGE.version), "as it was before there were versions of the settings"
     assert keys(precision="float32") == first
     assert _others(first, keys(precision="bfloat16")) == {"image", "late", "unified"}
-    for module, changed in ((clip, {"image", "unified"}), (combined_vectors, {"unified"}), (late_interaction, {"late"})):
+    for module, changed in ((clip, {"image", "unified"}), (late_interaction, {"late"})):
         with monkeypatch.context() as patch:
             patch.setattr(module, "SETTINGS_VERSION", "2")
             assert _others(first, keys()) == changed

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from backends.models.language import Py3LangId
+from backends.models.languages import Py3LangId
 from schemas.corpus.models import CaptionerKind
 from schemas.generation import MARKING, REFUSING, Description, Flag, is_refused
 from tasks.enriching.caption_quality import flags, length, missing_input, words_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.models.language import Py3LangId
+from backends.models.languages import Py3LangId
 from schemas.documents import Chunk
 from schemas.filters import Modality
 from tasks.enriching.language import language_of

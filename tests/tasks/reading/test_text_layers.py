@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from backends.models.lexicon import Simplemma
+from backends.models.languages import Simplemma
 from ray_jobs.enrich import structure_with
 from schemas.documents import FoundBy, Kind, Line, ParsedDocument, Placement, Recognised, RecognisedLine, Role, TableRegion
 from schemas.geometry import BBox

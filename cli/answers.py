@@ -57,13 +57,9 @@ _TURNS = TypeAdapter(list[Turn])
 
 
 def show_answer(events: Iterable[AnswerEvent], *, everything: bool) -> AnswerResult:
-    """Show an answer while it is written, and return its result.
+    """Show an answer while it is written, folded parts only with ``everything``, and return its result.
 
     Where the result differs from the parts shown, because the model failed, it follows below a line.
-
-    Args:
-        events: The answer; the last event is the result.
-        everything: Show folded parts too.
     """
     shown_parts: list[Part] = []
     in_text = False

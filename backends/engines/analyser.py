@@ -20,44 +20,10 @@ from backends.models.languages import is_word
 ANALYSIS_VERSION = "2"
 """Raised when a text gives other terms, so that collections are built again."""
 
-STEMMERS = {
-    "ar": "arabic",
-    "ca": "catalan",
-    "cs": "czech",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "eo": "esperanto",
-    "es": "spanish",
-    "et": "estonian",
-    "eu": "basque",
-    "fa": "persian",
-    "fi": "finnish",
-    "fr": "french",
-    "ga": "irish",
-    "hi": "hindi",
-    "hu": "hungarian",
-    "hy": "armenian",
-    "id": "indonesian",
-    "it": "italian",
-    "lt": "lithuanian",
-    "nb": "norwegian",
-    "ne": "nepali",
-    "nl": "dutch",
-    "nn": "norwegian",
-    "no": "norwegian",
-    "pl": "polish",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sr": "serbian",
-    "sv": "swedish",
-    "ta": "tamil",
-    "tr": "turkish",
-    "yi": "yiddish",
-}
-"""Snowball algorithms by language."""
+STEMMED = frozenset(
+    "ar ca cs da de el en eo es et eu fa fi fr ga hi hu hy id it lt nb ne nl nn no pl pt ro ru sr sv ta tr yi".split()
+)
+"""Languages with a Snowball algorithm."""
 
 LINKS = {
     "da": ("", "s", "e"),
@@ -239,9 +205,9 @@ def _stemmer(language: str | None) -> Stem:
     """Return the stemmer of a language; Latin words in other scripts are stemmed as English."""
     if language is None:
         return lambda word: word
-    stem = _snowball(STEMMERS.get(language))
+    stem = _snowball(_algorithm(language))
     if language in _NOT_LATIN:
-        english = _snowball("english")
+        english = _snowball("en")
         return lambda word: english(word) if _LATIN(word) else stem(word)
     return stem
 
@@ -259,13 +225,20 @@ _NOT_LATIN = frozenset[str]().union(
 @functools.lru_cache(8)
 def _stemmers(languages: frozenset[str]) -> list[Stem]:
     """Return the stemmers of texts in some languages, each once."""
-    kinds = {(STEMMERS.get(language, ""), language in _NOT_LATIN): language for language in languages}
+    kinds = {(_algorithm(language), language in _NOT_LATIN): language for language in languages}
     return [_stemmer(kinds[kind]) for kind in sorted(kinds)]
 
 
+def _algorithm(language: str) -> str:
+    """Return the name of a language's Snowball algorithm; "" without one."""
+    if language in ("nb", "nn"):
+        return "no"
+    return language if language in STEMMED else ""
+
+
 @functools.cache
-def _snowball(algorithm: str | None) -> Stem:
-    if algorithm is None:
+def _snowball(algorithm: str) -> Stem:
+    if not algorithm:
         return lambda word: word
     import Stemmer
 
@@ -278,10 +251,13 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
     """Return a function that gives the parts of a compound, nested ones included; () for other words."""
     if language not in LINKS:
         return lambda _word: ()
-    links, is_word = LINKS[language], _dictionary(language)
+    links = LINKS[language]
+
+    def is_part(part: str) -> bool:
+        return len(part) >= SHORTEST_PART and is_word(part, language)
 
     def is_modifier(part: str) -> bool:
-        return any(part.endswith(link) and is_word(part.removesuffix(link)) for link in links)
+        return any(part.endswith(link) and is_part(part.removesuffix(link)) for link in links)
 
     def cut(word: str) -> tuple[str, ...]:
         """Return the fewest parts of a word; () where it has fewer than two."""
@@ -291,7 +267,7 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
                 (word[start:stop], *best[stop])
                 for stop in range(start + SHORTEST_PART, len(word) + 1)
                 if stop in best and stop - start < len(word)
-                if (is_word if stop == len(word) else is_modifier)(word[start:stop])
+                if (is_part if stop == len(word) else is_modifier)(word[start:stop])
             ]
             if splits:
                 best[start] = min(splits, key=len)
@@ -308,12 +284,7 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
 
     def bare(part: str) -> str:
         return next(
-            (part.removesuffix(link) for link in links if part.endswith(link) and is_word(part.removesuffix(link))), part
+            (part.removesuffix(link) for link in links if part.endswith(link) and is_part(part.removesuffix(link))), part
         )
 
     return lambda word: dict.fromkeys(parts(word))
-
-
-def _dictionary(language: str) -> Callable[[str], bool]:
-    """Return a function that looks up words of at least ``SHORTEST_PART`` letters in a language's dictionary."""
-    return lambda word: len(word) >= SHORTEST_PART and is_word(word, language)

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.filters import takes_filters
+from cli.questions import takes_filters
 from schemas.errors import UserError
 from schemas.filters import NO_FILTERS, Filters, Modality, Option, PageRange
 

@@ -1,4 +1,4 @@
-"""The command ``inset status``: the state of every corpus, for people, scripts and monitors."""
+"""Commands that make a corpus file, check corpora, and show their state."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -6,9 +6,55 @@ import typer
 
 from cli.terminal import Json, print_json, print_table, say, show
 from schemas.errors import UserError
+from schemas.models import MULTILINGUAL
 
 if TYPE_CHECKING:
     from pipeline.operations.health import CorpusHealth
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="The corpus's name.")] = "manuals",
+    source: Annotated[
+        str, typer.Option(help="A folder, a glob or s3://bucket/prefix; relative to the working folder.")
+    ] = "pdfs",
+    as_json: Json = False,
+) -> None:
+    """Write a commented corpus file, corpora/NAME.yaml."""
+    from pipeline.corpus.corpora import write_corpus_file
+    from pipeline.inspection.source_language import text_model_for
+
+    model = text_model_for(source)
+    path = write_corpus_file(name, source, model)
+    if as_json:
+        print_json({"corpus": name, "file": str(path), "text_model": model})
+        return
+    if model == MULTILINGUAL:
+        say(f"a fifth or more of the PDFs are not in English: embeddings.text is {MULTILINGUAL}")
+    say(f"wrote {path}; look it over, then run: inset refresh {name}")
+
+
+def doctor(
+    corpora: Annotated[
+        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to check; by default all.")
+    ] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every stored object, to find damage.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Report what is missing, misconfigured or damaged, and how to repair it."""
+    from pipeline.upkeep.doctor import diagnose
+
+    diagnosis = diagnose(corpora or [], deep=deep)
+    if as_json:
+        print_json(diagnosis)
+    else:
+        for finding in diagnosis.findings:
+            mark = "!" if finding.warning else "✓" if finding.ok else "✗"
+            for line in f"{finding.subject}: {finding.message}".split("\n"):
+                show(f"{mark} {line}")
+            if finding.remedy and (finding.warning or not finding.ok):
+                show(f"    → {finding.remedy}")
+    if not diagnosis.ok:
+        raise typer.Exit(2)
 
 
 def status(

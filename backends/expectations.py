@@ -50,8 +50,9 @@ Norms = Mapping[str, Sequence[float] | NDArray[np.floating[Any]]]
 class RowFacts:
     """Derived columns of rows.
 
-    ``n_tokens`` are of the text; ``norms`` are lengths of vectors by space, 1 without one; ``shares_id``: another row of
-    the version has its id; ``repeated``: an earlier row has its words.
+    ``norms`` are lengths of vectors by space, 1 without one; ``shares_id``: another row of the version has its id;
+    ``repeated``:
+    an earlier row has its words.
     """
 
     n_tokens: Sequence[int] | NDArray[np.int32]
@@ -134,7 +135,10 @@ def expect_evidence(
     docs: Path | None = None,
     unchanged: UnchangedRows | None = None,
 ) -> list[GateVerdict]:
-    """Judge the rows of a version, validated in batches whose results are joined.
+    """Judge the rows of a version, validated in batches whose results are joined; return a verdict a rule.
+
+    ``value`` of a verdict is the share of rows that break the rule, ``bound`` the allowed share; both are None for the
+    columns.
 
     Args:
         validations: What ``RowSuite.validate`` returned of each batch, in order; at least one.
@@ -142,15 +146,10 @@ def expect_evidence(
         names: A source of each document, by its id.
         max_tokens: Maximum tokens of a text.
         gates: Shares of rows that may be too long, or repeat others.
-        by_text: Sources of documents and, of their uncaptioned pictures by placement, whether they are read next to text;
-            for ``docs``.
-        unknown: Of each document "", or its source and language if the text model doesn't know it; for ``docs``.
+        by_text: For ``docs``: sources of documents and, of their uncaptioned pictures, whether they are read next to text.
+        unknown: For ``docs``: of each document "", or its source and language if the text model doesn't know it.
         docs: Empty folder for the Data Docs, which start at ``index.html``; None for none.
         unchanged: The rows of the version that aren't in ``batches``.
-
-    Returns:
-        A verdict a rule: ``value`` is the share of rows that break it, ``bound`` the allowed share; both None for the
-            columns.
     """
     joined = _Joined()
     for validation in validations:

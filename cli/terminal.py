@@ -64,12 +64,7 @@ def show_marked(
 ) -> None:
     """Print ``text[start:end]`` on one line, matches in bold, the nearest sentence underlined.
 
-    Args:
-        text: The whole text.
-        start: First character to print.
-        end: End of the part to print.
-        marks: Matches, as ``[start, end)`` of the whole text.
-        sentence: The nearest sentence, likewise.
+    ``marks`` and ``sentence`` are ``[start, end)`` of the whole text.
     """
     cuts = {start, end, *(edge for span in (*marks, sentence or (start, end)) for edge in span if start < edge < end)}
     line = Text("   …" if start else "   ")

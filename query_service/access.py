@@ -81,9 +81,8 @@ PAUSE_S = 5.0
 class RateLimits:
     """The requests of each name in the last minute; the minute before counts by the part of it that is less than a minute ago.
 
-    Args:
-        redis: Address of a Redis that counts for all processes, such as ``redis://host:6379/0``. While it doesn't answer, each
-            process counts for itself, as without one.
+    ``redis`` is the address of a Redis that counts for all processes, such as ``redis://host:6379/0``. While it doesn't answer,
+    each process counts for itself, as without one.
 
     Raises:
         UserError: It isn't an address of a Redis, or the client isn't installed.
@@ -139,13 +138,8 @@ def _connections(url: str) -> "ConnectionPool":
 class Access:
     """Decides who asks, and what they may.
 
-    Args:
-        keys: The keys; None where none are needed.
-        header: Name of the header in which a proxy names the user; None: no proxy does. Its users see every corpus; one who
-            sends a key too sees what the key may see.
-        proxies: Addresses from which the header is believed.
-        clock: Returns seconds since the epoch.
-        limits: Counts the requests of keys; in this process where None.
+    ``keys`` is None where none are needed, ``header`` where no proxy names the user in it; it is believed from ``proxies``
+    alone. Users whom a proxy names see every corpus; one who sends a key too sees what the key may see.
     """
 
     def __init__(
@@ -232,11 +226,7 @@ class Access:
 
 
 def _key_of(headers: Headers) -> str | None:
-    """Return the key of a request; None where there is none.
-
-    Raises:
-        HTTPException: 401, there are several, or the header is malformed.
-    """
+    """Return the key of a request; None where there is none."""
     bearers, keys = headers.getlist("authorization"), headers.getlist("x-api-key")
     if len(bearers) + len(keys) > 1:
         raise _unknown("there is more than one key; send one, in one header", "invalid_request")
@@ -367,11 +357,7 @@ def visible(request: Request, corpora: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def check_k(request: Request, k: int | None) -> int | None:
-    """Hold a request to the most hits of its key, and return those; None for any number.
-
-    Raises:
-        HTTPException: 403, it asks for more.
-    """
+    """Return the most hits of a request's key, None for any number; raise ``HTTPException`` 403 if it asks for more."""
     key = caller_of(request.scope).key
     max_k = key.max_k if key else None
     if max_k is not None and k is not None and k > max_k:
@@ -380,11 +366,7 @@ def check_k(request: Request, k: int | None) -> int | None:
 
 
 def within(request: Request, corpus: PublishedCorpus, query: Query) -> Query:
-    """Return a query of as many hits as its key may have.
-
-    Raises:
-        HTTPException: 403, it asks for more.
-    """
+    """Return a query of as many hits as its key may have; raises as ``check_k`` does."""
     max_k = check_k(request, query.k or query.steps.get("select", {}).get("k"))
     if max_k is None or query.k is not None or (corpus.plan(query).select.k or DEFAULT_K) <= max_k:
         return query
@@ -400,15 +382,10 @@ def access_of(
     is_open: bool = False,
     redis: str | None = None,
 ) -> Access:
-    """Return the access of a service.
+    """Return the access of a service that listens on ``host``.
 
-    Args:
-        host: Name or address that it listens on.
-        keys: The key file.
-        header: Header in which a proxy names the user.
-        proxies: Addresses or networks of proxies besides loopback, such as 10.0.0.0/8.
-        is_open: Whether the operator wants a service without keys on other addresses than loopback.
-        redis: Address of a Redis that counts the requests of keys for all processes.
+    ``proxies`` are addresses or networks besides loopback, such as 10.0.0.0/8; ``is_open`` says that the operator wants a
+    service without keys on other addresses than loopback.
 
     Raises:
         UserError: The service would be open to other machines, or an argument is wrong.
@@ -426,10 +403,9 @@ def access_of(
 
 
 def origins_of(names: Sequence[str]) -> list[str]:
-    """Return origins whose pages may call the service.
+    """Return origins whose pages may call the service; raise ``UserError`` if one isn't an origin.
 
-    Raises:
-        UserError: One isn't an origin. ``*`` is none: every page could then read a service on the reader's own machine.
+    ``*`` is none: every page could then read a service on the reader's own machine.
     """
     for name in names:
         if not _ORIGIN.fullmatch(name):

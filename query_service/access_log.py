@@ -1,7 +1,7 @@
 """One JSON object in the log for each request, a trace span, and a request id.
 
-The log has the name of the key, never the key; the template of the route, never the path or its parameters; and the question only
-where the operator wants it.
+The log has the name of the key, never the key; the template of the route, never the path or its parameters; and the question
+only where the operator wants it.
 """
 
 import json
@@ -64,14 +64,7 @@ class Exchange:
 
 
 class Observed:
-    """ASGI middleware around everything else, which measures and logs each request.
-
-    Args:
-        app: What it is around.
-        metrics: Counts the requests.
-        options: What is logged.
-        client_of: Returns the address that a request comes from.
-    """
+    """ASGI middleware around everything else, which measures and logs each request."""
 
     def __init__(
         self, app: ASGIApp, metrics: Metrics, options: LogOptions, client_of: Callable[[Scope], str | None]

@@ -104,12 +104,7 @@ def _waits_for_model(plan: Preset) -> bool:
 
 
 class FairSemaphore:
-    """A semaphore whose places go round the callers that wait. For one event loop.
-
-    Args:
-        capacity: Places.
-        share: Most places of one caller.
-    """
+    """A semaphore of ``capacity`` places, ``share`` a caller at most, that go round the callers that wait. For one loop."""
 
     def __init__(self, capacity: int, share: int) -> None:
         self._capacity, self._share = capacity, share
@@ -122,11 +117,7 @@ class FairSemaphore:
         return sum(map(len, self._waiting.values()))
 
     async def acquire(self, caller: str) -> None:
-        """Wait for a place.
-
-        Raises:
-            TransientError: The queue is full, or the caller's half of it.
-        """
+        """Wait for a place; raise ``TransientError`` if the queue is full, or the caller's half of it."""
         if self._has_room(caller):
             self._running[caller] += 1
             return
@@ -169,8 +160,7 @@ class FairSemaphore:
 class Admission:
     """Runs the work of requests in threads, as many at once as the semaphore of their kind has places.
 
-    Args:
-        deadline_s: Time for a request, in the queue and in work.
+    ``deadline_s`` is the time for a request, in the queue and in work.
     """
 
     def __init__(self, deadline_s: float = DEADLINE_S) -> None:
@@ -184,11 +174,7 @@ class Admission:
         return sum(semaphore.waiting for semaphore in self._semaphores.values())
 
     async def run(self, request: Request, cost: Cost, call: Callable[[], Reply]) -> Reply:
-        """Run work in a thread once there is a place, which is free again when the thread has ended.
-
-        Raises:
-            TransientError: Too many requests are waiting.
-        """
+        """Run work in a thread once there is a place, free again when the thread has ended; raises as ``acquire`` does."""
         caller, semaphore = caller_name(request), self._semaphores[cost]
         loop = asyncio.get_running_loop()
         await semaphore.acquire(caller)
@@ -204,10 +190,7 @@ class Admission:
     async def reply(self, request: Request, cost: Cost, call: Callable[[Callable[[], bool]], Reply]) -> Reply | None:
         """Return the result of work; None where the client disconnects first.
 
-        Args:
-            request: The client's request.
-            cost: Its kind.
-            call: Is given a function that returns true once nobody waits for the result.
+        ``call`` is given a function that returns true once nobody waits for the result.
 
         Raises:
             TransientError: The deadline has passed, or too many requests are waiting.

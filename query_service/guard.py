@@ -175,14 +175,9 @@ async def _discard(_message: Message) -> None:
 
 
 def trusted(listens_on: str, names: Sequence[str]) -> list[str]:
-    """Return the trusted host patterns of a service.
+    """Return the trusted host patterns of a service: what it listens on, unless that is a wildcard, and further names.
 
-    Args:
-        listens_on: Its address, which is trusted unless it is a wildcard.
-        names: Further ones: ``search.example.org``, ``*.example.org`` for all names below, or ``*`` for any.
-
-    Raises:
-        UserError: A name isn't a host name.
+    A name is ``search.example.org``, ``*.example.org`` for all names below, or ``*`` for any; raises ``UserError`` for others.
     """
     listening_host = [] if listens_on in _EVERY_ADDRESS else [listens_on]
     return [_pattern(name) for name in [*listening_host, *names]]

@@ -1,9 +1,7 @@
-"""API keys in a file.
+"""API keys in a file: one JSON object a line, as ``inset key`` prints it; empty lines and comments (``#``) are ignored.
 
-The key file has one JSON object a line, as ``inset key`` prints it; empty lines and lines that start with ``#`` are ignored. It
-is read again when it has changed. A file that is missing or wrong then, such as a half-written one, leaves the keys as they were.
-
-A key is 256 random bits, so one SHA-256 of it is enough: slow password hashes are for what a dictionary may hold.
+The file is read again when it has changed. One that is missing or wrong then, such as a half-written one, leaves the keys as
+they were. A key is 256 random bits, so one SHA-256 of it is enough: slow password hashes are for what a dictionary may hold.
 """
 
 import hashlib
@@ -75,11 +73,7 @@ def digest(key: str) -> str:
 
 
 class KeyFile:
-    """The keys of a file, read again when it has changed.
-
-    Raises:
-        UserError: The file is missing or wrong.
-    """
+    """The keys of a file, read again when it has changed; raises as ``read_keys`` does."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -63,12 +63,7 @@ def file_response(
 ) -> Response:
     """Return a file with an ETag: 304 where the client has it already, 206 for a part of it (RFC 9110, sections 13 and 14).
 
-    Args:
-        request: The client's request.
-        body: The whole file.
-        media_type: Its media type.
-        headers: Further headers.
-        ranges: Whether the client may ask for a part; several parts at once get the whole file.
+    With ``ranges`` the client may ask for a part; several parts at once get the whole file.
     """
     etag = f'"{hashlib.sha256(body).hexdigest()}"'
     response_headers = {**headers, "etag": etag, **({"accept-ranges": "bytes"} if ranges else {})}
@@ -92,11 +87,7 @@ def file_response(
 
 
 def only_declared(request: Request) -> None:
-    """Refuse query parameters that a route doesn't have: a mistyped ``version`` would give the live one.
-
-    Raises:
-        HTTPException: 422, there is one.
-    """
+    """Refuse (422) query parameters that a route doesn't have: a mistyped ``version`` would give the live one."""
     if not request.query_params:
         return
     path = request.app.openapi()["paths"].get(request.scope["route"].path)

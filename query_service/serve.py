@@ -38,12 +38,7 @@ Twice those that ``query_service.guard`` allows, whose 431 says why.
 
 
 def serve(app: FastAPI, host: str = HOST, port: int = PORT) -> None:
-    """Serve ``app`` until it is interrupted.
-
-    Args:
-        app: What ``create_app`` returned.
-        host: Name or address to listen on.
-        port: 0 takes a free one; the log names it.
+    """Serve what ``create_app`` returned until it is interrupted; port 0 takes a free one, which the log names.
 
     Raises:
         UserError: The address can't be bound; nothing has started then.

@@ -45,18 +45,14 @@ async def events_of(
     late: Callable[[], Exception],
     deadline_s: float,
 ) -> AsyncGenerator[AnswerEvent, None]:
-    """Yield the events of an answer until the client disconnects.
+    """Yield the events of an answer until the client disconnects; raises what ``make`` or ``run`` raises.
 
     Args:
         request: The client's request.
-        make: Returns the events, given a function that returns true once the client has disconnected; called in a worker
-            thread, where the events are also consumed.
-        run: Runs a function in a worker thread.
+        make: Returns the events, given a function that returns true once the client has disconnected.
+        run: Runs a function in a worker thread, where the events are made and consumed.
         late: Returns the error that ends the events after the deadline.
         deadline_s: Time for all events.
-
-    Raises:
-        Exception: Whatever ``make`` or ``run`` raises.
     """
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[AnswerEvent | Exception | None] = asyncio.Queue()

@@ -1,7 +1,7 @@
 """Serve by one process or by several, which share nothing but the store, the folder of metrics and, where named, a Redis.
 
 uvicorn's supervisor starts each worker as an interpreter of its own, and another in place of one that dies. All of them accept
-connections of one socket. A worker makes its service from ``ServiceOptions``, which it reads from a variable of the environment.
+connections of one socket. A worker makes its service from ``ServiceOptions``, which it reads from the environment.
 """
 
 import logging
@@ -90,12 +90,9 @@ class ServiceOptions(BaseModel):
 
 
 def serve_workers(workers: int, options: ServiceOptions, port: int = PORT) -> None:
-    """Serve until interrupted.
+    """Serve by several processes until interrupted.
 
-    Args:
-        workers: Processes that answer.
-        options: The service, which has been opened once: a mistake would be one of each worker.
-        port: TCP port.
+    ``options`` were opened once: a mistake would be one of each worker.
 
     Raises:
         UserError: The address can't be bound; nothing has started then.

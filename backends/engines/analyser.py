@@ -20,8 +20,9 @@ from backends.models.languages import is_word
 ANALYSIS_VERSION = "2"
 """Raised when a text gives other terms, so that collections are built again."""
 
-STEMMED = frozenset(
-    "ar ca cs da de el en eo es et eu fa fi fr ga hi hu hy id it lt nb ne nl nn no pl pt ro ru sr sv ta tr yi".split()
+STEMMED = frozenset[str]().union(
+    ("ar", "ca", "cs", "da", "de", "el", "en", "eo", "es", "et", "eu", "fa", "fi", "fr", "ga", "hi", "hu", "hy"),
+    ("id", "it", "lt", "nb", "ne", "nl", "nn", "no", "pl", "pt", "ro", "ru", "sr", "sv", "ta", "tr", "yi"),
 )
 """Languages with a Snowball algorithm."""
 
@@ -63,10 +64,7 @@ _ACCENTS = regex.compile(
 
 
 def terms(text: str, language: str | None) -> str:
-    """Return the terms of a text, separated by spaces.
-
-    Words are not stemmed where the language is None.
-    """
+    """Return the terms of a text, separated by spaces; words are not stemmed where the language is None."""
     terms_by_run = _terms_of(language)
     return " ".join([terms_by_run[run] for run in text.split()])
 
@@ -92,15 +90,9 @@ def _query_terms(token: str, languages: frozenset[str]) -> tuple[str, ...]:
 
 
 def spans(text: str, language: str | None, searched_terms: Collection[str]) -> list[tuple[int, int]]:
-    """Return where a text has words with one of some terms: sorted ``[start, stop)``, not overlapping.
+    """Return where a displayed text has words with one of some terms: sorted ``[start, stop)``, not overlapping.
 
-    Args:
-        text: The displayed text.
-        language: Its document's.
-        searched_terms: Terms of the query, from ``searched_terms``.
-
-    Returns:
-        The spans. A compound matches if it contains a term; its parts aren't looked up in a dictionary.
+    A compound matches if it contains a term; its parts aren't looked up in a dictionary.
     """
     parts = [term for term in searched_terms if len(term) >= SHORTEST_PART] if language in LINKS else []
     marked_tokens = {

@@ -111,11 +111,7 @@ def check_filters(filters: Filters, columns: Callable[[], Collection[str]]) -> N
 
 
 def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str]) -> None:
-    """Raise where a schema lacks a field or vector column of the index.
-
-    Raises:
-        ContractError: It does.
-    """
+    """Raise ``ContractError`` where a schema lacks a field or vector column of the index."""
     for field in fields:
         if field not in schema.names:
             raise ContractError(f"rows of an index need a column {field}")
@@ -157,13 +153,9 @@ def in_order(ranked: Ranked) -> Ranked:
 def with_ties(search: Callable[[int], list[tuple[Name, float]]], k: int, least: int = 0) -> list[tuple[Name, float]]:
     """Return the rows that score at least as high as the ``k``-th best, unordered, so that ties can be sorted.
 
-    The limit grows until the last row scores below the ``k``-th.
-
-    Args:
-        search: Returns the best rows, up to a limit; fewer mean that there are no more.
-        k: Rows wanted; [] where it isn't positive.
-        least: Fewest rows to ask an approximate index for, so that a short answer is the beginning of a longer one;
-            0 means ``k + SPARE``.
+    The limit grows until the last row scores below the ``k``-th. ``search`` returns the best rows, up to a limit; fewer mean that
+    there are no more. An approximate index is asked for at least ``least`` rows, so that a short answer is the beginning of a
+    longer one; 0 means ``k + SPARE``.
     """
     if k <= 0:
         return []

@@ -29,11 +29,7 @@ Scored = list[tuple[int, float]]
 
 
 class LanceTable:
-    """A snapshot of a table. Thread-safe.
-
-    Raises:
-        ValueError: There is no such table.
-    """
+    """A snapshot of a table; ``ValueError`` if there is none. Thread-safe."""
 
     def __init__(self, uri: str, name: str, options: Mapping[str, str]) -> None:
         async def opened() -> tuple[Any, Any]:
@@ -55,14 +51,10 @@ class LanceTable:
         return _scored_rows(lambda: self._table.query().nearest_to_text(query), "_score", limit, condition)
 
     def nearest(self, column: str, query: Vector, refine: int, limit: int, condition: str) -> Scored:
-        """Return the nearest rows with their cosine distances.
+        """Return the nearest rows with their cosine distances; ``condition`` filters them before ranking ("" for none).
 
-        Args:
-            column: The vectors; several for each row where ``query`` has several.
-            query: One vector, or one for each row of an array.
-            refine: ``refine * limit`` candidates of an approximate index are compared by their full vectors.
-            limit: Most rows.
-            condition: Filters rows before ranking ("" for none).
+        ``query`` is one vector, or one for each row of an array, as the column has. Of an approximate index, ``refine * limit``
+        candidates are compared by their full vectors.
         """
 
         def search() -> Any:

@@ -55,11 +55,7 @@ class WeaviateServer:
             return str(self.client().get_meta()["version"])
 
     def check_reachable(self) -> None:
-        """Raise where the gRPC port doesn't answer, for which the client would wait more than a minute.
-
-        Raises:
-            TransientError: The port doesn't answer.
-        """
+        """Raise ``TransientError`` where the gRPC port doesn't answer, for which the client would wait more than a minute."""
         try:
             socket.create_connection((urlsplit(self.url).hostname or "", self.grpc_port), _REACHED_WITHIN_S).close()
         except OSError as error:

@@ -31,14 +31,7 @@ Sentences then take 65 ms of CPU in place of 85, rows of documents 9 % less than
 
 
 class Bert:
-    """The model.
-
-    Args:
-        weights: The model's.
-        heads: Attention heads of a layer.
-        epsilon: Of layer normalisation.
-        threads: Batches run in parallel.
-    """
+    """The model, of so many attention heads a layer; ``threads`` run batches in parallel."""
 
     def __init__(self, weights: Weights, *, heads: int, epsilon: float, threads: int) -> None:
         import onnxruntime

@@ -74,11 +74,7 @@ def clip_card(model_name: ModelName) -> ModelCard:
 
 
 class Clip:
-    """A ``PictureEmbedder``.
-
-    Args:
-        model_name: A folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``.
-        batch: Maximum batch size.
+    """A ``PictureEmbedder``: a folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``.
 
     Raises:
         UserError: The model isn't there, or its weights are another model's.

@@ -20,11 +20,7 @@ Prepared = TypeVar("Prepared")
 
 
 class BatchSize:
-    """A batch size that is halved where memory runs out, and doubled after ``GROWS_AFTER`` batches that fitted.
-
-    Attributes:
-        size: The size now, at least 1 and at most the first one.
-    """
+    """A batch size, at least 1, that is halved where memory runs out, and doubled after ``GROWS_AFTER`` batches that fitted."""
 
     def __init__(self, size: int) -> None:
         self.size = self._largest = size

@@ -44,15 +44,10 @@ Asked = ModelCaptioner | ModelConfig
 
 
 class Endpoint:
-    """A ``LanguageModel`` behind a server.
+    """A ``LanguageModel`` behind a server; ``config_key`` is the corpus file's key, for messages.
 
     ``faults`` are named ``timeouts``, ``broken_connections``, ``rate_limits``, ``server_errors``, ``bad_answers``,
     ``rejected_requests``, ``refusals``, ``empty_answers`` and ``other_models``.
-
-    Args:
-        config_key: The corpus file's key, for messages.
-        captioner: The configuration.
-        clock: The clock of waits.
 
     Raises:
         UserError: The address is invalid, or the environment variable holds no usable key.
@@ -108,11 +103,7 @@ class Endpoint:
             raise unusable
 
     def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
-        """Yield the text of one reply as it comes, then the outcome; see ``LanguageModel.stream``.
-
-        Raises:
-            UserError: As for ``replies``.
-        """
+        """Yield the text of one reply as it comes, then the outcome; see ``LanguageModel.stream``. Errors as for ``replies``."""
         from anyio.from_thread import start_blocking_portal
 
         pieces: SimpleQueue[str | None] = SimpleQueue()
@@ -245,11 +236,7 @@ class _Calls(EndpointCalls):
         return answer
 
     def _messages(self, request: Request) -> "list[Sent]":
-        """Return the messages of a request.
-
-        Raises:
-            BadInputError: A picture can't be decoded.
-        """
+        """Return the messages of a request; raise ``BadInputError`` if a picture can't be decoded."""
         return [
             cast(
                 "Sent", {"role": message.role, "content": message.text if message.role != "user" else self._parts(message)}

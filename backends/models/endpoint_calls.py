@@ -1,12 +1,13 @@
 """Calls to a server that speaks OpenAI's protocol, and what becomes of those that fail.
 
 * Timeout, broken connection, 408, 409, 425, 429, 5xx, half an answer, no valid answer: retried with exponential, random
-backoff and ``Retry-After``; ``TransientError`` when all retries failed. The client's own retries are off, so that each is
-counted and keeps the rate. * 400, 413, 415, 422: ``BadInputError`` without a retry, which would cost again and end alike.
+  backoff and ``Retry-After``; ``TransientError`` when all retries failed. The client's own retries are off, so that each is
+  counted and keeps the rate.
+* 400, 413, 415, 422: ``BadInputError`` without a retry, which would cost again and end alike.
 * Another model's answer: ``TransientError`` without a retry. The name in the answer must be the configured name or
-``revision``, perhaps with a folder before it or a date after it: gateways fall back to other models, and names like
-``latest`` move on. * No credit, a wait for hours, or many failures in a row: a ``TransientError`` for every further
-request. * 401, 403, 404 and the like, an unknown parameter, only 400 from the start: ``UserError``.
+  ``revision``, perhaps with a folder before it or a date after it: gateways fall back to other models.
+* No credit, a wait for hours, or many failures in a row: a ``TransientError`` for every further request.
+* 401, 403, 404 and the like, an unknown parameter, only 400 from the start: ``UserError``.
 """
 
 import importlib.util
@@ -82,15 +83,8 @@ class TryAgainError(TransientError):
 class EndpointCalls:
     """The calls of one model at an endpoint, all on one event loop at a time.
 
-    ``parameters`` are those of every request, which a server may refuse.
-
-    Args:
-        config_key: The corpus file's key, for messages.
-        model_and_revision: Name and revision of the model.
-        options: The server.
-        clock: The clock of waits; None for the real one.
-        usage: Counts what is used.
-        faults: Counts what goes wrong.
+    ``parameters`` are those of every request, which a server may refuse. ``config_key`` is the corpus file's key, for messages;
+    ``usage`` counts what is used, ``faults`` what goes wrong.
 
     Raises:
         UserError: The address is invalid, or the environment variable holds no usable key.
@@ -357,11 +351,7 @@ def _server(url: str) -> str:
 
 
 def _api_key(variable: str | None, config_key: str) -> str | None:
-    """Return the key in an environment variable; None if none is named.
-
-    Raises:
-        UserError: It isn't set, or invalid in a header.
-    """
+    """Return the key in an environment variable, None if none is named; raise ``UserError`` if it isn't set, or no key."""
     if variable is None:
         return None
     key = os.environ.get(variable, "").strip()

@@ -50,12 +50,7 @@ def model(model_name: ModelName) -> TextModel:
 
 
 class EndpointEmbedder:
-    """A ``TextEmbedder`` behind a server. Threads share neither connections nor limits of rate.
-
-    Args:
-        model_name: The model, with its server.
-        batch: Maximum number of texts in a call.
-        clock: The clock of waits.
+    """A ``TextEmbedder`` behind a server, at most ``batch`` texts a call. Threads share neither connections nor limits of rate.
 
     Raises:
         UserError: The address is invalid, or the environment variable holds no usable key.

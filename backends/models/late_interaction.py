@@ -59,11 +59,7 @@ def late_card(model_name: ModelName) -> ModelCard:
 
 
 class LateInteraction:
-    """A ``LateEmbedder``.
-
-    Args:
-        model_name: A folder, or a name on the hub.
-        batch: Maximum batch size.
+    """A ``LateEmbedder``: a folder, or a name on the hub.
 
     Raises:
         UserError: The model isn't there, or its weights can't be loaded.

@@ -56,14 +56,9 @@ class _StoppedError(BaseException):
 
 
 class LocalModel:
-    """A ``LanguageModel`` in this process.
+    """A ``LanguageModel`` in this process; ``config_key`` is the corpus file's key, for messages.
 
     ``faults`` are named ``out_of_memory``, ``failures`` and ``empty_answers``.
-
-    Args:
-        config_key: The corpus file's key, for messages.
-        captioner: The configuration.
-        batch: Maximum batch size.
 
     Raises:
         UserError: The model isn't on this machine, or writes no replies.
@@ -86,11 +81,7 @@ class LocalModel:
         self._settings = self._generation_settings(captioner)
 
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
-        """Yield the outcome of each request, batch by batch.
-
-        Raises:
-            UserError: The model fails on every request.
-        """
+        """Yield the outcome of each request, batch by batch; raise ``UserError`` if the model fails on every request."""
         waiting = iter(requests)
         batches = iter(lambda: list(islice(waiting, self._batch.size)), [])
         for chats, refused in ahead(batches, self._chats):
@@ -112,11 +103,7 @@ class LocalModel:
         return chats, refused
 
     def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
-        """Yield the text of one reply as it comes, then the outcome; see ``LanguageModel.stream``.
-
-        Raises:
-            UserError: As for ``replies``.
-        """
+        """Yield the text of one reply as it comes, then the outcome; see ``LanguageModel.stream``. Errors as for ``replies``."""
         from transformers import TextIteratorStreamer
 
         try:
@@ -193,11 +180,7 @@ class LocalModel:
         return BadInputError(f"{self._where}: {self.name!r} fails on it: {why}", FailureCode.MODEL_FAILED)
 
     def _chat(self, request: Request) -> "_Chat":
-        """Return a request as chat templates take it.
-
-        Raises:
-            BadInputError: A picture can't be decoded, or the model sees none.
-        """
+        """Return a request as chat templates take it; raise ``BadInputError`` if a picture can't be decoded or seen."""
         return request.id, [{"role": message.role, "content": self._content(message)} for message in request.messages]
 
     def _content(self, message: Message) -> str | list[dict[str, object]]:
@@ -290,11 +273,7 @@ def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
 
 
 def _load(captioner: Asked, config_key: str, device: str) -> tuple[Any, Any]:
-    """Return a model and its processor.
-
-    Raises:
-        UserError: The model isn't there, or can't be used.
-    """
+    """Return a model and its processor; raise ``UserError`` if the model isn't there, or can't be used."""
     import torch
     from transformers import (
         MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
@@ -354,12 +333,7 @@ BATCHES_TOGETHER = 32
 
 
 class VllmModel:
-    """A ``LanguageModel`` of vLLM.
-
-    Args:
-        config_key: The corpus file's key, for messages.
-        captioner: The configuration.
-        batch: Requests at once, times ``BATCHES_TOGETHER``.
+    """A ``LanguageModel`` of vLLM, of ``batch`` times ``BATCHES_TOGETHER`` requests at once.
 
     Raises:
         UserError: vLLM or the model isn't on this machine, or can't be used.

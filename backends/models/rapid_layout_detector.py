@@ -63,7 +63,7 @@ class RapidLayout:
     def detect(self, picture: bytes) -> list[LayoutRegion]:
         """Return the regions of an encoded picture of a page, most confident first, in pixels of the given picture.
 
-        A page that is turned is seen as if it were upright; boxes are in the picture as given.
+        A page that is turned is seen as if it were upright.
 
         Raises:
             BadInputError: The picture can't be decoded, or the engine fails on it.

@@ -60,12 +60,9 @@ EXACT = ("Conv.45",)
 
 
 class LineReader:
-    """The recogniser of text lines.
+    """The recogniser of text lines; the network has its characters in the metadata ``character``.
 
-    Args:
-        file: The network, with its characters in the metadata ``character``.
-        threads: Of onnxruntime.
-        exact: Names of the convolutions that stay in fp32.
+    ``exact`` are the names of the convolutions that stay in fp32.
     """
 
     def __init__(self, file: Path, threads: int, exact: Collection[str]) -> None:
@@ -89,8 +86,7 @@ class LineReader:
     def read(self, lines: Sequence[Pixels]) -> list[tuple[str, float]]:
         """Return the characters of each line and the mean of their probabilities, 0 for none; lines are independent.
 
-        Args:
-            lines: Pixels of upright lines, shape ``(height, width, 3)``, BGR.
+        Lines are pixels of upright lines, shape ``(height, width, 3)``, BGR.
         """
         return [self._decoded(self._session.run(None, {self._input: _scaled(line)})[0][0]) for line in lines]
 
@@ -123,12 +119,9 @@ def _scaled(line: Pixels) -> NDArray[np.float32]:
 
 
 class RapidOcr:
-    """A ``Recogniser``; takes about 0.9 GB of memory.
+    """A ``Recogniser``; takes about 0.9 GB of memory. One thread, because several recognisers run in parallel.
 
-    Args:
-        threads: Of the engine; one, because several recognisers run in parallel.
-        parameters: Settings of the package, for benchmarks.
-        int8: Recognise lines by int8 matmuls; benchmarks compare both.
+    Benchmarks set ``parameters`` of the package, and compare with lines recognised without ``int8``.
 
     Raises:
         UserError: rapidocr is not installed.
@@ -163,10 +156,9 @@ class RapidOcr:
     def recognise(self, picture: bytes) -> list[RecognisedLine]:
         """Return the lines of an encoded picture, top to bottom, then left to right, in pixels of the given picture.
 
-        A page that is turned is read as if it were upright; boxes are in the picture as given.
-
-        A picture larger than ``LARGEST_SIDE_PX`` is scaled down; one with a side below ``LEAST_SIDE_PX`` has no legible
-        words.
+        A page that is turned is read as if it were upright. A picture larger than ``LARGEST_SIDE_PX`` is scaled down; one
+        with a side
+        below ``LEAST_SIDE_PX`` has no legible words.
 
         Raises:
             BadInputError: The picture can't be decoded, or the engine fails on it.
@@ -221,11 +213,7 @@ TO_ROWS, TO_CHANNELS = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def with_int8_matmul(model: "ModelProto", exact: Collection[str] = ()) -> int:
-    """Replace a graph's 1×1 convolutions and large matmuls by int8 matmuls, in place, except the convolutions in ``exact``.
-
-    Returns:
-        The number of replacements.
-    """
+    """Replace a graph's 1×1 convolutions, except those in ``exact``, and large matmuls by int8 matmuls; return how many."""
     from onnx import helper
 
     _drop_identities(model.graph)

@@ -34,8 +34,7 @@ class ModelKind(Generic[Offered]):
 
     Attributes:
         noun: Their name in messages.
-        section: The section of the corpus file.
-        key: The key in it.
+        section: The section of the corpus file, and ``key`` the key in it.
         modules: Their modules, by name.
         others: The module of all other names, which need a revision; None for none.
         served: The module of models behind an endpoint; None for none.

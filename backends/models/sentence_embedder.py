@@ -32,11 +32,7 @@ class TokenCounter:
 
 
 def load_tokenizer(file: Path) -> "Tokenizer":
-    """Read a ``tokenizer.json`` without its truncation and padding.
-
-    Raises:
-        UserError: The file is missing or invalid.
-    """
+    """Read a ``tokenizer.json`` without its truncation and padding; raise ``UserError`` if it is missing or invalid."""
     from tokenizers import Tokenizer
 
     try:
@@ -51,12 +47,7 @@ def load_tokenizer(file: Path) -> "Tokenizer":
 class SentenceEmbedder:
     """A ``TextEmbedder`` made of a tokenizer and a model.
 
-    Args:
-        card: The model's card.
-        counter: Counts the model's tokens.
-        pool: The model.
-        longest: Maximum tokens of a text, special ones included; longer texts are truncated.
-        prompts: Prefixes of documents and of questions.
+    Texts are truncated to ``longest`` tokens, special ones included; ``prompts`` are prefixes of documents and of questions.
     """
 
     def __init__(

@@ -41,14 +41,7 @@ Forward = Callable[[Tokens, Tokens], Vector]
 
 @dataclass(frozen=True)
 class LengthBuckets:
-    """Runs a model on texts of one bucket of lengths at a time.
-
-    Attributes:
-        forward: The model.
-        dimension: Length of a vector.
-        batch: Texts of ``TEXT_TOKENS`` that go together.
-        pad: Padding token id.
-    """
+    """Runs a model on texts of one bucket of lengths at a time: ``batch`` of ``TEXT_TOKENS``, padded with the token ``pad``."""
 
     forward: Forward
     dimension: int

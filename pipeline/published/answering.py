@@ -63,14 +63,9 @@ JUDGED_CHARS = 12_000
 class AnswerPlan:
     """How one question is answered.
 
-    Attributes:
-        question: The question.
-        preset: The answer preset.
-        retrieval: The retrieval preset.
-        fallback: The retrieval preset where the model fails.
-        prompt: The model's prompt; None without a model.
-        filters: Unresolved filters.
-        history: The turns before a follow-up question, oldest first.
+    ``fallback`` is the retrieval preset where the model fails, ``prompt`` None without a model; ``filters`` are unresolved,
+    and
+    ``history`` has the turns before a follow-up question, oldest first.
     """
 
     question: EmbeddedQuery
@@ -85,15 +80,11 @@ class AnswerPlan:
 def answer_events(
     opened: OpenVersion, plan: AnswerPlan, trace: Trace | None = None, *, traced: bool = False
 ) -> Iterator[AnswerEvent]:
-    """Yield an answer as it is written; the last event is the whole answer.
+    """Yield an answer as it is written; the last event is the whole answer, with the steps where ``traced``.
 
-    Where the model fails, the last event is the extractive answer with a note that gives the reason.
-
-    Args:
-        opened: The version.
-        plan: The question and how it is answered.
-        trace: Records the steps; these and calls of models end once nobody waits for the answer any more.
-        traced: Report what each step did.
+    Where the model fails, the last event is the extractive answer with a note that gives the reason. Steps and calls of
+    models
+    end once nobody waits for the answer any more, which ``trace`` knows.
 
     Raises:
         RequestError: The version or the request lacks what the preset needs.

@@ -78,9 +78,9 @@ class Contents:
         """Return documents.
 
         Args:
-            part: The part.
+            part: The part of the list.
             sources: Globs, one of which fits a source.
-            languages: One of which is the document's.
+            languages: One of which is the document's, in ISO 639-1.
             contains: Part of the title or of a source, in any case.
             sort: One of ``SORTS``, after ``-`` for descending; what has no date comes last.
         """
@@ -97,11 +97,7 @@ class Contents:
         return Listing(version=self._opened.version, total=len(numbers), items=summaries)
 
     def document(self, doc_id: str) -> DocumentInfo:
-        """Return a document.
-
-        Raises:
-            NotFoundError: The version doesn't hold it.
-        """
+        """Return a document; raise ``NotFoundError`` if the version doesn't hold it."""
         self._opened.require(doc_id)
         catalogue = self._catalogue
         summary = catalogue.document(catalogue.number(doc_id))
@@ -135,10 +131,7 @@ class Contents:
         return Listing(version=self._opened.version, total=len(sections), items=listed_sections)
 
     def pages(self, part: ListPart, doc_id: str) -> Listing[DocumentPage]:
-        """Return the pages of a document; raises as ``document`` does.
-
-        A page's label is known where a row stands on it.
-        """
+        """Return the pages of a document, each with its label where a row stands on it; raises as ``document`` does."""
         rows, labels = Counter[int](), dict[int, str | None]()
         by_modality = {modality: Counter[int]() for modality in Modality}
         for row in _read(self._opened, doc_id, _PAGED).to_pylist():
@@ -168,14 +161,11 @@ class Contents:
         page: int | None = None,
         sources: Sequence[str] = (),
     ) -> Listing[BrowsedRow]:
-        """Return rows by document and in reading order; raises as ``document`` does.
+        """Return rows, of one document or of all, by document and in reading order; raises as ``document`` does.
 
-        Args:
-            part: The part.
-            doc_id: The document; None for all.
-            modalities: Kinds of rows; () for all.
-            page: The page of the document that a row stands on.
-            sources: Globs, one of which fits a source of the row's document.
+        Only rows of some modalities (() for all), on a page of the document, and of documents with a source that fits one
+        of the
+        globs ``sources``.
         """
         if doc_id is not None:
             table = _read(self._opened, doc_id)
@@ -196,11 +186,7 @@ class Contents:
         return Listing(version=self._opened.version, total=total, items=_browse_rows(self._opened, rows))
 
     def row(self, evidence_id: str) -> RowInfo:
-        """Return a row.
-
-        Raises:
-            NotFoundError: The version doesn't hold it.
-        """
+        """Return a row; raise ``NotFoundError`` if the version doesn't hold it."""
         rows: list[dict[str, Any]] = self._opened.index.fetch([evidence_id])
         if not rows:
             raise NotFoundError(f"{self._opened.name} has no row {evidence_id}")
@@ -221,11 +207,7 @@ class Contents:
         )
 
     def table(self, evidence_id: str) -> TableInfo:
-        """Return a table.
-
-        Raises:
-            NotFoundError: The version has no such row, or it isn't a table.
-        """
+        """Return a table; raise ``NotFoundError`` if the version has no such row, or it isn't one."""
         row = self.row(evidence_id)
         if row.modality is not Modality.TABLE:
             raise NotFoundError(f"row {evidence_id} isn't a table, but a {row.modality}")
@@ -240,14 +222,9 @@ class Contents:
         sources: Sequence[str] = (),
         contains: str = "",
     ) -> Listing[FigureSummary]:
-        """Return the figures that have a tag, by document and page; further arguments and errors are those of ``rows``.
+        """Return the figures that have a tag, by document and page; ``contains`` is part of the caption, in any case.
 
-        Args:
-            part: The part.
-            doc_id: The document; None for all.
-            page: The page.
-            sources: Globs of sources.
-            contains: Part of the caption, in any case.
+        Other arguments and errors are those of ``rows``.
         """
         table = self._opened.tagged_figures
         mask = np.ones(table.num_rows, bool)
@@ -426,11 +403,7 @@ def _contains(texts: "pa.ChunkedArray[Any]", contains: str) -> NDArray[np.bool_]
 def _read(
     opened: "OpenVersion", doc_id: str, columns: Sequence[str] = tuple(EVIDENCE.names), excluded: Modality | None = None
 ) -> pa.Table:
-    """Return the rows of a document, but for those of a modality.
-
-    Raises:
-        NotFoundError: The version doesn't hold the document.
-    """
+    """Return the rows of a document, but for those of a modality; raises as ``Contents.document`` does."""
     opened.require(doc_id)
     table = opened.document_rows.of(doc_id, list(dict.fromkeys([*columns, "modality"])))
     if excluded is not None:

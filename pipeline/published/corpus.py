@@ -61,14 +61,13 @@ _SOURCES_LISTED = 500
 class PublishedCorpus:
     """The published versions of one corpus. Thread-safe.
 
-    ``version`` is the live one where None. Methods raise ``NotFoundError`` for what the version doesn't hold, ``RequestError``
-    for other mistakes of the caller, ``TransientError`` where the engine or the store doesn't answer or is damaged, and other
+    ``version`` is the live one where None. Methods raise ``NotFoundError`` for what the version doesn't hold,
+    ``RequestError``
+    for other mistakes of the caller, ``TransientError`` where the engine or the store doesn't answer or is damaged, and
+    other
     ``UserError``s for mistakes in the configuration.
 
-    Args:
-        workspace: The corpus.
-        drawer: Draws pages; a shared one is closed by whoever made it.
-        versions_open: Most versions that are open at once.
+    A ``drawer`` that is given is shared and closed by whoever made it; at most ``versions_open`` versions are open at once.
     """
 
     def __init__(
@@ -192,11 +191,7 @@ class PublishedCorpus:
             return list_versions(self._workspace.store, self.name)
 
     def plan(self, query: Query | AnswerQuery) -> Preset:
-        """Return the plan of a request.
-
-        Raises:
-            RequestError: The preset is unknown, or its steps can't be changed so.
-        """
+        """Return the plan of a request; raise ``RequestError`` if the preset is unknown, or doesn't take the steps."""
         preset = query.preset
         if preset is None and isinstance(query, AnswerQuery):
             preset = query.settings.get("retrieval", answer_preset_of(self._settings(), query.answer).retrieval)
@@ -209,11 +204,9 @@ class PublishedCorpus:
     def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
         """Return the best rows.
 
-        A query with a picture and no preset uses the default preset, or else the first that takes pictures. Once ``stopped``
-        returns true, the next step raises ``Stopped``.
-
-        Raises:
-            RequestError: The version has no preset that takes a picture; the message names the settings.
+        A query with a picture and no preset uses the default preset, or else the first that takes pictures;
+        ``RequestError`` names
+        the settings if none does. Once ``stopped`` returns true, the next step raises ``Stopped``.
         """
         trace, plan = Trace(stopped=stopped), self._plan(query.preset, query.steps)
         if query.picture is not None:
@@ -226,11 +219,9 @@ class PublishedCorpus:
             return opened.search(query, plan, trace=trace)
 
     def search_each(self, query: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
-        """Yield the result of each question, all from one version; questions are embedded in batches.
+        """Yield the result of each question with its filters, all from one version, in the way of ``query``.
 
-        Args:
-            query: The query apart from text and filters.
-            questions: Texts and filters.
+        Questions are embedded in batches.
         """
         plan, version = self._plan(query.preset, query.steps), query.version
         for start in range(0, len(questions), EMBED_BATCH):
@@ -249,9 +240,7 @@ class PublishedCorpus:
     def answer_events(self, query: AnswerQuery, stopped: Callable[[], bool] = lambda: False) -> Iterator[AnswerEvent]:
         """Yield an answer as it is written; the last event is the whole answer.
 
-        Args:
-            query: The question.
-            stopped: Returns true when nobody waits for the answer any more; steps and calls of models then end.
+        Once ``stopped`` returns true, nobody waits for the answer any more: steps and calls of models end.
         """
         corpus = self._settings()
         preset = answer_preset_of(corpus, query.answer)

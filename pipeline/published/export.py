@@ -52,15 +52,9 @@ def export_pages(
 ) -> ExportSummary:
     """Write the Parquet of "Beyond Text", a row per page and image, and ``<name>.drops.parquet``: images left out and why.
 
-    Sources of the same bytes are all exported. Both files are written atomically.
-
-    Args:
-        workspace: The corpus.
-        file: The file to write.
-        version: None for the live version.
-        images: Filter of images.
-        unique: Write each text once, with all its pages.
-        report: Called with each source.
+    Sources of the same bytes are all exported; with ``unique`` each text is written once, with all its pages. Both files
+    are
+    written atomically.
 
     Raises:
         UserError: There is no such version, or the file can't be written.
@@ -177,16 +171,9 @@ class TablesSummary:
 def export_tables(
     workspace: Workspace, folder: Path, *, version: str | None = None, csv: bool = False, report: Report = silent
 ) -> TablesSummary:
-    """Write each table of a version as a Parquet file with typed columns, and ``tables.parquet``, which lists them.
+    """Write each table of a version as a Parquet file with typed columns, or CSV, and ``tables.parquet``, which lists them.
 
-    A table over several pages is one file. Sources of the same bytes have the same files.
-
-    Args:
-        workspace: The corpus.
-        folder: The folder to write; it must be new or empty.
-        version: None for the live version.
-        csv: Write CSV in place of Parquet.
-        report: Called with each document.
+    A table over several pages is one file. Sources of the same bytes have the same files. The folder must be new or empty.
 
     Raises:
         UserError: There is no such version, or the folder can't be written to.

@@ -40,15 +40,7 @@ class Material:
 def extractive_answer(
     opened: OpenVersion, question: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace | None = None
 ) -> AnswerResult:
-    """Answer with the best passages, with the nearest one where confidence is low, or abstain.
-
-    Args:
-        opened: The version.
-        question: The question.
-        plan: How passages are retrieved.
-        filters: Unresolved filters.
-        trace: Records what each step did.
-    """
+    """Answer with the best passages, or the nearest one where confidence is low, or abstain; ``filters`` are unresolved."""
     trace = trace or Trace()
     options = opened.settings().answer
     material, evidence = evidence_for(opened, question, plan, filters=filters, trace=trace)

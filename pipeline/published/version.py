@@ -71,18 +71,13 @@ class OpenVersion:
     """One version, opened for reading.
 
     Attributes:
-        workspace: The corpus.
-        version: Which version.
-        index: Its rows in the engine.
         settings: Returns the current settings of the corpus file, such as ranking, that belong to no version.
         embedders: Model of each space.
         template: How tags are written.
-        counts: Documents, pages, rows.
         sources: Sources by document id.
-        pages: Pages of each document, by document id.
+        pages: Number of pages by document id.
         tagged: Names of tagged copies by document id; None where the version was made without.
         has_pages: Whether it has rows of whole pages.
-        calibration: Thresholds of answer confidence.
         record: Wraps generative models, so that an experiment keeps their replies.
     """
 
@@ -109,11 +104,10 @@ class OpenVersion:
     ) -> SearchResult:
         """Return the best rows of a query; of each group the best, where the query groups.
 
-        Args:
-            query: The query; its version, preset and steps are not read.
-            plan: The steps.
-            question: The query's text and picture, where they are embedded already.
-            trace: Records the steps; its next step raises ``Stopped`` once nobody waits for the result any more.
+        The query's version, preset and steps are not read: ``plan`` has the steps. ``question`` is the query's text and
+        picture,
+        where they are embedded already. The next step of ``trace`` raises ``Stopped`` once nobody waits for the result any
+        more.
 
         Raises:
             RequestError: The version lacks what the plan or the filters need.
@@ -208,11 +202,7 @@ class OpenVersion:
         return self._read_object(document_file(doc_id)), source.rpartition("/")[2]
 
     def tagged_document(self, doc_id: str) -> tuple[bytes, str]:
-        """Return the copy of a PDF with a tag at each figure, and its file name.
-
-        Raises:
-            NotFoundError: There is none, with the reason.
-        """
+        """Return the tagged copy of a PDF, and its file name; raise ``NotFoundError`` with the reason if there is none."""
         sources, corpus = self.require(doc_id), self.workspace.corpus.name
         if self.tagged is None:
             remedy = f"to have them, set 'tags: {{pdf: true}}' in the corpus file and run: inset refresh {corpus}"
@@ -290,15 +280,9 @@ class OpenVersion:
         *,
         models: QueryModels | None = None,
     ) -> list[tuple[str, float]]:
-        """Return the best rows.
+        """Return the best ``k`` rows under resolved filters; filters of the plan's steps are resolved here.
 
-        Args:
-            question: The question.
-            plan: The steps; their own filters are resolved here.
-            k: Maximum rows.
-            filters: Resolved filters.
-            trace: Records what each step did.
-            models: Models of the steps, for callers that count their cost or cancel their calls.
+        ``models`` are for callers that count the cost of models or cancel their calls.
         """
         if filters == NOTHING:
             return []
@@ -314,11 +298,7 @@ class OpenVersion:
         )
 
     def require(self, doc_id: str) -> list[str]:
-        """Return the sources of a document.
-
-        Raises:
-            NotFoundError: The version doesn't hold it, even if the store does.
-        """
+        """Return the sources of a document; raise ``NotFoundError`` if only the store, not the version, holds it."""
         if doc_id not in self.sources:
             raise NotFoundError(f"{self.name} has no document {doc_id}")
         return self.sources[doc_id]
@@ -452,10 +432,7 @@ class OpenVersion:
 def open_version(workspace: Workspace, version: str, settings: Callable[[], Corpus] | None = None) -> OpenVersion:
     """Open a built version, with the parameters of its manifest, or of the corpus file where it has no manifest yet.
 
-    Args:
-        workspace: The corpus.
-        version: Which.
-        settings: Returns the current corpus file; that of the workspace where None.
+    ``settings`` returns the current corpus file; that of the workspace where None.
 
     Raises:
         NotFoundError: There is no such version.

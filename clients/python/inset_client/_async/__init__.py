@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from urllib.parse import quote
 
 import httpx
@@ -69,36 +69,35 @@ class AsyncClient:
 
     async def corpora(self) -> models.CorporaResponse:
         """Return a summary of every corpus."""
-        return cast("models.CorporaResponse", await self._json("GET", _path("corpora")))
+        return await self._get("corpora")
 
     async def packaged_presets(self) -> models.PackagedPresetsResponse:
         """Return the packaged retrieval presets."""
-        return cast("models.PackagedPresetsResponse", await self._json("GET", _path("presets")))
+        return await self._get("presets")
 
     async def overview(self, corpus: str) -> models.CorpusOverview:
         """Return a summary of a corpus."""
-        return cast("models.CorpusOverview", await self._json("GET", _path("corpora", corpus)))
+        return await self._get("corpora", corpus)
 
     async def versions(self, corpus: str) -> models.VersionList:
         """Return the versions of a corpus, newest first."""
-        return cast("models.VersionList", await self._json("GET", _path("corpora", corpus, "versions")))
+        return await self._get("corpora", corpus, "versions")
 
     async def presets(self, corpus: str, **query: Unpack[models.PresetsParametersQuery]) -> models.PresetsResponse:
         """Return the retrieval presets of a corpus, its default first."""
-        return cast("models.PresetsResponse", await self._json("GET", _path("corpora", corpus, "presets"), query))
+        return await self._get("corpora", corpus, "presets", query=query)
 
     async def answers(self, corpus: str, **query: Unpack[models.AnswersParametersQuery]) -> models.AnswersResponse:
         """Return the answer presets of a corpus, its default first."""
-        return cast("models.AnswersResponse", await self._json("GET", _path("corpora", corpus, "answers"), query))
+        return await self._get("corpora", corpus, "answers", query=query)
 
     async def search(self, corpus: str, **request: Unpack[models.SearchRequest]) -> models.SearchResult:
         """Return hits, best first; a ``picture`` is base64."""
-        return cast("models.SearchResult", await self._json("POST", _path("corpora", corpus, "search"), body=request))
+        return await self._post("corpora", corpus, "search", body=request)
 
     async def answer(self, corpus: str, **request: Unpack[models.AnswerRequest]) -> models.AnswerResult:
         """Return an answer; with ``stream``, use ``answer_events``."""
-        body = {**request, "stream": False}
-        return cast("models.AnswerResult", await self._json("POST", _path("corpora", corpus, "answer"), body=body))
+        return await self._post("corpora", corpus, "answer", body={**request, "stream": False})
 
     async def answer_events(
         self, corpus: str, **request: Unpack[models.AnswerRequest]
@@ -107,7 +106,7 @@ class AsyncClient:
 
         The service stops writing when the iterator is closed.
         """
-        response = await self._send("POST", _path("corpora", corpus, "answer"), body={**request, "stream": True})
+        response = await self._send("POST", ("corpora", corpus, "answer"), body={**request, "stream": True})
         try:
             unfinished_block = b""
             async for received in response.aiter_bytes():
@@ -120,130 +119,115 @@ class AsyncClient:
 
     async def figure(self, corpus: str, figure_id: str, **query: Unpack[models.FigureParametersQuery]) -> bytes:
         """Return the pixels of a figure, as PNG."""
-        return await self._bytes(_path("corpora", corpus, "figures", figure_id), query)
+        return await self._bytes("corpora", corpus, "figures", figure_id, query=query)
 
     async def similar(
         self, corpus: str, figure_id: str, **query: Unpack[models.SimilarParametersQuery]
     ) -> models.SimilarFigures:
         """Return the figures most like one, best first."""
-        path = _path("corpora", corpus, "figures", figure_id, "similar")
-        return cast("models.SimilarFigures", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "figures", figure_id, "similar", query=query)
 
     async def page_image(
         self, corpus: str, doc_id: str, page: int, **query: Unpack[models.PageImageParametersQuery]
     ) -> bytes:
         """Return a page as PNG; ``page`` counts from 1."""
-        return await self._bytes(_path("corpora", corpus, "documents", doc_id, "pages", f"{page}.png"), query)
+        return await self._bytes("corpora", corpus, "documents", doc_id, "pages", f"{page}.png", query=query)
 
     async def document(self, corpus: str, doc_id: str, **query: Unpack[models.DocumentParametersQuery]) -> bytes:
         """Return the original PDF."""
-        return await self._bytes(_path("corpora", corpus, "documents", f"{doc_id}.pdf"), query)
+        return await self._bytes("corpora", corpus, "documents", f"{doc_id}.pdf", query=query)
 
     async def tagged_document(
         self, corpus: str, doc_id: str, **query: Unpack[models.TaggedDocumentParametersQuery]
     ) -> bytes:
         """Return the copy of a PDF with a tag at each figure."""
-        return await self._bytes(_path("corpora", corpus, "documents", doc_id, "tagged.pdf"), query)
+        return await self._bytes("corpora", corpus, "documents", doc_id, "tagged.pdf", query=query)
 
     async def document_info(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentInfoParametersQuery]
     ) -> models.DocumentInfo:
         """Return what a version says of a document."""
-        return cast("models.DocumentInfo", await self._json("GET", _path("corpora", corpus, "documents", doc_id), query))
+        return await self._get("corpora", corpus, "documents", doc_id, query=query)
 
     async def documents(
         self, corpus: str, **query: Unpack[models.DocumentsParametersQuery]
     ) -> models.ListingDocumentSummary:
         """Return the documents of a version; ``cursor`` is ``next`` of the list before, as in every list."""
-        path = _path("corpora", corpus, "documents")
-        return cast("models.ListingDocumentSummary", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "documents", query=query)
 
     async def outline(
         self, corpus: str, doc_id: str, **query: Unpack[models.OutlineParametersQuery]
     ) -> models.ListingOutlineSection:
         """Return the sections of a document."""
-        path = _path("corpora", corpus, "documents", doc_id, "outline")
-        return cast("models.ListingOutlineSection", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "documents", doc_id, "outline", query=query)
 
     async def pages(
         self, corpus: str, doc_id: str, **query: Unpack[models.PagesParametersQuery]
     ) -> models.ListingDocumentPage:
         """Return the pages of a document, with what stands on each."""
-        path = _path("corpora", corpus, "documents", doc_id, "pages")
-        return cast("models.ListingDocumentPage", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "documents", doc_id, "pages", query=query)
 
     async def document_rows(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentRowsParametersQuery]
     ) -> models.ListingBrowsedRow:
         """Return the rows of a document, in reading order."""
-        path = _path("corpora", corpus, "documents", doc_id, "rows")
-        return cast("models.ListingBrowsedRow", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "documents", doc_id, "rows", query=query)
 
     async def document_tables(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentTablesParametersQuery]
     ) -> models.ListingTableSummary:
         """Return the tables of a document, without their cells."""
-        path = _path("corpora", corpus, "documents", doc_id, "tables")
-        return cast("models.ListingTableSummary", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "documents", doc_id, "tables", query=query)
 
     async def document_figures(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentFiguresParametersQuery]
     ) -> models.ListingFigureSummary:
         """Return the figures of a document, each where it is placed."""
-        path = _path("corpora", corpus, "documents", doc_id, "figures")
-        return cast("models.ListingFigureSummary", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "documents", doc_id, "figures", query=query)
 
     async def rows(self, corpus: str, **query: Unpack[models.RowsParametersQuery]) -> models.ListingBrowsedRow:
         """Return the rows of all documents."""
-        path = _path("corpora", corpus, "rows")
-        return cast("models.ListingBrowsedRow", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "rows", query=query)
 
     async def tables(self, corpus: str, **query: Unpack[models.TablesParametersQuery]) -> models.ListingTableSummary:
         """Return the tables of all documents, without their cells."""
-        path = _path("corpora", corpus, "tables")
-        return cast("models.ListingTableSummary", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "tables", query=query)
 
     async def figures(self, corpus: str, **query: Unpack[models.FiguresParametersQuery]) -> models.ListingFigureSummary:
         """Return the figures of all documents."""
-        path = _path("corpora", corpus, "figures")
-        return cast("models.ListingFigureSummary", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "figures", query=query)
 
     async def document_by_source(
         self, corpus: str, **query: Unpack[models.DocumentBySourceParametersQuery]
     ) -> models.DocumentInfo:
         """Return the document of a source."""
-        path = _path("corpora", corpus, "document")
-        return cast("models.DocumentInfo", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "document", query=query)
 
     async def row(self, corpus: str, evidence_id: str, **query: Unpack[models.RowParametersQuery]) -> models.RowInfo:
         """Return a row of the index."""
-        path = _path("corpora", corpus, "rows", evidence_id)
-        return cast("models.RowInfo", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "rows", evidence_id, query=query)
 
     async def table(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> models.TableInfo:
         """Return a table with its cells; for CSV or HTML, use ``table_file``."""
-        path = _path("corpora", corpus, "tables", evidence_id)
-        return cast("models.TableInfo", await self._json("GET", path, {**query, "format": "json"}))
+        return await self._get("corpora", corpus, "tables", evidence_id, query={**query, "format": "json"})
 
     async def table_file(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> bytes:
         """Return a table in the ``format`` csv or html."""
-        return await self._bytes(_path("corpora", corpus, "tables", evidence_id), query)
+        return await self._bytes("corpora", corpus, "tables", evidence_id, query=query)
 
     async def figure_context(
         self, corpus: str, figure_id: str, **query: Unpack[models.FigureContextParametersQuery]
     ) -> models.ListingFigureContext:
         """Return the placements of a figure, each with its neighbours in the text."""
-        path = _path("corpora", corpus, "figures", figure_id, "context")
-        return cast("models.ListingFigureContext", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "figures", figure_id, "context", query=query)
 
     async def changes(self, corpus: str, **query: Unpack[models.ChangesParametersQuery]) -> models.Changes:
         """Return the rows that are gone or added between two versions."""
-        path = _path("corpora", corpus, "changes")
-        return cast("models.Changes", await self._json("GET", path, query))
+        return await self._get("corpora", corpus, "changes", query=query)
 
     async def searches(self, corpus: str, **request: Unpack[models.SearchesRequest]) -> models.SearchesReply:
         """Return a result or a problem for each of many searches."""
-        return cast("models.SearchesReply", await self._json("POST", _path("corpora", corpus, "searches"), body=request))
+        return await self._post("corpora", corpus, "searches", body=request)
 
     async def items(self, listed: Callable[..., Any], *names: str, **query: Any) -> AsyncGenerator[Any, None]:
         """Yield the items of a list, page after page, all of one version: ``items(client.rows, "handbooks")``.
@@ -255,31 +239,38 @@ class AsyncClient:
         """
         while True:
             page = await listed(*names, **query)
-            items = [*page["items"]]
-            while items:
-                yield items.pop(0)
+            for item in page["items"]:
+                yield item
             if page["next"] is None:
                 return
             query = {**query, "cursor": page["next"]}
 
-    async def _json(
-        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None
-    ) -> Any:
-        response = await self._send(method, path, query, body)
-        await response.aread()
-        return response.json()
+    async def _get(self, *path: str, query: Mapping[str, Any] | None = None) -> Any:
+        return (await self._read("GET", path, query)).json()
 
-    async def _bytes(self, path: str, query: Mapping[str, Any]) -> bytes:
-        response = await self._send("GET", path, query)
-        return await response.aread()
+    async def _post(self, *path: str, body: Mapping[str, Any]) -> Any:
+        return (await self._read("POST", path, body=body)).json()
+
+    async def _bytes(self, *path: str, query: Mapping[str, Any]) -> bytes:
+        return (await self._read("GET", path, query)).content
+
+    async def _read(self, *arguments: Any, **options: Any) -> httpx.Response:
+        response = await self._send(*arguments, **options)
+        await response.aread()
+        return response
 
     async def _send(
-        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: Sequence[str],
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
     ) -> httpx.Response:
         """Return a response that is a success and not read yet."""
+        url = "/".join(["/v1", *(quote(part, safe="") for part in path)])
         params = {name: value for name, value in (query or {}).items() if value is not None}
         for retries_left in reversed(range(self._retries + 1)):
-            request = self._http.build_request(method, path, params=params, json=body)
+            request = self._http.build_request(method, url, params=params, json=body)
             response = await self._http.send(request, stream=True)
             if response.is_success:
                 break
@@ -290,7 +281,3 @@ class AsyncClient:
                 raise error
             await asyncio.sleep(wait_s)
         return response
-
-
-def _path(*parts: str) -> str:
-    return "/".join(["/v1", *(quote(part, safe="") for part in parts)])

@@ -324,7 +324,7 @@ def ask_routes(file: Path, names: dict[str, str], *, draw: bool) -> Iterator[Rep
     """Ask every route of the service for what a whole store would give; ``draw`` is whether to draw a page too."""
     from fastapi.testclient import TestClient
 
-    from query_service.workers import ServiceOptions
+    from query_service.serve import ServiceOptions
 
     base = "/v1/corpora/faults"
     try:

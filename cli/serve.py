@@ -87,8 +87,8 @@ def serve(
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
+    from query_service.serve import ServiceOptions, serve_workers
     from query_service.serve import serve as serve_app
-    from query_service.workers import ServiceOptions, serve_workers
 
     options = ServiceOptions(
         corpora=corpora or [],
@@ -125,7 +125,7 @@ def mcp(
 
     from inset_client import AsyncClient
     from inset_client.mcp import server_of
-    from query_service.workers import ServiceOptions
+    from query_service.serve import ServiceOptions
 
     app = ServiceOptions(corpora=corpora or []).open()
     transport = httpx.ASGITransport(app)

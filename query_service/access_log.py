@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query_service.access import name_of
+from query_service.errors import CLIENT_GONE
 from query_service.metrics import Metrics
 from schemas.traces import MEASURED
 
@@ -31,7 +32,6 @@ REQUEST_ID = "x-request-id"
 _EXCHANGE = "inset.exchange"
 _WORDED = ("question", "follow_up")  # fields with the words of a reader
 _NO_ROUTE = "none"
-_CLIENT_GONE = 499  # as nginx logs it
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 access_logger = logging.getLogger("inset.access")
@@ -78,7 +78,7 @@ class Observed:
             return
         exchange = Exchange(_request_id(scope), self._client_of(scope))
         scope.setdefault("state", {})[_EXCHANGE] = exchange
-        started, status = time.perf_counter(), _CLIENT_GONE
+        started, status = time.perf_counter(), CLIENT_GONE
 
         async def with_id(message: Message) -> None:
             nonlocal status

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -23,10 +24,10 @@ from starlette.exceptions import HTTPException
 from pipeline.published.corpus import PublishedCorpus
 from query_service.access import name_of, within
 from query_service.access_log import address_of
+from query_service.errors import ClientGoneError
 from query_service.stream import disconnected
 from schemas.errors import TransientError
 from schemas.retrieval import AnswerQuery, Judged, Preset, Query, Scored, Seen
-from tasks.answering.trace import Stopped
 
 DEADLINE_S = 60.0
 """Default time for a search, in seconds."""
@@ -187,16 +188,13 @@ class Admission:
         running.add_done_callback(ended)
         return await asyncio.wrap_future(running)
 
-    async def reply(self, request: Request, cost: Cost, call: Callable[[Callable[[], bool]], Reply]) -> Reply | None:
-        """Return the result of work; None where the client disconnects first.
+    async def reply(self, request: Request, cost: Cost, call: Callable[[Callable[[], bool]], Reply]) -> Reply:
+        """Return the result of work; raises as ``run`` and ``unless_disconnected`` do.
 
         ``call`` is given a function that returns true once nobody waits for the result.
-
-        Raises:
-            TransientError: The deadline has passed, or too many requests are waiting.
         """
         stopped = threading.Event()
-        work = asyncio.ensure_future(self.run(request, cost, lambda: _unless_stopped(call, stopped)))
+        work = asyncio.ensure_future(self.run(request, cost, partial(call, stopped.is_set)))
         try:
             return await unless_disconnected(request, work, self.deadline_s)
         finally:
@@ -208,10 +206,11 @@ class Admission:
         self._threads = ThreadPoolExecutor(sum(AT_ONCE.values()), "request")
 
 
-async def unless_disconnected(request: Request, work: asyncio.Future[Reply], deadline_s: float) -> Reply | None:
-    """Return the result of work; cancel it and return None where the client disconnects first.
+async def unless_disconnected(request: Request, work: asyncio.Future[Reply], deadline_s: float) -> Reply:
+    """Return the result of work, and cancel it where that takes too long or nobody waits any more.
 
     Raises:
+        ClientGoneError: The client has disconnected.
         TransientError: The deadline has passed.
     """
     disconnect_task = asyncio.ensure_future(disconnected(request))
@@ -219,7 +218,9 @@ async def unless_disconnected(request: Request, work: asyncio.Future[Reply], dea
         async with asyncio.timeout(deadline_s):
             first: set[asyncio.Future[Any]] = {work, disconnect_task}
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        return work.result() if work.done() else None
+        if not work.done():
+            raise ClientGoneError
+        return work.result()
     except TimeoutError:
         raise late(deadline_s) from None
     finally:
@@ -235,10 +236,3 @@ def caller_name(request: Request) -> str:
 def late(deadline_s: float) -> TransientError:
     """Return the error of a request that takes too long."""
     return TransientError(f"the request took longer than {deadline_s:g} s; ask for less, or try again")
-
-
-def _unless_stopped(call: Callable[[Callable[[], bool]], Reply], stopped: threading.Event) -> Reply | None:
-    try:
-        return call(stopped.is_set)
-    except Stopped:
-        return None

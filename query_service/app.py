@@ -9,76 +9,129 @@ answer, are coroutines. FastAPI's own documentation pages load scripts from else
 import asyncio
 import contextlib
 import json
+import logging
 import re
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import FileResponse, StreamingResponse
+from fastapi.responses import FileResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, Field
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from pipeline.published.corpus import PublishedCorpus
-from query_service import agents, batch, browse, errors, metrics, readiness
+from query_service import agents, browse, errors, metrics, questions
 from query_service.access import CORS, Access, AccessControl, check_k
-from query_service.access_log import LOGS, LogOptions, Observed, describe
+from query_service.access_log import LOGS, LogOptions, Observed
 from query_service.admission import (
-    ANSWER_DEADLINES,
     DEADLINE_S,
     Admission,
     Cost,
-    cost_of_answer,
-    late,
-    query_with_cost,
     unless_disconnected,
 )
+from query_service.errors import one_line
 from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
-from query_service.metrics import Metrics, metrics_of
-from query_service.readiness import ReadinessCheck, reply_or_problem
+from query_service.metrics import Metrics
 from query_service.requests import (
     A_VERSION,
-    AnswerRequest,
+    ERRORS,
     BoxText,
+    Corpus,
     DocumentId,
     FigureId,
     PageNumber,
-    QuestionRoute,
-    SearchRequest,
     VersionParameter,
-    parse_box,
-)
-from query_service.routes import (
-    CLIENT_GONE,
-    ERRORS,
-    QUESTION_ERRORS,
-    Corpus,
     admission_of,
     cache_control,
     corpora_of,
     example,
     file_response,
     only_declared,
+    parse_box,
 )
-from query_service.stream import EVENT, EVENT_MODELS, as_json, as_server_sent, events_of
-from schemas.answers import AnswerFinished, AnswerPresetInfo, AnswerResult
-from schemas.evidence import SearchResult, SimilarFigures
+from query_service.stream import EVENT_MODELS, as_json
+from schemas.answers import AnswerPresetInfo
+from schemas.errors import InsetError
+from schemas.evidence import SimilarFigures
 from schemas.filters import inputs
 from schemas.reports import CorpusOverview, VersionList
 from schemas.retrieval import PresetInfo
 from tasks.answering.presets import packaged, preset_info
 
+_logger = logging.getLogger("inset.query_service")
+
 API_VERSION = "1.0.0"
 WEB = Path(__file__).parent / "web"
 
 _YEAR_S = 365 * 24 * 3600
+
+
+Reply = TypeVar("Reply")
+
+
+def reply_or_problem(corpus: PublishedCorpus, call: Callable[[PublishedCorpus], Reply]) -> Reply | str:
+    """Return a corpus's reply, or the reason why there is none: a broken corpus must not hide the others."""
+    try:
+        return call(corpus)
+    except InsetError as error:
+        return one_line(error.message)
+    except Exception:
+        _logger.exception("corpus %s can't be opened", corpus.name)
+        return "it can't be opened; the service's log says why"
+
+
+READY_S = 5.0
+"""Time for which the result of a readiness check is used again."""
+
+
+class ReadinessCheck:
+    """The latest readiness check of every corpus; one runs at a time."""
+
+    def __init__(self, corpora: Mapping[str, PublishedCorpus]) -> None:
+        self._corpora = corpora
+        self._lock = threading.Lock()
+        self._problems: dict[str, str] | None = None
+        self._valid_until = 0.0
+
+    def problems(self) -> dict[str, str]:
+        """Search each corpus once, unless that was done just now or is being done; return why some can't be searched."""
+        if time.monotonic() >= self._valid_until and self._lock.acquire(blocking=False):
+            try:
+                problem_by_name = {
+                    name: reply_or_problem(corpus, lambda published: published.ready())
+                    for name, corpus in self._corpora.items()
+                }
+                self._problems = {name: problem for name, problem in problem_by_name.items() if problem is not None}
+                self._valid_until = time.monotonic() + READY_S
+            finally:
+                self._lock.release()
+        return (
+            dict.fromkeys(self._corpora, "models and index are being loaded") if self._problems is None else self._problems
+        )
+
+
+class Health(BaseModel):
+    """The process is up."""
+
+    status: str = "up"
+
+
+class Readiness(BaseModel):
+    """Whether a corpus can be searched, and why others can't."""
+
+    ready: bool = Field(description="Whether at least one corpus can be searched.")
+    reasons: dict[str, str] = Field(description="One line for each corpus that can't be searched yet.")
 
 
 def _overview(corpus: PublishedCorpus) -> CorpusOverview:
@@ -107,7 +160,6 @@ _A_PRESET = preset_info(packaged()["hybrid"]).model_dump(mode="json")
 
 _listing = APIRouter(responses={code: ERRORS[code] for code in (401, 403, 429)})
 _v1 = APIRouter(prefix="/v1/corpora", responses=ERRORS)
-_questions = APIRouter(prefix="/v1/corpora", responses=QUESTION_ERRORS, route_class=QuestionRoute)
 
 
 @_listing.get("/v1/corpora", tags=["corpora"], responses=example([_A_CORPUS.model_dump(mode="json")]))
@@ -138,64 +190,6 @@ def presets(corpus: Corpus, version: VersionParameter = None) -> list[PresetInfo
 def versions(request: Request, corpus: Corpus) -> Response:
     """A corpus's versions, newest first. Requests can name any that is live or ready."""
     return file_response(request, as_json(corpus.versions()).encode(), "application/json", {})
-
-
-def _hits(corpus: PublishedCorpus, hits: SearchResult | SimilarFigures) -> str:
-    return as_json(browse.with_links(hits, corpus.name, hits.version))
-
-
-@_questions.post("/{corpus}/search", tags=["questions"], response_model=SearchResult)
-async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Response:
-    """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox.
-
-    422: rerankers score too many rows. 503: too many requests are waiting, or this one took too long.
-    """
-    query, cost = await run_in_threadpool(query_with_cost, request, corpus, body.as_query())
-    describe(request, question=query.text, preset=query.preset, k=query.k)
-    reply = await admission_of(request).reply(request, cost, lambda stopped: _hits(corpus, corpus.search(query, stopped)))
-    return Response(status_code=CLIENT_GONE) if reply is None else Response(reply, media_type="application/json")
-
-
-@_questions.post(
-    "/{corpus}/answer",
-    tags=["questions"],
-    response_model=AnswerResult,
-    responses={200: {"description": "The answer, or its events.", "content": {"text/event-stream": {"schema": EVENT}}}},
-)
-async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Response:
-    """An answer as an ordered list of parts (text, tables and figures), each with its citations.
-
-    ``abstained`` is true, and ``parts`` is empty, where nothing in the version answers. With ``stream``, or where the request
-    accepts ``text/event-stream``, the answer is sent as server-sent events while it is written: ``start``, then ``text`` (more
-    text of a part) and ``part`` (the whole part, which replaces its text), and last ``result`` (the whole answer, which replaces
-    everything before) or ``error``. Calls of models end when the client disconnects.
-    """
-    query, admission = body.as_query(), admission_of(request)
-    describe(request, question=body.question, preset=body.preset, answer=body.answer, turns=len(body.history))
-    check_k(request, query.steps.get("select", {}).get("k"))
-    cost = await run_in_threadpool(cost_of_answer, corpus, query)
-    deadline_s = admission.deadline_s * ANSWER_DEADLINES
-    events = events_of(
-        request,
-        lambda stopped: corpus.answer_events(query, stopped),
-        lambda call: admission.run(request, cost, call),
-        lambda: late(deadline_s),
-        deadline_s,
-    )
-    events = metrics_of(request).answered(
-        corpus.name, events, lambda result: describe(request, follow_up=result.follow_up and result.follow_up.question)
-    )
-    if body.stream or "text/event-stream" in request.headers.get("accept", ""):
-        first = await anext(events, None)  # errors before the first event get their own status
-        if first is None:
-            return Response(status_code=CLIENT_GONE)
-        return StreamingResponse(
-            as_server_sent(first, events), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
-        )
-    async for event in events:
-        if isinstance(event, AnswerFinished):
-            return Response(as_json(event.result), media_type="application/json")
-    return Response(status_code=CLIENT_GONE)
 
 
 @_v1.get("/{corpus}/answers", tags=["corpora"])
@@ -234,10 +228,10 @@ async def similar(
 
     def nearest(_: Callable[[], bool]) -> str:
         with corpus.opened(version) as opened:
-            return _hits(corpus, opened.similar(figure_id, k=k))
+            figures = opened.similar(figure_id, k=k)
+        return browse.linked_json(figures, corpus.name, figures.version)
 
-    reply = await admission_of(request).reply(request, Cost.CHEAP, nearest)
-    return Response(status_code=CLIENT_GONE) if reply is None else Response(reply, media_type="application/json")
+    return Response(await admission_of(request).reply(request, Cost.CHEAP, nearest), media_type="application/json")
 
 
 @_v1.get(
@@ -271,8 +265,6 @@ async def page_image(
 
     picture = asyncio.wrap_future(await run_in_threadpool(draw))
     body = await unless_disconnected(request, picture, admission_of(request).deadline_s)
-    if body is None:
-        return Response(status_code=CLIENT_GONE)
     return file_response(request, body, "image/png", {"cache-control": cache_control(version)})
 
 
@@ -311,6 +303,39 @@ def _pdf(request: Request, body: bytes, file_name: str, version: str | None) -> 
         "cache-control": cache_control(version),
     }
     return file_response(request, body, "application/pdf", headers, ranges=True)
+
+
+_operations = APIRouter()
+
+
+@_operations.get("/healthz", tags=["operations"], responses=example({"status": "up"}))
+async def healthz() -> Health:
+    """The process is up; index and store are not checked."""
+    return Health()
+
+
+@_operations.get(
+    "/readyz",
+    tags=["operations"],
+    responses={
+        **example({"ready": True, "reasons": {}}),
+        503: {"model": Readiness, "description": "No corpus can be searched."},
+    },
+)
+def readyz(request: Request, response: Response) -> Readiness:
+    """Whether a corpus has a live version that can be searched; each is searched every few seconds at most."""
+    corpora = corpora_of(request)
+    problems = request.app.state.check.problems()
+    reasons = {name: problem for name, problem in problems.items() if name in corpora}
+    if len(reasons) < len(problems):
+        reasons["*"] = "a corpus that this request may not see can't be searched"
+    elif not request.app.state.corpora:
+        reasons["*"] = "no corpus is configured"
+    is_ready = len(problems) < len(request.app.state.corpora)
+    if not is_ready:
+        response.status_code = 503
+    response.headers["cache-control"] = "no-store"
+    return Readiness(ready=is_ready, reasons=reasons)
 
 
 _pages = APIRouter(include_in_schema=False)
@@ -403,7 +428,7 @@ def create_app(
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     app.add_middleware(Observed, metrics=measured, options=logs, client_of=access.client)
-    for router in (_listing, _v1, _questions, browse.router, batch.router, readiness.router, metrics.router, _pages):
+    for router in (_listing, _v1, questions.router, browse.router, _operations, metrics.router, _pages):
         app.include_router(router)
     app.router.routes.append(agents.ROUTE)
     app.mount("/static", StaticFiles(directory=WEB), name="static")

@@ -20,14 +20,18 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import OpenVersion
 from query_service.admission import Cost
 from query_service.requests import (
+    ERRORS,
     VERSION,
+    Corpus,
     DocumentId,
     EvidenceIdParameter,
     FigureId,
     VersionParameter,
     VersionRequired,
+    admission_of,
+    cache_control,
+    file_response,
 )
-from query_service.routes import CLIENT_GONE, ERRORS, Corpus, admission_of, cache_control, file_response
 from query_service.stream import as_json
 from schemas.errors import RequestError
 from schemas.evidence import Hit, SearchResult, SimilarFigures
@@ -124,14 +128,12 @@ async def _reply(
 ) -> Response:
     """Reply with links, an ETag and the caching of artifacts."""
 
-    def linked() -> bytes:
+    def linked(_: Callable[[], bool]) -> bytes:
         with corpus.opened(version) as opened:
             contents = read(opened)
-        return as_json(with_links(contents, corpus.name, opened.version, request.path_params.get("doc_id", ""))).encode()
+        return linked_json(contents, corpus.name, opened.version, request.path_params.get("doc_id", "")).encode()
 
-    body = await admission_of(request).reply(request, cost, lambda _: linked())
-    if body is None:
-        return Response(status_code=CLIENT_GONE)
+    body = await admission_of(request).reply(request, cost, linked)
     return file_response(request, body, "application/json", {"cache-control": cache_control(version)})
 
 
@@ -159,6 +161,11 @@ def _parse(cursor: str, digest: str) -> tuple[str, int]:
     if request_digest != digest:
         raise RequestError("the cursor is of a request with other parameters;", "start again without it")
     return version, position
+
+
+def linked_json(reply: BaseModel, corpus: str, version: str, doc_id: str = "") -> str:
+    """Return a reply whose parts have links, as JSON."""
+    return as_json(with_links(reply, corpus, version, doc_id))
 
 
 def with_links(reply: BaseModel, corpus: str, version: str, doc_id: str = "") -> BaseModel:
@@ -348,8 +355,6 @@ async def table(
             return opened.contents.table(evidence_id)
 
     contents = await admission_of(request).reply(request, Cost.CHEAP, read)
-    if contents is None:
-        return Response(status_code=CLIENT_GONE)
     headers = {"cache-control": cache_control(version), "vary": "accept"}
     if media == "csv":
         headers["content-disposition"] = f'attachment; filename="{evidence_id}.csv"'

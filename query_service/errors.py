@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
@@ -23,6 +23,14 @@ from schemas.errors import (
 from schemas.printing import line, without_secrets
 
 _logger = logging.getLogger("inset.query_service")
+
+
+CLIENT_GONE = 499
+"""Status of a response that no client receives, as nginx logs it."""
+
+
+class ClientGoneError(Exception):
+    """The client has disconnected."""
 
 
 class Problem(BaseModel):
@@ -72,6 +80,10 @@ def install(app: FastAPI) -> None:
             cause = error.__cause__ if isinstance(error, UnforeseenError) else None
             _logger.log(level, "%s %r: %s", request.method, request.url.path, problem.detail, exc_info=cause)
         return _response(problem, {"retry-after": "5"} if isinstance(error, TransientError) else None)
+
+    @app.exception_handler(ClientGoneError)
+    async def gone(_request: Request, _error: ClientGoneError) -> Response:
+        return Response(status_code=CLIENT_GONE)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:

@@ -20,7 +20,7 @@ from mcp_types import BlobResourceContents, ContentBlock, ImageContent, TextCont
 from query_service.access import LOOPBACK_NETWORKS, Access, Network
 from query_service.app import create_app
 from query_service.keys import Key, KeyFile, digest, key_line, new_key
-from query_service.workers import ServiceOptions
+from query_service.serve import ServiceOptions
 from schemas.answers import AnswerStarted
 from schemas.filters import Filters, PageRange
 from tests.query_service.fake_corpus import DOC_ID, FIGURE_ID, LIVE, FakeCorpus, Released

@@ -11,7 +11,8 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
-from query_service import guard, readiness
+from query_service import app as service
+from query_service import guard
 from query_service.app import create_app
 from query_service.guard import PICTURE_LIMIT, trusted
 from schemas.answers import AnswerResult
@@ -710,7 +711,7 @@ def test_readiness_is_checked_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -
     client = client_of(create_app({"manuals": corpus}))
     assert [client.get("/readyz").status_code for _ in range(5)] == [200] * 5
     assert corpus.checks == 1
-    monkeypatch.setattr(readiness, "READY_S", 0.0)
+    monkeypatch.setattr(service, "READY_S", 0.0)
     client = client_of(create_app({"manuals": corpus}))
     assert [client.get("/readyz").status_code for _ in range(2)] == [200] * 2
     assert corpus.checks == 3

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from query_service.workers import ServiceOptions
+from query_service.serve import ServiceOptions
 from schemas.errors import UserError
 
 

@@ -1,0 +1,139 @@
+"""Routes that search and answer."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from query_service.access import check_k
+from query_service.access_log import describe
+from query_service.admission import ANSWER_DEADLINES, Cost, cost_of_answer, late, query_with_cost
+from query_service.browse import linked_json, with_links
+from query_service.errors import ClientGoneError, Problem, problem_of
+from query_service.metrics import metrics_of
+from query_service.requests import (
+    QUESTION_ERRORS,
+    AnswerRequest,
+    Corpus,
+    QuestionRoute,
+    SearchRequest,
+    admission_of,
+)
+from query_service.stream import EVENT, as_json, as_server_sent, events_of
+from schemas.answers import AnswerFinished, AnswerResult
+from schemas.errors import InsetError
+from schemas.evidence import SearchResult
+
+router = APIRouter(prefix="/v1/corpora/{corpus}", responses=QUESTION_ERRORS, tags=["questions"], route_class=QuestionRoute)
+
+MOST_SEARCHES = 20
+
+
+@router.post("/search", response_model=SearchResult)
+async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Response:
+    """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox.
+
+    422: rerankers score too many rows. 503: too many requests are waiting, or this one took too long.
+    """
+    query, cost = await run_in_threadpool(query_with_cost, request, corpus, body.as_query())
+    describe(request, question=query.text, preset=query.preset, k=query.k)
+
+    def found(stopped: Callable[[], bool]) -> str:
+        result = corpus.search(query, stopped)
+        return linked_json(result, corpus.name, result.version)
+
+    return Response(await admission_of(request).reply(request, cost, found), media_type="application/json")
+
+
+@router.post(
+    "/answer",
+    response_model=AnswerResult,
+    responses={200: {"description": "The answer, or its events.", "content": {"text/event-stream": {"schema": EVENT}}}},
+)
+async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Response:
+    """An answer as an ordered list of parts (text, tables and figures), each with its citations.
+
+    ``abstained`` is true, and ``parts`` is empty, where nothing in the version answers. With ``stream``, or where the request
+    accepts ``text/event-stream``, the answer is sent as server-sent events while it is written: ``start``, then ``text`` (more
+    text of a part) and ``part`` (the whole part, which replaces its text), and last ``result`` (the whole answer, which replaces
+    everything before) or ``error``. Calls of models end when the client disconnects.
+    """
+    query, admission = body.as_query(), admission_of(request)
+    describe(request, question=body.question, preset=body.preset, answer=body.answer, turns=len(body.history))
+    check_k(request, query.steps.get("select", {}).get("k"))
+    cost = await run_in_threadpool(cost_of_answer, corpus, query)
+    deadline_s = admission.deadline_s * ANSWER_DEADLINES
+    events = events_of(
+        request,
+        lambda stopped: corpus.answer_events(query, stopped),
+        lambda call: admission.run(request, cost, call),
+        lambda: late(deadline_s),
+        deadline_s,
+    )
+    events = metrics_of(request).answered(
+        corpus.name, events, lambda result: describe(request, follow_up=result.follow_up and result.follow_up.question)
+    )
+    if body.stream or "text/event-stream" in request.headers.get("accept", ""):
+        first = await anext(events, None)  # errors before the first event get their own status
+        if first is None:
+            raise ClientGoneError
+        return StreamingResponse(
+            as_server_sent(first, events), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+        )
+    async for event in events:
+        if isinstance(event, AnswerFinished):
+            return Response(as_json(event.result), media_type="application/json")
+    raise ClientGoneError
+
+
+class SearchesRequest(BaseModel):
+    """Searches to run one after another."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"searches": [{"query": "oil filter"}, {"query": "torque", "k": 3}]}]},
+    )
+
+    searches: list[SearchRequest] = Field(
+        min_length=1,
+        max_length=MOST_SEARCHES,
+        description="Those that name no version are all answered from one.",
+    )
+
+
+class SearchReply(BaseModel):
+    """What one search returned: a result, or a problem."""
+
+    result: SearchResult | None = None
+    problem: Problem | None = None
+
+
+class SearchesReply(BaseModel):
+    """What each search returned, in the order of the request."""
+
+    results: list[SearchReply]
+
+
+@router.post("/searches", response_model=SearchesReply)
+async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> Response:
+    """Many searches at once, each with its own deadline, and result or problem."""
+    results: list[SearchReply] = []
+    version: str | None = None
+    admission = admission_of(request)
+    for search_request in body.searches:
+        versioned_request = search_request.model_copy(update={"version": search_request.version or version})
+        try:
+            query, cost = await run_in_threadpool(query_with_cost, request, corpus, versioned_request.as_query())
+            cost = Cost.EXPENSIVE if cost is Cost.CHEAP else cost
+            result = await admission.reply(request, cost, partial(corpus.search, query))
+        except (InsetError, HTTPException) as error:
+            results.append(SearchReply(problem=problem_of(error)))
+            continue
+        version = version or (None if search_request.version else result.version)
+        results.append(SearchReply(result=cast(SearchResult, with_links(result, corpus.name, result.version))))
+    return Response(as_json(SearchesReply(results=results)), media_type="application/json")

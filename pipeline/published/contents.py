@@ -64,6 +64,7 @@ class Contents:
         self._opened = opened
         self._store = opened.workspace.store
         self._read_lock, self._compare_lock = threading.Lock(), threading.Lock()
+        self._read_catalogue: _Catalogue | None = None
         self._changes: dict[str, pa.Table] = {}
 
     def documents(
@@ -279,11 +280,9 @@ class Contents:
     @property
     def _catalogue(self) -> "_Catalogue":
         with self._read_lock:
-            return self._catalogue_once
-
-    @functools.cached_property
-    def _catalogue_once(self) -> "_Catalogue":
-        return _Catalogue(self._store, self._opened)
+            if self._read_catalogue is None:
+                self._read_catalogue = _Catalogue(self._store, self._opened)
+            return self._read_catalogue
 
 
 class _Catalogue:
@@ -295,46 +294,29 @@ class _Catalogue:
         self._sources = opened.sources
         self.doc_ids = sorted(opened.sources)
         self._starts = [0]
-        modalities: list[NDArray[np.int8]] = [np.empty(0, np.int8)]
-        stored_doc_ids: list[str] = []
-        firsts: list[int] = []
-        facts: dict[str, list[str | None]] = {name: [] for name in _FACTS}
+        doc_ids = pa.array(self.doc_ids, pa.string())
+        document_numbers, modalities = [np.empty(0, np.int32)], [np.empty(0, np.int8)]
+        facts = {name: np.full(len(self.doc_ids), None, object) for name in _FACTS}
         for file in self._files:
-            doc_id_column = read_part(store, file, "doc_id").combine_chunks()
-            base = self._starts[-1]
-            self._starts.append(base + len(doc_id_column))
-            if not len(doc_id_column):
-                continue
-            numbers = doc_id_column.dictionary_encode().indices.to_numpy()
-            run_starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
-            run_facts = {name: read_part(store, file, name).take(pa.array(run_starts)).to_pylist() for name in _FACTS}
-            for run_index, doc_id in enumerate(map(str, doc_id_column.take(pa.array(run_starts)).to_pylist())):
-                if not stored_doc_ids or stored_doc_ids[-1] != doc_id:
-                    stored_doc_ids.append(doc_id)
-                    firsts.append(base + run_starts[run_index])
-                    for name in _FACTS:
-                        facts[name].append(run_facts[name][run_index])
+            numbers = pc.index_in(read_part(store, file, "doc_id"), doc_ids).to_numpy()
+            self._starts.append(self._starts[-1] + len(numbers))
+            documents, firsts = np.unique(numbers, return_index=True)
+            for name in _FACTS:
+                facts[name][documents] = read_part(store, file, name).take(firsts).to_pylist()
+            document_numbers.append(numbers)
             kinds = pc.index_in(read_part(store, file, "modality"), pa.array(_MODALITIES, pa.string()))
             modalities.append(kinds.to_numpy().astype(np.int8))
-        self._modalities = np.concatenate(modalities)
-        self._document_numbers = np.searchsorted(np.array(firsts), np.arange(len(self._modalities)), "right") - 1
-        catalogue_numbers = pc.index_in(
-            pa.array(stored_doc_ids, pa.string()), pa.array(self.doc_ids, pa.string())
-        ).to_numpy()
-        self._document_numbers = (
-            catalogue_numbers[self._document_numbers].astype(np.int32) if stored_doc_ids else np.empty(0, np.int32)
-        )
+        self._document_numbers, self._modalities = np.concatenate(document_numbers), np.concatenate(modalities)
         counts = {
             modality: np.bincount(self._document_numbers[self._modalities == number], minlength=len(self.doc_ids))
             for number, modality in enumerate(_MODALITIES)
         }
-        has_rows = pc.index_in(pa.array(self.doc_ids, pa.string()), pa.array(stored_doc_ids, pa.string()))
         sizes = {row.doc_id: row.size for row in read_ledger(store, opened.version)}
         self.documents = pa.table(
             {
-                "doc_id": pa.array(self.doc_ids, pa.string()),
+                "doc_id": doc_ids,
                 "source": pa.array([opened.sources[doc_id][0] for doc_id in self.doc_ids], pa.string()),
-                **{name: pa.array(facts[name], pa.string()).take(has_rows) for name in _FACTS},
+                **{name: pa.array(facts[name], pa.string()) for name in _FACTS},
                 "pages": pa.array([opened.pages[doc_id] for doc_id in self.doc_ids], pa.int32()),
                 "size": pa.array([sizes[doc_id] for doc_id in self.doc_ids], pa.int64()),
                 "rows": pa.array(np.bincount(self._document_numbers, minlength=len(self.doc_ids))),

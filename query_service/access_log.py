@@ -76,7 +76,8 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(_request_id(scope), self._client_of(scope))
+        sent_id = Headers(scope=scope).get(REQUEST_ID, "")
+        exchange = Exchange(sent_id if _ID.fullmatch(sent_id) else secrets.token_hex(8), self._client_of(scope))
         scope.setdefault("state", {})[_EXCHANGE] = exchange
         started, status = time.perf_counter(), CLIENT_GONE
 
@@ -144,11 +145,6 @@ def address_of(scope: Scope) -> str | None:
 
 def _exchange(scope: Mapping[str, Any]) -> Exchange | None:
     return cast(Exchange | None, scope.get("state", {}).get(_EXCHANGE))
-
-
-def _request_id(scope: Scope) -> str:
-    sent_id = Headers(scope=scope).get(REQUEST_ID, "")
-    return sent_id if _ID.fullmatch(sent_id) else secrets.token_hex(8)
 
 
 def _attributes(scope: Scope, method: str, exchange: Exchange, status: int) -> dict[str, str | int]:

@@ -176,7 +176,8 @@ class Admission:
 
     async def run(self, request: Request, cost: Cost, call: Callable[[], Reply]) -> Reply:
         """Run work in a thread once there is a place, free again when the thread has ended; raises as ``acquire`` does."""
-        caller, semaphore = caller_name(request), self._semaphores[cost]
+        caller = name_of(request.scope) or address_of(request.scope) or ""
+        semaphore = self._semaphores[cost]
         loop = asyncio.get_running_loop()
         await semaphore.acquire(caller)
         running = self._threads.submit(copy_context().run, call)  # spans are below that of the request
@@ -226,11 +227,6 @@ async def unless_disconnected(request: Request, work: asyncio.Future[Reply], dea
     finally:
         disconnect_task.cancel()
         work.cancel()
-
-
-def caller_name(request: Request) -> str:
-    """Return whose share of the capacity a request takes: the name of its key or user, or its address."""
-    return name_of(request.scope) or address_of(request.scope) or ""
 
 
 def late(deadline_s: float) -> TransientError:

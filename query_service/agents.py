@@ -5,7 +5,6 @@ agents as for others.
 """
 
 import asyncio
-from collections.abc import Mapping
 
 import httpx
 from fastapi import FastAPI
@@ -54,7 +53,8 @@ def _protocol(app: FastAPI) -> Starlette:
 
     def connect(request: Request) -> AsyncClient:
         transport = httpx.ASGITransport(_while_connected(app, request), client=request.client or ("", 0))
-        return AsyncClient("http://localhost", retries=0, transport=transport, headers=_forwarded_headers(request.headers))
+        headers = {name: value for name, value in request.headers.items() if not name.startswith(_BETWEEN)}
+        return AsyncClient("http://localhost", retries=0, transport=transport, headers=headers)
 
     return server_of(connect).streamable_http_app(
         streamable_http_path=MCP,
@@ -82,7 +82,3 @@ def _while_connected(app: ASGIApp, request: Request) -> ASGIApp:
         await app(scope, receive_or_leave, send)
 
     return connected
-
-
-def _forwarded_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if not name.startswith(_BETWEEN)}

@@ -25,7 +25,6 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse
-from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
@@ -406,15 +405,13 @@ def create_app(
         summary="Search and answers over published corpora of technical PDFs, every figure in its place.",
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=lambda route: route.name,
         lifespan=partial(_lifespan, close=close),
         redirect_slashes=False,  # behind TLS the redirect leads to http://, and takes the key along in clear
         dependencies=[Depends(only_declared)],
     )
     measured = app.state.metrics = Metrics()
-    measured.watch_queue(lambda: admission.waiting)
-    for name, corpus in corpora.items():
-        measured.watch(name, corpus)
+    measured.watch(corpora, lambda: admission.waiting)
     app.state.corpora, app.state.check, app.state.admission, app.state.access = corpora, check, admission, access
     errors.install(app)
     app.add_middleware(AccessControl, access=access)
@@ -448,10 +445,6 @@ async def _lifespan(app: FastAPI, close: Callable[[], None]) -> AsyncIterator[No
     app.state.admission.close()
     await app.state.access.limits.close()
     await asyncio.to_thread(close)  # the other threads may all be at work
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name
 
 
 _DIRECTING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

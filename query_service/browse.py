@@ -99,9 +99,8 @@ class _Part:
         def page(opened: OpenVersion) -> BaseModel:
             listing = read(opened, ListPart(offset, self.limit))
             next_offset = offset + len(listing.items)
-            return listing.model_copy(
-                update={"next": _cursor(listing.version, next_offset, digest) if next_offset < listing.total else None}
-            )
+            cursor = base64.urlsafe_b64encode(f"{listing.version}/{next_offset}/{digest}".encode()).decode().rstrip("=")
+            return listing.model_copy(update={"next": cursor if next_offset < listing.total else None})
 
         return await _reply(self.request, self.corpus, listed_version, page, cost)
 
@@ -143,10 +142,6 @@ def _digest(request: Request) -> str:
         parameter for parameter in request.query_params.multi_items() if parameter[0] not in ("cursor", "limit", "version")
     ]
     return hashlib.sha256(json.dumps([request.url.path, sorted(parameters)]).encode()).hexdigest()[:16]
-
-
-def _cursor(version: str, offset: int, digest: str) -> str:
-    return base64.urlsafe_b64encode(f"{version}/{offset}/{digest}".encode()).decode().rstrip("=")
 
 
 def _parse(cursor: str, digest: str) -> tuple[str, int]:

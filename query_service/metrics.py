@@ -7,7 +7,8 @@ import contextlib
 import os
 import struct
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -71,13 +72,11 @@ class Metrics:
     def _gauge(self, name: str, description: str, *labels: str) -> Gauge:
         return Gauge(name, description, labels, registry=self._registry, multiprocess_mode="livesum")
 
-    def watch(self, name: str, corpus: PublishedCorpus) -> None:
-        """Report the open versions of a corpus."""
-        self._gauges.append((self._versions_open.labels(name), lambda: corpus.versions_open))
-
-    def watch_queue(self, waiting: Callable[[], float]) -> None:
-        """Report the requests that wait."""
+    def watch(self, corpora: Mapping[str, PublishedCorpus], waiting: Callable[[], float]) -> None:
+        """Report the open versions of corpora, and the requests that wait."""
         self._gauges.append((self._waiting, waiting))
+        for name, corpus in corpora.items():
+            self._gauges.append((self._versions_open.labels(name), partial(getattr, corpus, "versions_open")))
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""

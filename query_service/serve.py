@@ -252,15 +252,15 @@ def serve_workers(workers: int, options: ServiceOptions, port: int = PORT) -> No
 def worker() -> FastAPI:
     """Return the service of a worker, which ends with its supervisor."""
     supervisor = multiprocessing.parent_process()
-    if supervisor is not None:
-        threading.Thread(target=_exit_with_supervisor, args=[supervisor], daemon=True).start()
+
+    def exit_with_supervisor() -> None:
+        if supervisor is not None:
+            supervisor.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=exit_with_supervisor, daemon=True).start()
     try:
         return ServiceOptions.model_validate_json(os.environ[OPTIONS]).open()
     except UserError as error:
         _logger.error(error.message)
         sys.exit(_STARTUP_FAILURE)
-
-
-def _exit_with_supervisor(supervisor: "multiprocessing.process.BaseProcess") -> None:
-    supervisor.join()
-    os.kill(os.getpid(), signal.SIGTERM)

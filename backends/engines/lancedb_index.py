@@ -5,6 +5,7 @@ findable.
 """
 
 import contextlib
+import functools
 import os
 import shutil
 import warnings
@@ -62,6 +63,11 @@ _LAYOUT, _LAYOUT_VERSION = b"layout", f"4, terms {ANALYSIS_VERSION}, {BITS} bits
 """A collection is derived only from one of the same layout version."""
 
 _IDS_A_QUERY = 500
+_SPLIT_AT_SPACES: dict[str, Any] = {
+    "base_tokenizer": "whitespace",
+    **dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding"), False),
+    "max_token_length": None,
+}
 _STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 """Makes a changed table's index count words like a fresh one's (decision 15)."""
 
@@ -96,7 +102,8 @@ class LanceIndex:
         self._counts_deleted = False
 
     def __reduce__(self) -> tuple[Callable[..., "LanceIndex"], tuple[Any, ...]]:
-        return _reopen, (self._uri, self._name, self._options, self._exact_below, self._languages)
+        options: dict[str, Any] = {"exact_below": self._exact_below, "languages": self._languages}
+        return functools.partial(LanceIndex, **options), (self._uri, self._name, self._options)
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
         """Create the table, empty; an existing one is dropped.
@@ -168,16 +175,13 @@ class LanceIndex:
             indexed_columns = {column for index in table.list_indices() for column in index.columns}
             if indexed_columns:
                 self._bring_up_to_date(table)
-            for column in (column for field in self._fields() if (column := terms_column(field)) not in indexed_columns):
-                table.create_index(column, config=_terms_index(FTS))
-            for column in (
-                name for name in table.schema.names if name.startswith("vector_") and name not in indexed_columns
-            ):
+            for column in sorted({terms_column(field) for field in self._fields()} - indexed_columns):
+                table.create_index(column, config=FTS(**_SPLIT_AT_SPACES))
+            for column in sorted({name for name in table.schema.names if name.startswith("vector_")} - indexed_columns):
                 late = is_late(table.schema, column.removeprefix("vector_"))
                 if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:
-                    table.create_index(
-                        column, config=IvfRq(distance_type="cosine", num_bits=BITS, sample_rate=VECTORS_A_CELL)
-                    )
+                    vectors = IvfRq(distance_type="cosine", num_bits=BITS, sample_rate=VECTORS_A_CELL)
+                    table.create_index(column, config=vectors)
 
     def _bring_up_to_date(self, table: Any) -> None:
         """Update indexes for added and deleted rows, and remove old files."""
@@ -385,10 +389,6 @@ def _first_line(error: Exception) -> str:
     return message.partition(", /r")[0][:200]
 
 
-def _reopen(uri: str, table: str, options: Mapping[str, str], exact_below: int, languages: Collection[str]) -> LanceIndex:
-    return LanceIndex(uri, table, options, exact_below=exact_below, languages=languages)
-
-
 def _full_text_query(words: str, columns: Mapping[str, float], *, every: bool) -> "FullTextQuery":
     """Return a query for words in weighted columns; with ``every``, one column must contain all of them."""
     from lancedb.query import BooleanQuery, FullTextOperator, MatchQuery, Occur
@@ -396,18 +396,6 @@ def _full_text_query(words: str, columns: Mapping[str, float], *, every: bool) -
     operator = FullTextOperator.AND if every else FullTextOperator.OR
     queries = [MatchQuery(words, column, boost=weight, operator=operator) for column, weight in columns.items()]
     return queries[0] if len(queries) == 1 else BooleanQuery([(Occur.SHOULD, query) for query in queries])
-
-
-def _terms_index(full_text: Callable[..., Any]) -> Any:
-    """Return the index configuration of a column of terms: split at spaces, nothing else."""
-    return full_text(
-        base_tokenizer="whitespace",
-        lower_case=False,
-        stem=False,
-        remove_stop_words=False,
-        ascii_folding=False,
-        max_token_length=None,
-    )
 
 
 def _with_endpoint(options: Mapping[str, str]) -> dict[str, str]:

@@ -226,7 +226,8 @@ class WeaviateIndex:
         Raises:
             ContractError: The collection has no such space, or its vectors have another length.
         """
-        return [(name, -distance) for name, distance in self._nearest(_unit_vectors(vectors), k, filters, space)]
+        unit_vectors = np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)
+        return [(name, -distance) for name, distance in self._nearest(unit_vectors, k, filters, space)]
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids, in that order; unknown ids are left out."""
@@ -471,7 +472,3 @@ def _is_uuid(name: str) -> bool:
         return str(uuid.UUID(name)) == name
     except ValueError:
         return False
-
-
-def _unit_vectors(vectors: Vector) -> Vector:
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)

@@ -175,7 +175,7 @@ class RapidOcr:
         return [
             RecognisedLine(box_as_given(box, turn, pixels.shape, scale), text.strip(), float(score), turn)
             for box, text, score in lines
-            if _has_words(text)
+            if any(character.isalnum() for character in text)  # icons, arrows and check boxes are recognised as symbols
         ]
 
 
@@ -193,11 +193,6 @@ class _Stage:
 
         texts, scores = zip(*self._reader.read(rec_input.img), strict=True)
         return TextRecOutput(imgs=rec_input.img, txts=texts, scores=scores, word_results=(None,) * len(texts), elapse=0.0)
-
-
-def _has_words(text: str) -> bool:
-    """Return whether a text has words; icons, arrows and check boxes are recognised as symbols."""
-    return any(character.isalnum() for character in text)
 
 
 PRODUCT, DOMAIN = "DynamicQuantizeMatMul", "com.microsoft"
@@ -285,7 +280,8 @@ class _Graph:
 
         if node.output[0] in self._absorbed:
             return
-        weights = numpy_helper.to_array(self._tensors[node.input[1]]) if self._has_weights(node) else None
+        has_weights = len(node.input) > 1 and node.input[1] in self._tensors
+        weights = numpy_helper.to_array(self._tensors[node.input[1]]) if has_weights else None
         if weights is not None and node.op_type == "Conv" and self._is_product(node, weights):
             rows, product = f"{node.name}.rows", f"{node.name}.product"
             result, bias = self._with_bias(node)
@@ -306,21 +302,14 @@ class _Graph:
         else:
             yield node
 
-    def _has_weights(self, node: "NodeProto") -> bool:
-        return len(node.input) > 1 and node.input[1] in self._tensors
-
     def _is_product(self, node: "NodeProto", weights: NDArray[np.float32]) -> bool:
         from onnx import helper
 
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         plain = attributes.get("group", 1) == 1 and set(attributes.get("strides", [1])) == {1}
-        return (
-            plain and weights.shape[2:] == (1, 1) and min(weights.shape[:2]) >= LEAST_CHANNELS and not self._is_pooled(node)
-        )
-
-    def _is_pooled(self, node: "NodeProto") -> bool:
         maker = self._makers.get(node.input[0])
-        return maker is not None and maker.op_type in ("GlobalAveragePool", "ReduceMean")
+        pooled = maker is not None and maker.op_type in ("GlobalAveragePool", "ReduceMean")
+        return plain and weights.shape[2:] == (1, 1) and min(weights.shape[:2]) >= LEAST_CHANNELS and not pooled
 
     def _with_bias(self, node: "NodeProto") -> tuple[str, str]:
         """Return the name of a product with its bias added, and the bias; "" without one."""

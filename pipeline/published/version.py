@@ -128,7 +128,13 @@ class OpenVersion:
                 ranked = record.keep([(leader.evidence_id, leader.score) for leader in best])
                 other_counts = {leader.evidence_id: leader.others for leader in best}
         with trace.step("hits"):
-            marker = _unmarked if query.highlight is False else self._marker(query.text, query.filters.phrases)
+            terms = query_terms(content_words(query.text), self.counts.documents_by_language)
+            phrases = query.filters.phrases
+
+            def marked(text: str, language: str | None) -> list[Span]:
+                return highlights(text, spans(text, language, terms), phrases)
+
+            marker = _unmarked if query.highlight is False else marked
             hits = [
                 hit.model_copy(update={"more": other_counts[hit.evidence_id]}) if other_counts else hit
                 for hit in self.hits(ranked[query.offset : last], marker)
@@ -373,11 +379,6 @@ class OpenVersion:
     @functools.cached_property
     def _page_rows(self) -> pa.Table:
         return pictured_rows(self.workspace.store, self.version, Modality.PAGE)
-
-    def _marker(self, words: str, phrases: Sequence[str]) -> Callable[[str, str | None], list[Span]]:
-        """Return what finds the places to mark in a text of a language, or of one that isn't known."""
-        terms = query_terms(content_words(words), self.counts.documents_by_language)
-        return lambda text, language: highlights(text, spans(text, language, terms), phrases)
 
     def hits(
         self,

@@ -12,78 +12,89 @@ import typer
 from cli.terminal import Json, print_json, say, show
 from schemas.errors import UserError
 
+CorporaArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; by default all.")
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A further host name of the service, such as search.example.org or *.example.org; '*' for any. May be repeated. "
+        "Loopback and --host are always allowed.",
+    ),
+]
+Deadline = Annotated[
+    float, typer.Option(min=1, help="Seconds that a search may take; an answer may take five times as long.")
+]
+Keys = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        envvar="INSET_KEYS",
+        help="Answer only requests with a key of this file; 'inset key' makes keys. It is read again when it changes.",
+    ),
+]
+TrustedHeader = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="A header in which a proxy names the user, such as X-Forwarded-User; believed from loopback and --trusted-proxy "
+        "alone. Its users see all corpora.",
+    ),
+]
+TrustedProxy = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ADDRESS", help="Address or network of a proxy, such as 10.0.0.0/8. May be repeated."),
+]
+OpenToAll = Annotated[
+    bool, typer.Option("--open", help="Serve other addresses than loopback without keys, to everyone who reaches them.")
+]
+CorsOrigin = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ORIGIN", help="Pages of this origin may call the service, such as https://example.org. May be repeated."
+    ),
+]
+Redis = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="INSET_REDIS",
+        help="A Redis, such as redis://localhost:6379/0, that counts the requests of keys for all workers and hosts.",
+    ),
+]
+PageCache = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        envvar="INSET_PAGE_CACHE",
+        help="Where pictures of pages are kept, for all workers; by default inset/pages in the user's cache folder.",
+    ),
+]
+PageCacheMb = Annotated[
+    int, typer.Option(min=0, help="MiB of kept pictures of pages; the least recently used are removed. 0 keeps none.")
+]
+
 _DAYS = {"d": 1, "w": 7, "y": 365}
 
 
 def serve(
-    corpora: Annotated[
-        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; by default all.")
-    ] = None,
+    corpora: CorporaArgument = None,
     host: Annotated[str, typer.Option(help="Address to listen on; loopback by default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8750,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A further host name of the service, such as search.example.org or *.example.org; '*' for any. May be "
-            "repeated. Loopback and --host are always allowed.",
-        ),
-    ] = None,
-    deadline: Annotated[
-        float, typer.Option(min=1, help="Seconds that a search may take; an answer may take five times as long.")
-    ] = 60.0,
-    keys: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="INSET_KEYS",
-            help="Answer only requests with a key of this file; 'inset key' makes keys. It is read again when it changes.",
-        ),
-    ] = None,
-    trusted_header: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A header in which a proxy names the user, such as X-Forwarded-User; believed from loopback and "
-            "--trusted-proxy alone. Its users see all corpora.",
-        ),
-    ] = None,
-    trusted_proxy: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ADDRESS", help="Address or network of a proxy, such as 10.0.0.0/8. May be repeated."),
-    ] = None,
-    open_to_all: Annotated[
-        bool, typer.Option("--open", help="Serve other addresses than loopback without keys, to everyone who reaches them.")
-    ] = False,
-    cors_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ORIGIN",
-            help="Pages of this origin may call the service, such as https://example.org. May be repeated.",
-        ),
-    ] = None,
+    allow_host: AllowHost = None,
+    deadline: Deadline = 60.0,
+    keys: Keys = None,
+    trusted_header: TrustedHeader = None,
+    trusted_proxy: TrustedProxy = None,
+    open_to_all: OpenToAll = False,
+    cors_origin: CorsOrigin = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that answer; one core each.")] = 1,
-    redis: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="INSET_REDIS",
-            help="A Redis, such as redis://localhost:6379/0, that counts the requests of keys for all workers and hosts.",
-        ),
-    ] = None,
+    redis: Redis = None,
     log_questions: Annotated[bool, typer.Option("--log-questions", help="Log the text of questions.")] = False,
     slow: Annotated[float, typer.Option(min=0, help="Seconds above which a request is logged as slow.")] = 5.0,
-    page_cache: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            envvar="INSET_PAGE_CACHE",
-            help="Where pictures of pages are kept, for all workers; by default inset/pages in the user's cache folder.",
-        ),
-    ] = None,
-    page_cache_mb: Annotated[
-        int, typer.Option(min=0, help="MiB of kept pictures of pages; the least recently used are removed. 0 keeps none.")
-    ] = 1024,
+    page_cache: PageCache = None,
+    page_cache_mb: PageCacheMb = 1024,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
@@ -115,11 +126,7 @@ def serve(
         serve_workers(workers, options, port)
 
 
-def mcp(
-    corpora: Annotated[
-        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; by default all.")
-    ] = None,
-) -> None:
+def mcp(corpora: CorporaArgument = None) -> None:
     """Serve an agent by the Model Context Protocol on standard input and output; 'inset serve' does so at /mcp."""
     import httpx
 

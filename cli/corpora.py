@@ -87,6 +87,14 @@ def status(
 
 
 def _show(health: "list[CorpusHealth]") -> None:
+    counts = ("documents", "partly_read", "quarantined")
+    rows = []
+    for corpus in health:
+        since, last = (f"{moment:%Y-%m-%d %H:%M}" if moment else "" for moment in (corpus.live_since, corpus.last_run))
+        states = (corpus.corpus, corpus.state, corpus.live or "", since, "now" if corpus.refreshing else last)
+        counted = (getattr(corpus.counts, name) if corpus.counts else "" for name in counts)
+        gates = f"{sum(gate.passed for gate in corpus.gates)} of {len(corpus.gates)}" if corpus.gates else ""
+        rows.append((*states, *counted, gates))
     columns = (
         "corpus",
         "state",
@@ -98,26 +106,6 @@ def _show(health: "list[CorpusHealth]") -> None:
         "quarantined",
         "gates",
     )
-    rows = []
-    for corpus in health:
-        since, last = (f"{moment:%Y-%m-%d %H:%M}" if moment else "" for moment in (corpus.live_since, corpus.last_run))
-        counts = (
-            (corpus.counts.documents, corpus.counts.partly_read, corpus.counts.quarantined)
-            if corpus.counts
-            else ("", "", "")
-        )
-        gates = f"{sum(gate.passed for gate in corpus.gates)} of {len(corpus.gates)}" if corpus.gates else ""
-        rows.append(
-            (
-                corpus.corpus,
-                corpus.state,
-                corpus.live or "",
-                since,
-                "now" if corpus.refreshing else last,
-                *counts,
-                gates,
-            )
-        )
     print_table("", columns, rows, fold=False)
     for corpus in health:
         for problem in corpus.problems:

@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.filesize import decimal
@@ -163,13 +163,10 @@ def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
         say(f"{corpus}: no version yet; run: inset refresh {corpus}")
         return
     columns = ("version", "state", "created (UTC)", "documents", "quarantined", "rows", "parent")
-    rows = [
-        (
-            *(row.version, f"{row.state}, previous" if row.version == all_versions.previous else row.state),
-            *(f"{row.created:{_TIME}}", row.documents, row.quarantined, row.rows, row.parent),
-        )
-        for row in all_versions.versions
-    ]
+    rows = []
+    for row in all_versions.versions:
+        state = f"{row.state}, previous" if row.version == all_versions.previous else row.state
+        rows.append((row.version, state, f"{row.created:{_TIME}}", row.documents, row.quarantined, row.rows, row.parent))
     print_table("", columns, rows, fold=False)
     if moves:
         moved = [(f"{move.at:{_TIME}}", move.action, move.to_version, move.by, move.reason) for move in moves]
@@ -256,9 +253,8 @@ def prune(
     if as_json:
         print_json(result)
         return
-    table_rows = [*(("versions", name, 1) for name in result.versions)]
-    table_rows += [("objects", name, count) for name, count in result.objects.items()]
-    table_rows += [("records", name, count) for name, count in result.records.items()]
+    table_rows = [("versions", name, 1) for name in result.versions]
+    table_rows += _counted(objects=result.objects, records=result.records)
     if not table_rows:
         say(f"{corpus}: there is nothing that no kept version needs")
         return
@@ -269,6 +265,10 @@ def prune(
         if yes
         else f"{corpus}: nothing was removed yet; to remove it, {size}: inset prune {corpus} --yes"
     )
+
+
+def _counted(**counts_by_kind: Mapping[str, int]) -> list[tuple[str, str, int]]:
+    return [(kind, name, count) for kind, counts in counts_by_kind.items() for name, count in counts.items()]
 
 
 def forget(
@@ -298,11 +298,9 @@ def forget(
     if as_json:
         print_json(result)
         return
-    table_rows = [("document", name, 1) for name in result.documents]
-    table_rows += [("source", name, 1) for name in result.sources]
-    table_rows += [("version", name, 1) for name in result.versions]
-    table_rows += [("objects", name, count) for name, count in result.objects.items()]
-    table_rows += [("records", name, count) for name, count in result.records.items()]
+    names_by_kind = {"document": result.documents, "source": result.sources, "version": result.versions}
+    table_rows = [(kind, name, 1) for kind, names in names_by_kind.items() for name in names]
+    table_rows += _counted(objects=result.objects, records=result.records)
     print_table("", ("what", "where", "count"), table_rows, fold=False)
     if not yes:
         say(f"{corpus}: nothing was deleted yet; to delete it for good: inset forget {corpus} {source} --yes")
@@ -402,25 +400,23 @@ def step(
         refresh.release()
     elif name == Stage.PLAN:
         planned = _plan(refresh, groups)
-        outputs = {version_out: planned.version, shards_out: json.dumps(planned.shards), gpus_out: str(planned.gpus)}
+        outputs = {
+            version_out: planned["version"],
+            shards_out: json.dumps(planned["shards"]),
+            gpus_out: str(planned["gpus"]),
+        }
         for file, text in outputs.items():
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, encoding="utf-8")
-        sys.stdout.write(json.dumps(planned._asdict()) + "\n")
+        sys.stdout.write(json.dumps(planned) + "\n")
     elif version is None:
         raise UserError(f"step {name}: name the version that step plan printed: --version VERSION")
     else:
         _run_stage(refresh, Stage(name), version, [int(number) for number in shards.split(",")] if shards else None)
 
 
-class _Planned(NamedTuple):
-    version: str
-    shards: list[str]
-    gpus: int
-
-
-def _plan(refresh: "RefreshRun", groups: int) -> _Planned:
+def _plan(refresh: "RefreshRun", groups: int) -> dict[str, Any]:
     from pipeline.run_log import log_plan
 
     corpus_plan = refresh.plan()
@@ -428,7 +424,8 @@ def _plan(refresh: "RefreshRun", groups: int) -> _Planned:
     numbers = [str(number) for number in range(len(corpus_plan.shards))]
     parts = [",".join(numbers[first::groups]) for first in range(min(groups, len(numbers)))]
     builds = corpus_plan.outcome == "build"
-    return _Planned(corpus_plan.version, parts if builds else [], refresh.workspace.corpus.gpus if builds else 0)
+    gpus = refresh.workspace.corpus.gpus if builds else 0
+    return {"version": corpus_plan.version, "shards": parts if builds else [], "gpus": gpus}
 
 
 def _run_stage(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] | None) -> None:

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from backends.models.endpoint_calls import UNKNOWN_PARAMETER, Clock, EndpointCalls, Parameters, check_client, message_of
+from backends.models.endpoint_calls import (
+    UNKNOWN_PARAMETER,
+    Clock,
+    EndpointCalls,
+    Parameters,
+    Tokens,
+    check_client,
+    message_of,
+)
 from backends.models.pictures import encode
 from backends.models.streaming import Outcome, words_of
 from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
@@ -311,11 +319,6 @@ class _Choice(BaseModel):
     finish_reason: str | None = None
 
 
-class _Tokens(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
 class _Delta(BaseModel):
     delta: _Message
     finish_reason: str | None = None
@@ -326,7 +329,7 @@ class _Answer(BaseModel):
 
     choices: list[_Choice]
     model: str | None = None
-    usage: _Tokens | None = None
+    usage: Tokens | None = None
 
 
 class _Chunk(BaseModel):
@@ -334,7 +337,7 @@ class _Chunk(BaseModel):
 
     choices: list[_Delta]
     model: str | None = None
-    usage: _Tokens | None = None
+    usage: Tokens | None = None
 
 
 @dataclass(frozen=True)

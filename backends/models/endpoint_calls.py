@@ -20,10 +20,11 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import tenacity
+from pydantic import BaseModel
 
 from schemas.corpus.models import EndpointOptions
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
@@ -51,26 +52,27 @@ _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{3,8}|latest)")
 _SHOWN_CHARACTERS = 200
 
 Parameters = Mapping[str, Any]
+
+
+class Tokens(BaseModel):
+    """Tokens that a server counts."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
 Answer = TypeVar("Answer")
 
 
-class Clock(Protocol):
+class Clock:
     """The clock of waits."""
 
     def now(self) -> float:
         """Return seconds since any fixed moment."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Return when so many seconds have passed."""
-        ...
-
-
-class _Time:
-    def now(self) -> float:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
+        """Return when so many seconds have passed."""
         import anyio
 
         await anyio.sleep(seconds)
@@ -100,7 +102,7 @@ class EndpointCalls:
         faults: Counter[str],
     ) -> None:
         self.parameters: dict[str, Any] = {}
-        self._where, self._options, self._clock = config_key, options, clock or _Time()
+        self._where, self._options, self._clock = config_key, options, clock or Clock()
         self._usage, self._faults = usage, faults
         self._asked, self._revision = model_and_revision
         self._server = _server(options.url)

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from backends.models import minilm
-from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters, check_client
+from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters, Tokens, check_client
 from schemas.corpus.models import EmbeddingEndpoint
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.generation import Usage
@@ -200,13 +200,9 @@ class _Embedding(BaseModel):
     embedding: list[float]
 
 
-class _Tokens(BaseModel):
-    prompt_tokens: int | None = None
-
-
 class _Answer(BaseModel):
     """The fields of an answer that are used, validated; the client's own type isn't."""
 
     data: list[_Embedding]
     model: str | None = None
-    usage: _Tokens | None = None
+    usage: Tokens | None = None

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from backends.models import endpoint_calls
 from backends.models.endpoint import CHARACTERS_A_TOKEN, Endpoint
 from backends.models.endpoint_calls import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S
 from backends.models.streaming import Outcome
@@ -26,7 +27,7 @@ from tests.endpoint_server import Call, EndpointServer, Reaction, answer, cut, d
 KEY = "sk-a-key-that-nobody-may-see"
 
 
-class Clock:
+class Clock(endpoint_calls.Clock):
     """Waits take no time, and are counted."""
 
     def __init__(self) -> None:

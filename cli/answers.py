@@ -26,11 +26,7 @@ class Conversation:
         self._file = state / "inset" / f"turns-{sha256(str(Path(corpus).absolute()).encode())[:16]}.json"
 
     def turns(self) -> list[Turn]:
-        """Return the turns, oldest first.
-
-        Raises:
-            UserError: No question was asked before.
-        """
+        """Return the turns, oldest first; ``UserError`` if no question was asked before."""
         try:
             return _TURNS.validate_json(self._file.read_bytes())
         except (OSError, ValidationError):

@@ -55,11 +55,7 @@ def _annotation(name: str, option: Option) -> Any:
 
 
 def _filters(texts_by_filter: Mapping[str, Any]) -> Filters:
-    """Return filters of options.
-
-    Raises:
-        UserError: An option can't be read; there are too many of one, or one is too long.
-    """
+    """Return filters of options; ``UserError`` if one can't be read or is too long, or there are too many of one."""
     fields: dict[str, Any] = {}
     for name, texts in texts_by_filter.items():
         if isinstance(texts, list):

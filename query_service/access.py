@@ -160,11 +160,7 @@ class Access:
         return self._keys is None and self._header is None
 
     def caller(self, scope: Scope) -> Caller:
-        """Return who sends a request.
-
-        Raises:
-            HTTPException: 401, nobody known; 403, the path isn't for the caller.
-        """
+        """Return who sends a request; raise ``HTTPException`` 401 for nobody known, 403 where the path isn't for the caller."""
         path, headers = scope["path"], Headers(scope=scope)
         if path == METRICS and self._keys is None and self._is_local(scope, headers):
             return Caller()

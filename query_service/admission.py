@@ -66,7 +66,6 @@ def cost_of_search(corpus: PublishedCorpus, query: Query) -> Cost:
 
     Raises:
         HTTPException: 422, its rerankers score too many rows, and more than those of the preset as the operator has it.
-        RequestError: There is no such preset.
     """
     plan = _checked_plan(corpus, query)
     computes = bool(query.highlight and query.text) or bool(query.filters.phrases) or any(plan.rerank)

@@ -68,11 +68,7 @@ _logger = logging.getLogger("inset.query_service")
 
 
 def serve(app: FastAPI, host: str = HOST, port: int = PORT) -> None:
-    """Serve what ``create_app`` returned until it is interrupted; port 0 takes a free one, which the log names.
-
-    Raises:
-        UserError: The address can't be bound; nothing has started then.
-    """
+    """Serve what ``create_app`` returned until it is interrupted; port 0 takes a free one, which the log names."""
     with listen(host, port) as bound:
         address = f"[{host}]" if ":" in host else host
         server = server_of(app)  # configures the log
@@ -149,11 +145,7 @@ def _logs() -> dict[str, Any]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address, listening.
-
-    Raises:
-        UserError: The port is taken or not allowed, or the host is not an address of this machine.
-    """
+    """Return a socket bound to an address, listening; ``UserError`` if the address isn't one of this machine, or free."""
     if not 0 <= port <= 65535:
         raise UserError(f"can't listen on port {port}: a port is a number from 0 to 65535")
     try:

@@ -106,11 +106,7 @@ class LanceIndex:
         return functools.partial(LanceIndex, **options), (self._uri, self._name, self._options)
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
-        """Create the table, empty; an existing one is dropped.
-
-        Raises:
-            ContractError: The schema lacks a field for BM25, or a vector column of the given length.
-        """
+        """Create the table, empty; an existing one is dropped. Raises as ``check_columns`` does."""
         check_columns(schema, dimensions, fields)
         self.drop()
         table_schema = _table_schema(schema, fields)
@@ -216,11 +212,7 @@ class LanceIndex:
     def bm25(
         self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
     ) -> Ranked:
-        """Return ``(evidence_id, BM25 score)``; any term may match, and no character has a special meaning.
-
-        Raises:
-            ContractError: The table lacks one of the fields.
-        """
+        """Return ``(evidence_id, BM25 score)``; any term may match, and no character has a special meaning."""
         table, condition = self._narrowed(filters)
         if absent := set(weights) - set(self._fields()):
             raise ContractError(
@@ -236,22 +228,14 @@ class LanceIndex:
             return in_order(table.named(hits))[:k]
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
-        """Return ``(evidence_id, cosine similarity)``; exact below ``exact_below`` rows.
-
-        Raises:
-            ContractError: The table has no such space, or its vectors have another length.
-        """
+        """Return ``(evidence_id, cosine similarity)``; exact below ``exact_below`` rows."""
         return [
             (evidence_id, max(-1.0, min(1.0, 1 - distance)))
             for evidence_id, distance in self._nearest(vector, k, filters, space)
         ]
 
     def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> Ranked:
-        """Return ``(evidence_id, MaxSim)``, exact.
-
-        Raises:
-            ContractError: The table has no such space, or its vectors have another length.
-        """
+        """Return ``(evidence_id, MaxSim)``, exact."""
         return [
             (evidence_id, len(vectors) - distance) for evidence_id, distance in self._nearest(vectors, k, filters, space)
         ]
@@ -270,7 +254,11 @@ class LanceIndex:
         return {row["evidence_id"]: np.asarray(row[column], np.float32) for row in rows if row[column] is not None}
 
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
-        """Return ``(evidence_id, distance)``, nearest first: 1 minus the best cosine, summed over the query's vectors."""
+        """Return ``(evidence_id, distance)``, nearest first: 1 minus the best cosine, summed over the query's vectors.
+
+        Raises:
+            ContractError: The table has no such space, or its vectors have another length.
+        """
         table, condition = self._narrowed(filters)
         if dimension_of(table.schema, space) != query.shape[-1] or is_late(table.schema, space) != (query.ndim > 1):
             raise ContractError(

@@ -93,11 +93,7 @@ class WeaviateIndex:
         self._answered = -math.inf
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
-        """Create the collection, empty; an existing one is dropped.
-
-        Raises:
-            ContractError: The schema lacks a field for BM25, or a vector column of the given length.
-        """
+        """Create the collection, empty; an existing one is dropped. Raises as ``check_columns`` does."""
         check_columns(schema, dimensions, fields)
         self.drop()
         columns = [column for column in kept_columns(schema, fields) if not column.name.startswith("vector_")]
@@ -141,11 +137,7 @@ class WeaviateIndex:
         return row_count
 
     def finish(self) -> None:
-        """Return when every vector is indexed: the queue stays empty and all shards ready.
-
-        Raises:
-            TransientError: The queue stopped shrinking.
-        """
+        """Return when every vector is indexed; raise ``TransientError`` if the queue stops shrinking."""
         ready, last_waiting, patience = 0, -1, time.monotonic() + _STALLED_S
         while ready < _READY_IN_A_ROW:
             with self._server.translated_errors():
@@ -162,11 +154,7 @@ class WeaviateIndex:
             time.sleep(_POLL_S)
 
     def count(self, doc_ids: Collection[str] | None = None) -> int:
-        """Return the number of rows, of some documents where these are given.
-
-        Raises:
-            TransientError: The collection is missing.
-        """
+        """Return the number of rows, of some documents where these are given."""
         if doc_ids is None:
             return self._count(None)
         names = sorted(doc_ids)
@@ -187,11 +175,7 @@ class WeaviateIndex:
     def bm25(
         self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
     ) -> Ranked:
-        """Return ``(evidence_id, BM25F score)``; any term may match, and no character has a special meaning.
-
-        Raises:
-            ContractError: The collection lacks one of the fields.
-        """
+        """Return ``(evidence_id, BM25F score)``; any term may match, and no character has a special meaning."""
         from weaviate.classes.query import BM25Operator
 
         condition, operator = self._narrowed(filters), BM25Operator.and_() if every else None
@@ -213,19 +197,11 @@ class WeaviateIndex:
             return first(search, k) if words else []
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
-        """Return ``(evidence_id, cosine similarity)``, approximate unless the collection is ``exact``.
-
-        Raises:
-            ContractError: The collection has no such space, or its vectors have another length.
-        """
+        """Return ``(evidence_id, cosine similarity)``, approximate unless the collection is ``exact``."""
         return [(name, max(-1.0, min(1.0, 1 - distance))) for name, distance in self._nearest(vector, k, filters, space)]
 
     def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> Ranked:
-        """Return ``(evidence_id, MaxSim)``.
-
-        Raises:
-            ContractError: The collection has no such space, or its vectors have another length.
-        """
+        """Return ``(evidence_id, MaxSim)``."""
         unit_vectors = np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)
         return [(name, -distance) for name, distance in self._nearest(unit_vectors, k, filters, space)]
 

@@ -39,11 +39,7 @@ THREADS = 8
 
 
 def model(model_name: ModelName) -> Model[PictureEmbedder | PairEmbedder]:
-    """Return an open_clip model, unloaded; one of combined vectors where the settings say how.
-
-    Raises:
-        UserError: open_clip is not installed.
-    """
+    """Return an open_clip model, unloaded; one of combined vectors where the settings say how."""
     if importlib.util.find_spec("open_clip") is None:
         raise UserError(
             f"{model_name.option}: {model_name.name!r} needs the extra: pip install -e '.[torch]', or make setup"
@@ -61,12 +57,7 @@ def model(model_name: ModelName) -> Model[PictureEmbedder | PairEmbedder]:
 
 
 def clip_card(model_name: ModelName) -> ModelCard:
-    """Return a model's card from its configuration, and check that its weights exist.
-
-    Raises:
-        UserError: There is no such model, or no weights of it.
-        TransientError: The hub can't be reached and the model is not in its local cache.
-    """
+    """Return a model's card from its configuration, and check that its weights exist; raises as ``Clip`` does."""
     dimension = int(_configuration(model_name)["embed_dim"])
     return ModelCard(
         name=model_name.name, revision=model_name.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION

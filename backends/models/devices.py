@@ -67,11 +67,7 @@ def best_device() -> str:
 
 @contextmanager
 def raising_memory_errors(model: str) -> Iterator[None]:
-    """Turn an engine's errors of exhausted memory into one, so that the caller may try a smaller batch.
-
-    Raises:
-        MemoryError: GPU or CPU memory ran out.
-    """
+    """Turn an engine's errors of exhausted memory into ``MemoryError``, so that the caller may try a smaller batch."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError

@@ -129,11 +129,7 @@ def card(captioner: Asked) -> ModelCard:
 
 
 def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
-    """Return a model behind an endpoint, unloaded; ``concurrency`` alone bounds the calls at once.
-
-    Raises:
-        UserError: openai is not installed.
-    """
+    """Return a model behind an endpoint, unloaded; ``concurrency`` alone bounds the calls at once."""
     check_client(config_key)
     return Model(card=lambda: card(captioner), load=lambda _batch: Endpoint(config_key, captioner))
 
@@ -161,11 +157,7 @@ class _Calls(EndpointCalls):
         self._longest = captioner.max_tokens * CHARACTERS_A_TOKEN
 
     async def outcome(self, request: Request, say: Callable[[str], None] | None = None) -> Outcome:
-        """Return the outcome of a request after all retries; ``say`` receives the words of a stream.
-
-        Raises:
-            UserError: No request would succeed.
-        """
+        """Return the outcome of a request after all retries; ``say`` receives the words of a stream."""
         import anyio
 
         used, speech = Usage(), say and _Speech(say)

@@ -36,11 +36,7 @@ def card(model_name: ModelName) -> ModelCard:
 
 
 def model(model_name: ModelName) -> TextModel:
-    """Return a model behind an endpoint, unloaded. Tokens are counted by the packaged model's tokenizer.
-
-    Raises:
-        UserError: openai is not installed.
-    """
+    """Return a model behind an endpoint, unloaded. Tokens are counted by the packaged model's tokenizer."""
     check_client(model_name.option)
     return TextModel(
         card=lambda: card(model_name),

@@ -71,11 +71,7 @@ def model_json(model_name: ModelName, file: str) -> Any:
 
 
 def model_files(name: str, revision: str, config_key: str) -> Path:
-    """Return the folder of a generative model; nothing is downloaded.
-
-    Raises:
-        UserError: It isn't on this machine.
-    """
+    """Return the folder of a generative model; nothing is downloaded: ``UserError`` if it isn't on this machine."""
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import snapshot_download
@@ -121,11 +117,7 @@ def needs_extra(setting: str) -> str:
 
 
 def verify_sha256(file: Path, sha256: str, package: str) -> None:
-    """Check a model file's digest; ``package`` is the one to reinstall.
-
-    Raises:
-        ContractError: The file is missing, or not the pinned one.
-    """
+    """Raise ``ContractError`` if a model file is missing or not the pinned one; ``package`` is the one to reinstall."""
     actual_sha256 = "no file"
     if file.is_file():
         with file.open("rb") as stream:

@@ -67,11 +67,7 @@ class Simplemma:
 
 @functools.lru_cache(_WORDS_KEPT)
 def is_word(word: str, language: str) -> bool:
-    """Return whether a language has a word, in lower case or with a capital.
-
-    Raises:
-        ValueError: There is no list of its words.
-    """
+    """Return whether a language has a word, in lower case or with a capital; ``ValueError`` without a list of its words."""
     import simplemma
 
     name = {"no": "nb"}.get(language, language)

@@ -31,11 +31,7 @@ LARGEST_SIDE_PX = 4096
 
 
 def model(model_name: ModelName) -> Model[LateEmbedder]:
-    """Return a late-interaction model, unloaded.
-
-    Raises:
-        UserError: transformers is not installed.
-    """
+    """Return a late-interaction model, unloaded."""
     if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
         raise UserError(
             f"{model_name.option}: {model_name.name!r} needs the extra: pip install -e '.[torch]', or make setup"
@@ -44,12 +40,7 @@ def model(model_name: ModelName) -> Model[LateEmbedder]:
 
 
 def late_card(model_name: ModelName) -> ModelCard:
-    """Return a model's card from its configuration.
-
-    Raises:
-        UserError: There is no such model, or it isn't a late-interaction model.
-        TransientError: The hub can't be reached and the model is not in its local cache.
-    """
+    """Return a model's card from its configuration; raises as ``LateInteraction`` does."""
     configuration = model_json(model_name, "config.json")
     _architecture(model_name, configuration)
     dimension = int(configuration.get("embedding_dim", DIMENSION))

@@ -259,11 +259,7 @@ def _is_split(captioner: Asked) -> TypeGuard[ModelCaptioner]:
 
 
 def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
-    """Return a generative model of ``transformers``, unloaded.
-
-    Raises:
-        UserError: What runs it is not installed; raised at planning already.
-    """
+    """Return a generative model of ``transformers`` or vLLM, unloaded; what runs it must be installed at planning already."""
     if _is_split(captioner):
         split = captioner
         return Model(card=lambda: card(split), load=lambda batch: VllmModel(config_key, split, batch))
@@ -333,11 +329,7 @@ BATCHES_TOGETHER = 32
 
 
 class VllmModel:
-    """A ``LanguageModel`` of vLLM, of ``batch`` times ``BATCHES_TOGETHER`` requests at once.
-
-    Raises:
-        UserError: vLLM or the model isn't on this machine, or can't be used.
-    """
+    """A ``LanguageModel`` of vLLM, of ``batch`` times ``BATCHES_TOGETHER`` requests at once; raises as ``LocalModel`` does."""
 
     def __init__(self, config_key: str, captioner: ModelCaptioner, batch: int) -> None:
         try:

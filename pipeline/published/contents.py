@@ -246,11 +246,7 @@ class Contents:
         return Listing(version=self._opened.version, total=len(numbers), items=summaries)
 
     def context(self, part: ListPart, figure_id: str, *, around: int = 2) -> Listing[FigureContext]:
-        """Return the placements of a figure that have a tag, each with ``around`` rows before and after in reading order.
-
-        Raises:
-            NotFoundError: The version doesn't hold the figure.
-        """
+        """Return the placements of a figure that have a tag, each with ``around`` rows before and after in reading order."""
         self._opened.require_figure(figure_id)
         table = self._opened.tagged_figures
         table = table.filter(pc.equal(table.column("figure_id"), pa.scalar(figure_id)))

@@ -151,11 +151,7 @@ class OpenVersion:
         )
 
     def similar(self, figure_id: str, *, k: int) -> SimilarFigures:
-        """Return the figures nearest by vector: of the picture where the version has such vectors, or else of the words.
-
-        Raises:
-            NotFoundError: The version has no row of it.
-        """
+        """Return the figures nearest by vector: of the picture where the version has such vectors, or else of the words."""
         self.require_figure(figure_id)
         ids, figure_ids = (self._figure_rows.column(name) for name in ("evidence_id", "figure_id"))
         first = pc.index(figure_ids, pa.scalar(figure_id)).as_py()

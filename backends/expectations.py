@@ -51,8 +51,7 @@ class RowFacts:
     """Derived columns of rows.
 
     ``norms`` are lengths of vectors by space, 1 without one; ``shares_id``: another row of the version has its id;
-    ``repeated``:
-    an earlier row has its words.
+    ``repeated``: an earlier row has its words.
     """
 
     n_tokens: Sequence[int] | NDArray[np.int32]

@@ -157,8 +157,7 @@ class RapidOcr:
         """Return the lines of an encoded picture, top to bottom, then left to right, in pixels of the given picture.
 
         A page that is turned is read as if it were upright. A picture larger than ``LARGEST_SIDE_PX`` is scaled down; one
-        with a side
-        below ``LEAST_SIDE_PX`` has no legible words.
+        with a side below ``LEAST_SIDE_PX`` has no legible words.
 
         Raises:
             BadInputError: The picture can't be decoded, or the engine fails on it.

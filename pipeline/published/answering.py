@@ -64,8 +64,7 @@ class AnswerPlan:
     """How one question is answered.
 
     ``fallback`` is the retrieval preset where the model fails, ``prompt`` None without a model; ``filters`` are unresolved,
-    and
-    ``history`` has the turns before a follow-up question, oldest first.
+    and ``history`` has the turns before a follow-up question, oldest first.
     """
 
     question: EmbeddedQuery
@@ -83,8 +82,7 @@ def answer_events(
     """Yield an answer as it is written; the last event is the whole answer, with the steps where ``traced``.
 
     Where the model fails, the last event is the extractive answer with a note that gives the reason. Steps and calls of
-    models
-    end once nobody waits for the answer any more, which ``trace`` knows.
+    models end once nobody waits for the answer any more, which ``trace`` knows.
 
     Raises:
         RequestError: The version or the request lacks what the preset needs.

@@ -165,8 +165,7 @@ class Contents:
         """Return rows, of one document or of all, by document and in reading order; raises as ``document`` does.
 
         Only rows of some modalities (() for all), on a page of the document, and of documents with a source that fits one
-        of the
-        globs ``sources``.
+        of the globs ``sources``.
         """
         if doc_id is not None:
             table = _read(self._opened, doc_id)

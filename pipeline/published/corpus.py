@@ -62,10 +62,8 @@ class PublishedCorpus:
     """The published versions of one corpus. Thread-safe.
 
     ``version`` is the live one where None. Methods raise ``NotFoundError`` for what the version doesn't hold,
-    ``RequestError``
-    for other mistakes of the caller, ``TransientError`` where the engine or the store doesn't answer or is damaged, and
-    other
-    ``UserError``s for mistakes in the configuration.
+    ``RequestError`` for other mistakes of the caller, ``TransientError`` where the engine or the store doesn't answer or is
+    damaged, and other ``UserError``s for mistakes in the configuration.
 
     A ``drawer`` that is given is shared and closed by whoever made it; at most ``versions_open`` versions are open at once.
     """
@@ -205,8 +203,7 @@ class PublishedCorpus:
         """Return the best rows.
 
         A query with a picture and no preset uses the default preset, or else the first that takes pictures;
-        ``RequestError`` names
-        the settings if none does. Once ``stopped`` returns true, the next step raises ``Stopped``.
+        ``RequestError`` names the settings if none does. Once ``stopped`` returns true, the next step raises ``Stopped``.
         """
         trace, plan = Trace(stopped=stopped), self._plan(query.preset, query.steps)
         if query.picture is not None:

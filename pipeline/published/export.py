@@ -53,8 +53,7 @@ def export_pages(
     """Write the Parquet of "Beyond Text", a row per page and image, and ``<name>.drops.parquet``: images left out and why.
 
     Sources of the same bytes are all exported; with ``unique`` each text is written once, with all its pages. Both files
-    are
-    written atomically.
+    are written atomically.
 
     Raises:
         UserError: There is no such version, or the file can't be written.

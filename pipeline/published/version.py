@@ -105,9 +105,8 @@ class OpenVersion:
         """Return the best rows of a query; of each group the best, where the query groups.
 
         The query's version, preset and steps are not read: ``plan`` has the steps. ``question`` is the query's text and
-        picture,
-        where they are embedded already. The next step of ``trace`` raises ``Stopped`` once nobody waits for the result any
-        more.
+        picture, where they are embedded already. The next step of ``trace`` raises ``Stopped`` once nobody waits for the
+        result any more.
 
         Raises:
             RequestError: The version lacks what the plan or the filters need.

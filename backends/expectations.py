@@ -86,12 +86,19 @@ class RowSuite:
     def _validator(self) -> "_Validator":
         return _Validator(None)
 
+    def _prepared(self, batch: RowBatch) -> tuple[Any, list[Any], bool]:
+        """Return rows as a pandas frame, their rules, and whether they have all columns."""
+        frame = batch.evidence.to_pandas()
+        complete = set(EVIDENCE.names) <= set(frame.columns)
+        if complete:
+            _derive(frame, batch)
+        return frame, _rules(*self._limits, list(batch.facts.norms), complete=complete), complete
+
     def validate(self, batch: RowBatch) -> Any:
         """Return the results of rows as Great Expectations summarises them, which can be pickled."""
-        validator, (frame, complete) = self._validator, _frame(batch)
+        validator, (frame, rules, complete) = self._validator, self._prepared(batch)
         keys = ["evidence_id"] if complete else []
         how = {"result_format": "SUMMARY", "unexpected_index_column_names": keys}
-        rules = _rules(*self._limits, list(batch.facts.norms), complete=complete)
         validation = validator.validated("evidence", frame, rules, how)
         results = {result.expectation_config.meta["rule"]: result for result in validation.results}
         validation.results = [results[rule.description] for rule in rules]
@@ -99,8 +106,7 @@ class RowSuite:
 
     def violations(self, batch: RowBatch, refused: Collection[str]) -> dict[str, list[Violation]]:
         """Return the rows that break some rules, by the rule's description."""
-        validator, (frame, complete) = self._validator, _frame(batch)
-        rules = _rules(*self._limits, list(batch.facts.norms), complete=complete)
+        validator, (frame, rules, _) = self._validator, self._prepared(batch)
         rules = [rule for rule in rules if rule.description in refused]
         validation = validator.validated("evidence", frame, rules, {"result_format": "COMPLETE"})
         return {result.expectation_config.meta["rule"]: _violations(batch, result) for result in validation.results}
@@ -159,7 +165,9 @@ def expect_evidence(
     if docs is not None:
         validator, pictures, languages = _Validator(docs), _Joined(), _Joined()
         pictures.add(validator.validated("pictures", *_pictures(by_text, gates), {"result_format": "SUMMARY"}))
-        languages.add(validator.validated("languages", *_languages(unknown), {"result_format": "SUMMARY"}))
+        description = "a document is in a language that the text model knows"
+        frame_and_rules = _frame_and_rule("in_a_language_that_the_text_model_does_not_know", description, unknown)
+        languages.add(validator.validated("languages", *frame_and_rules, {"result_format": "SUMMARY"}))
         _write_docs(validator.context, {"evidence": joined, "pictures": pictures, "languages": languages}, docs)
     # Summaries list only some of the rows that break a rule.
     broken: dict[str, list[Violation]] = {rule: [] for rule in joined.results if joined.refuses(rule)}
@@ -271,15 +279,6 @@ def _write_docs(context: Any, joined_by_suite: Mapping[str, _Joined], docs: Path
         animation.unlink()
 
 
-def _frame(batch: RowBatch) -> tuple[Any, bool]:
-    """Return rows as a pandas frame, and whether they have all columns."""
-    frame = batch.evidence.to_pandas()
-    complete = set(EVIDENCE.names) <= set(frame.columns)
-    if complete:
-        _derive(frame, batch)
-    return frame, complete
-
-
 def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[Any]]:
     """Return a row an uncaptioned picture, its source if it breaks the rule; of a few pictures all may."""
     sources_read_away = ["" if answer else source for source, answers in by_text for answer in answers.values()]
@@ -290,11 +289,6 @@ def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) 
         sources_read_away,
         least_share,
     )
-
-
-def _languages(unknown: Sequence[str]) -> tuple[Any, list[Any]]:
-    description = "a document is in a language that the text model knows"
-    return _frame_and_rule("in_a_language_that_the_text_model_does_not_know", description, unknown)
 
 
 def _frame_and_rule(

@@ -34,6 +34,7 @@ from backends.engines.index_rows import (
 )
 from backends.engines.lance_engine import LanceTable, listed
 from backends.stores.s3_store import copy_folder
+from schemas.base import batched
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE
 from schemas.filters import Condition, Filters
@@ -129,8 +130,8 @@ class LanceIndex:
             else:
                 shutil.copytree(source_folder, target_folder, copy_function=_link)
             table = self._table()
-            for start in range(0, len(without), _IDS_A_QUERY):
-                table.delete(f"doc_id IN ({listed(without[start : start + _IDS_A_QUERY])})")
+            for doc_ids in batched(without, _IDS_A_QUERY):
+                table.delete(f"doc_id IN ({listed(doc_ids)})")
         self._counts_deleted = bool(without)
         return True
 
@@ -274,8 +275,7 @@ class LanceIndex:
         return [(evidence_id, -score) for evidence_id, score in ranked]
 
     def _read(self, evidence_ids: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        for start in range(0, len(evidence_ids), _IDS_A_QUERY):
-            batch = evidence_ids[start : start + _IDS_A_QUERY]
+        for batch in batched(evidence_ids, _IDS_A_QUERY):
             with self._reading():
                 rows = self._reader().rows(columns, batch)
             yield from rows

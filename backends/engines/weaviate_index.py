@@ -36,6 +36,7 @@ from backends.engines.index_rows import (
     terms_column,
 )
 from backends.engines.weaviate_server import WeaviateServer
+from schemas.base import batched
 from schemas.errors import ContractError, DamagedError, TransientError
 from schemas.evidence import EVIDENCE
 from schemas.filters import NO_FILTERS, Condition, Filters
@@ -116,8 +117,8 @@ class WeaviateIndex:
         self._column_names = None
         if self._columns() != columns or self._spaces() != spaces:
             return False
-        for start in range(0, len(without), _IDS_A_QUERY):
-            condition = _of_documents(without[start : start + _IDS_A_QUERY])
+        for doc_ids in batched(without, _IDS_A_QUERY):
+            condition = _of_documents(doc_ids)
             with self._server.translated_errors():
                 while self._collection().data.delete_many(where=condition).matches:
                     pass  # the server deletes some thousand rows a call
@@ -157,10 +158,7 @@ class WeaviateIndex:
         """Return the number of rows, of some documents where these are given."""
         if doc_ids is None:
             return self._count(None)
-        names = sorted(doc_ids)
-        return sum(
-            self._count(_of_documents(names[start : start + _IDS_A_QUERY])) for start in range(0, len(names), _IDS_A_QUERY)
-        )
+        return sum(self._count(_of_documents(names)) for names in batched(sorted(doc_ids), _IDS_A_QUERY))
 
     def _count(self, condition: Any) -> int:
         with self._querying():
@@ -308,9 +306,7 @@ class WeaviateIndex:
             ) from error
 
     def _read(self, evidence_ids: Sequence[str], **returned: Any) -> Iterator[Any]:
-        valid_ids = [name for name in dict.fromkeys(evidence_ids) if _is_uuid(name)]
-        for start in range(0, len(valid_ids), _IDS_A_QUERY):
-            batch = valid_ids[start : start + _IDS_A_QUERY]
+        for batch in batched(filter(_is_uuid, dict.fromkeys(evidence_ids)), _IDS_A_QUERY):
             with self._querying():
                 objects = self._collection().query.fetch_objects_by_ids(batch, limit=len(batch), **returned).objects
             yield from objects

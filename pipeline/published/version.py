@@ -391,12 +391,8 @@ class OpenVersion:
         marker: Callable[[str, str | None], list[Span]] = _unmarked,
     ) -> list[Hit]:
         """Return rows of the version as hits; ``marker`` is as for ``hits``."""
-        figures = sorted({figure_id for row in rows for figure_id in row["figure_refs"]})
-        placements: list[dict[str, Any]] = []
-        if figures:
-            referenced = pc.is_in(self._figures.column("figure_id"), pa.array(figures))
-            is_tagged = pc.and_(referenced, pc.is_valid(self._figures.column("number")))
-            placements = self._figures.filter(is_tagged).to_pylist()
+        figures = pa.array({figure_id for row in rows for figure_id in row["figure_refs"]}, pa.string())
+        placements = self.tagged_figures.filter(pc.is_in(self.tagged_figures.column("figure_id"), figures)).to_pylist()
         return [
             self._hit(row, scores[row["evidence_id"]], placements, marker(row["text"], row.get("language"))) for row in rows
         ]

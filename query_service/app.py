@@ -425,7 +425,7 @@ def create_app(
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     app.add_middleware(Observed, metrics=measured, options=logs, client_of=access.client)
-    for router in (_listing, _v1, questions.router, browse.router, _operations, metrics.router, _pages):
+    for router in (_listing, _v1, questions.router, browse.router, questions.batches, _operations, metrics.router, _pages):
         app.include_router(router)
     app.router.routes.append(agents.ROUTE)
     app.mount("/static", StaticFiles(directory=WEB), name="static")

@@ -29,7 +29,11 @@ from schemas.answers import AnswerFinished, AnswerResult
 from schemas.errors import InsetError
 from schemas.evidence import SearchResult
 
-router = APIRouter(prefix="/v1/corpora/{corpus}", responses=QUESTION_ERRORS, tags=["questions"], route_class=QuestionRoute)
+router, batches = (
+    APIRouter(prefix="/v1/corpora/{corpus}", responses=QUESTION_ERRORS, tags=["questions"], route_class=QuestionRoute)
+    for _ in range(2)
+)
+"""Those of one question, and of many; apart, since the contract has others between them."""
 
 MOST_SEARCHES = 20
 
@@ -119,7 +123,7 @@ class SearchesReply(BaseModel):
     results: list[SearchReply]
 
 
-@router.post("/searches", response_model=SearchesReply)
+@batches.post("/searches", response_model=SearchesReply)
 async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> Response:
     """Many searches at once, each with its own deadline, and result or problem."""
     results: list[SearchReply] = []

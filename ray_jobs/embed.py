@@ -52,12 +52,7 @@ class EmbedderActor:
         return replace(getattr(self._embedder, "usage", None) or Usage())
 
     def run(self, batch: Sequence[tuple[str, EmbeddingInput]]) -> list[Outcome[Vector]]:
-        """Return the outcome of each input: a vector, or several for late interaction.
-
-        Raises:
-            ContractError: The vectors differ from the model's card.
-            TransientError: A stored picture is damaged.
-        """
+        """Return the outcome of each input: a vector, or several for late interaction."""
         outcomes: list[Outcome[Vector]] = []
         while len(outcomes) < len(batch):
             sub_batch = batch[len(outcomes) : len(outcomes) + self._batch_size.size]
@@ -162,11 +157,8 @@ def embed(
 ) -> Iterator[list[Outcome[Vector]]]:
     """Yield the vectors of texts and stored pictures, a batch at a time; nothing where the corpus has no such space.
 
-    ``usage`` collects what calls of an endpoint used, failed ones included.
-
-    Raises:
-        ContractError: The vectors differ from the model's card.
-        TransientError: A stored picture is damaged.
+    ``usage`` collects what calls of an endpoint used, failed ones included. Raises ``ContractError`` where vectors differ
+    from the model's card, and ``TransientError`` where a stored picture is damaged.
     """
     model, pool = space.model(options), space.pool(options)
     if model is None:

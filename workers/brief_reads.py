@@ -15,13 +15,9 @@ from workers.isolation import isolate
 
 
 def count_pages(address: str, names: Mapping[str, str], limits: ParseOptions, *, within_s: float) -> dict[str, int]:
-    """Return the pages of PDFs of a source by document, of those that are opened within ``within_s`` seconds.
+    """Return the pages of a source's PDFs by document, as far as they are opened within ``within_s`` seconds.
 
-    Args:
-        address: The source.
-        names: A source of each document.
-        limits: Limits of each child process.
-        within_s: Seconds for all of them.
+    ``names`` gives a source of each document.
     """
     until, pages_by_document = time.monotonic() + within_s, dict[str, int]()
     tasks = [(address, name, doc_id) for doc_id, name in names.items()]

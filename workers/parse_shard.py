@@ -76,13 +76,9 @@ def parse_documents(
     passwords: Sequence[str],
     run_id: str | None,
 ) -> Iterator[ParseOutcome]:
-    """Parse documents into the store, and yield each as it is done, in no particular order.
+    """Parse documents into the store, and yield each as it is done, in no particular order; stored parses are reused.
 
-    A document that crashes its process or exceeds its limits is a failure; others aren't affected. Stored parses are
-    reused.
-
-    Raises:
-        InsetError: The store or the source did not answer, or refused.
+    A document that crashes its process or exceeds its limits is a failure; others aren't affected.
     """
     parse_with = parse_key(options)
     files = {job: parsed_file(job.doc_id, parse_with) for job in jobs}

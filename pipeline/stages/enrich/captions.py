@@ -45,17 +45,12 @@ class Captioned:
 
 
 def describe_targets(
-    workspace: Workspace,
-    documents: Sequence[str],
-    sources: Mapping[str, str],
-    run_id: str,
-    budget: Budget,
-    report: Report,
+    workspace: Workspace, documents: Sequence[str], sources: Mapping[str, str], run_id: str, budget: Budget, report: Report
 ) -> Captioned:
     """Have models write the missing descriptions of figures, pages and texts of structured documents.
 
-    A picture or text is described once, at its first place. What the budget leaves out, or a model doesn't answer, becomes a
-    failure of its document, and the next refresh tries again.
+    A picture or text is described once, at its first place. What the budget leaves out, or a model doesn't answer, becomes
+    a failure of its document, and the next refresh tries again.
     """
     captioned = Captioned()
     if not workspace.captioners:

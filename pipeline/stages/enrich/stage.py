@@ -293,11 +293,8 @@ def _embed(
 ) -> tuple[int, dict[str, Spent]]:
     """Embed what has no vector yet, some rows at a time, space by space.
 
-    Returns:
-        The number of vectors, and the cost of those that endpoints made, by ``expected_embeddings``' names.
-
-    Raises:
-        UserError: The budget doesn't hold the calls of an endpoint; what it held is kept.
+    Returns the number of vectors, and the cost of those that endpoints made, by ``expected_embeddings``' names. Raises
+    ``UserError`` where the budget doesn't hold the calls of an endpoint; what it held is kept.
     """
     spaces = open_vectors(workspace.store, workspace.spaces)
     rows = _passages(workspace, inherited, doc_ids, sources)
@@ -358,11 +355,7 @@ def _vectors(
     budget: Budget,
     paid: list[Spent],
 ) -> Iterator[list[Outcome[Vector]]]:
-    """Yield vectors as ``embed`` does; calls of an endpoint are held to the budget, and their cost is added to ``paid``.
-
-    Raises:
-        UserError: The budget doesn't hold the next calls.
-    """
+    """Yield vectors as ``embed`` does; calls of an endpoint are held to the budget, and their cost is added to ``paid``."""
     store, corpus = workspace.store, workspace.corpus
     endpoint = space.endpoint(corpus.embeddings)
     if endpoint is None:

@@ -25,7 +25,7 @@ from schemas.corpus.parse import ChunkOptions, ParseOptions
 from schemas.ids import sha256
 from schemas.ports import TextEmbedder, Vector
 from tasks.enriching.chunk import chunk
-from tasks.enriching.embed import search_text
+from tasks.enriching.spaces import search_text
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from backends.engines.lancedb_index import LanceIndex
 from bench.table import rewrite
-from evaluation.statistics import paired_bootstrap
+from evaluation.golden import paired_bootstrap
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.descriptions import StructuredFiles

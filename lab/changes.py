@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evaluation.statistics import Scores
+from evaluation.golden import Scores
 from lab.metrics import METRICS
 from lab.results import COMPARED
 from lab.statistics import Difference, adjusted, differences

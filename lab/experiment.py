@@ -10,7 +10,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, StrictInt, ValidationError
 
-from evaluation.json_lines import mistake_at
+from evaluation.questions import mistake_at
 from lab.judging.metrics import METRICS
 from schemas.answers import AnswerPreset, AnswerSettings
 from schemas.base import Frozen

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from schemas.errors import UserError
-from schemas.generation import Message, Reply, Request
+from schemas.models import Message, Reply, Request
 from schemas.ports import StreamingModel
 
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)

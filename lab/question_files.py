@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evaluation.json_lines import mistake_at, write_records
-from evaluation.questions import Question
+from evaluation.questions import Question, mistake_at, write_records
 from schemas.errors import UserError
 
 Row = Mapping[str, Any]

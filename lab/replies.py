@@ -13,8 +13,8 @@ from pipeline.records.descriptions import read_spent
 from schemas.corpus.models import ModelConfig
 from schemas.corpus.operations import Spend
 from schemas.errors import BadInputError, TransientError
-from schemas.generation import Reply, Request, Usage
 from schemas.ids import key, sha256
+from schemas.models import Reply, Request, Usage
 from schemas.parquet import rows_of, table_of
 from schemas.ports import LanguageModel
 from schemas.versions import Spent

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from pydantic import Field
 
+from evaluation.golden import Scores
 from evaluation.questions import Question
-from evaluation.statistics import Scores
 from lab.experiment import Experiment, Hypothesis, PaperTable, System
 from lab.judging.agreement import Agreement, Grades
 from lab.judging.metrics import MODALITIES_TOGETHER

@@ -13,8 +13,8 @@ from schemas.base import batched
 from schemas.corpus.models import ModelCaptioner
 from schemas.corpus.operations import RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
-from schemas.generation import Message, Reply, Request, Usage
 from schemas.ids import figure_file
+from schemas.models import Message, Reply, Request, Usage
 from schemas.ports import ObjectStore
 
 BATCHES_A_CALL = 4

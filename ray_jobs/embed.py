@@ -18,12 +18,10 @@ from schemas.base import batched
 from schemas.corpus.models import EmbeddingOptions
 from schemas.corpus.operations import RayOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode
-from schemas.generation import Usage
 from schemas.ids import figure_file
-from schemas.models import Embeds, ModelName
+from schemas.models import Embeds, ModelName, Usage
 from schemas.ports import Vector
-from tasks.enriching.embed import EmbeddingInput, check_vectors
-from tasks.enriching.spaces import Space
+from tasks.enriching.spaces import EmbeddingInput, Space, check_vectors
 
 BATCHES_A_CALL = 4
 """Batches that an actor gets at once, to sort by length and to decode the next one meanwhile."""

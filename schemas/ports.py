@@ -14,8 +14,8 @@ from schemas.documents import LayoutRegion, Line, OutlineEntry, PageRegion, Reco
 from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import BadInputError, TransientError
 from schemas.filters import Filters
-from schemas.generation import Reply, Request, Usage
 from schemas.geometry import BBox
+from schemas.models import Reply, Request, Usage
 from schemas.versions import SourceFile
 
 Vector = NDArray[np.float32]

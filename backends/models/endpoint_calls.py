@@ -26,7 +26,7 @@ import tenacity
 
 from schemas.corpus.models import EndpointOptions
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
-from schemas.generation import Usage
+from schemas.models import Usage
 
 if TYPE_CHECKING:
     import ssl

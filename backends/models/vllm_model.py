@@ -15,7 +15,7 @@ from backends.models.pictures import encode
 from backends.models.streaming import Outcome
 from schemas.corpus.models import ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, UserError
-from schemas.generation import Message, Reply, Request, Usage
+from schemas.models import Message, Reply, Request, Usage
 
 SETTINGS_VERSION = "vllm-1"
 """Raise it with any change here or in ``pictures.py`` that may change replies."""

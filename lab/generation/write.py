@@ -6,7 +6,7 @@ from string import Template
 from evaluation.questions import Question
 from lab.generation.materials import Material
 from lab.model_replies import objects_in, prompt, reply_of
-from schemas.generation import Message
+from schemas.models import Message
 from schemas.ports import StreamingModel
 
 MOST_CHARACTERS = 500

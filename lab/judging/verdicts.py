@@ -5,7 +5,7 @@ from string import Template
 
 from lab.model_replies import NoReplyError, objects_in, prompt, reply_of, without_thoughts
 from lab.outcomes import Grade
-from schemas.generation import Message
+from schemas.models import Message
 from schemas.ports import StreamingModel
 
 _GRADES = {"yes": 1.0, "y": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "n": 0.0, "false": 0.0, "0": 0.0}

@@ -14,7 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field, StringConstraints
 from starlette.requests import Request
 
-from evaluation.json_lines import read_records
+from evaluation.questions import read_records
 from lab.outcomes import figures_in
 from lab.pooling import Candidate, Correction, Judgement, corrections_file, judgements_file
 from pipeline.published.corpus import PublishedCorpus

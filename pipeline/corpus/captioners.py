@@ -7,8 +7,8 @@ from backends.models.registry import language_model_card
 from pipeline.corpus.prompts import find_prompt
 from schemas.corpus import Corpus
 from schemas.corpus.models import CONTEXT, ModelCaptioner
-from schemas.generation import Subject
 from schemas.ids import key
+from schemas.models import Subject
 from schemas.versions import Captions
 from tasks.enriching.prompts import PROMPT_VERSION, Prompt
 

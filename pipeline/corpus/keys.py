@@ -15,10 +15,9 @@ from schemas.ids import key, sha256
 from schemas.versions import ModelCard, VectorSpace
 from tasks.enriching.caption import CAPTION_VERSION
 from tasks.enriching.caption_quality import QUALITY_VERSION
-from tasks.enriching.chunk import CHUNK_VERSION
+from tasks.enriching.chunk import CHUNK_VERSION, PAGES_VERSION
 from tasks.enriching.corrections import Corrections
 from tasks.enriching.language import LANGUAGE_VERSION
-from tasks.enriching.page_rows import PAGES_VERSION
 from tasks.enriching.spaces import DEFAULT
 from tasks.figures.segment import SEGMENT_VERSION
 from tasks.figures.skew import SKEW_VERSION

@@ -8,7 +8,7 @@ from typing import TypeVar
 from backends.models.pictures import open_picture
 from schemas.corpus.models import CaptionerKind
 from schemas.errors import BadInputError, UserError
-from schemas.generation import Subject
+from schemas.models import Subject
 from tasks.answering.compose import AnswerPrompt, answer_prompt, answer_prompts, read_answer_prompt
 from tasks.answering.presets import RENAMED
 from tasks.enriching.prompts import (

@@ -21,8 +21,8 @@ from schemas.corpus import Corpus
 from schemas.corpus.models import CONTEXT
 from schemas.corpus.retrieval import Collection, IndexOptions
 from schemas.errors import UserError
-from schemas.generation import Subject
 from schemas.ids import collection_name, key, version_file
+from schemas.models import Subject
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
 from schemas.tags import TagTemplate
 from schemas.versions import ModelCard, VectorSpace

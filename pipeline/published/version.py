@@ -28,19 +28,16 @@ from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import GroupBy, Preset, Query
 from schemas.tags import TagTemplate
 from schemas.versions import Calibration, Counts, Status
+from tasks.answering.cite import localise
 from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, default_calibration
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.group import GROUPED, BestOfGroup, group
+from tasks.answering.fuse import GROUPED, BestOfGroup, group
 from tasks.answering.highlight import content_words, highlights, nearest_sentences
-from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.passages import RowPosition
-from tasks.answering.phrases import holding
-from tasks.answering.resemble import neighbours
 from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
-from tasks.answering.retrievers import without_pages
-from tasks.answering.search import POOL, Resources
-from tasks.answering.sections import ContentsRow
+from tasks.answering.retrievers import holding, neighbours, without_pages
+from tasks.answering.search import POOL, ContentsRow, Resources
 from tasks.answering.sentence_vectors import SentenceVectors
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES

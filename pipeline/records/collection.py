@@ -23,8 +23,7 @@ from schemas.gates import EXAMPLES, GateResult
 from schemas.ports import ObjectStore, SearchIndex, Vector
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, VectorSpace
-from tasks.enriching.embed import EmbeddingInput
-from tasks.enriching.spaces import SPACES, RowText, Space, searched_text
+from tasks.enriching.spaces import SPACES, EmbeddingInput, RowText, Space, searched_text
 from tasks.versions.repeat import KEYED, keyed
 
 

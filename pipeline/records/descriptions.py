@@ -15,7 +15,7 @@ from pipeline.records.cache import RecordCache
 from schemas.corpus.models import PERSON, CaptionerKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
 from schemas.errors import TransientError
-from schemas.generation import Description, Subject
+from schemas.models import Description, Subject
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
 from schemas.versions import Spent
@@ -27,10 +27,9 @@ from tasks.enriching.caption import (
     description_subjects,
 )
 from tasks.enriching.caption_quality import missing_input
-from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
-from tasks.enriching.prompts import Surroundings
+from tasks.enriching.chunk import PageWords, rows_of_pages, words_of_pages
+from tasks.enriching.prompts import Surroundings, surroundings, surroundings_of_page, surroundings_of_text
 from tasks.enriching.spending import spent_on
-from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
 
 DRAWN = "drawn"
 

@@ -16,7 +16,7 @@ from pipeline.records.manifests import missing_or_cut, readable_manifest
 from pipeline.records.row_parts import DocumentFacts, VersionParts, read_documents, read_parts, rows_of_documents
 from schemas.errors import UNFINISHED, Failure, UserError
 from schemas.evidence import VersionRows
-from schemas.generation import Subject
+from schemas.models import Subject
 from schemas.ports import ObjectStore
 from schemas.stages import Step
 from schemas.versions import Manifest, Plan

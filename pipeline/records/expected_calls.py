@@ -18,7 +18,7 @@ from pipeline.records.descriptions import (
 )
 from ray_jobs.embed import BATCHES_A_CALL
 from schemas.base import batched
-from schemas.generation import Description, Subject
+from schemas.models import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spaces import RowText, Space

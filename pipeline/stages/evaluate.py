@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from evaluation.calibrate import calibrate, foreign_questions, shuffled
-from evaluation.gates import retrieval_gates
-from evaluation.golden import ModeReport, ask, with_answers
+from evaluation.golden import ModeReport, ask, retrieval_gates, with_answers
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.models import is_here

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing
-from evaluation.gates import OF_RETRIEVAL
+from evaluation.golden import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.metric_gates import metric_gates

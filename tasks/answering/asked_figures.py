@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from schemas.evidence import Hit
-from schemas.figure_labels import caption_label, mentions
+from schemas.text import caption_label, mentions
 from tasks.answering.candidates import rarity_of, stems
 from tasks.answering.highlight import content_words
 

@@ -6,9 +6,9 @@ from itertools import groupby
 
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
 from schemas.evidence import CitedFigure, Hit, Span
-from schemas.figure_labels import caption_label, mentions
 from schemas.filters import Modality
 from schemas.tags import TagTemplate
+from schemas.text import caption_label, mentions
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.candidates import Candidate, is_how_to, stems
 from tasks.answering.cite import citation, figure_part

@@ -1,6 +1,7 @@
 """Merge rankings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 from schemas.errors import ContractError
 
@@ -128,3 +129,25 @@ def summed(rankings: Iterable[Iterable[tuple[str, float]]]) -> list[tuple[str, f
 def _check_once(names: Sequence[str]) -> None:
     if len(set(names)) != len(names):
         raise ContractError("a ranking names a row twice")
+
+
+GROUPED = 1_000
+"""Rows that are grouped, the best of a ranking: a constant, so that every page of hits is of the same groups."""
+
+
+class BestOfGroup(NamedTuple):
+    """The best row of a group, and how many others it has."""
+
+    evidence_id: str
+    score: float
+    others: int
+
+
+def group(ranked: Iterable[tuple[str, float, Hashable]]) -> list[BestOfGroup]:
+    """Return the best row of each group, best first, of rows given as evidence id, score and group, best first."""
+    first: dict[Hashable, tuple[str, float]] = {}
+    count: dict[Hashable, int] = {}
+    for evidence_id, score, name in ranked:
+        first.setdefault(name, (evidence_id, score))
+        count[name] = count.get(name, 0) + 1
+    return [BestOfGroup(evidence_id, score, count[name] - 1) for name, (evidence_id, score) in first.items()]

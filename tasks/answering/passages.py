@@ -8,10 +8,9 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from schemas.evidence import CitedFigure, Hit, Span
-from schemas.figure_labels import caption_label
 from schemas.filters import Modality
 from schemas.tags import TagTemplate
-from schemas.text import SUPERSCRIPTS, same_title, split_fenced
+from schemas.text import SUPERSCRIPTS, caption_label, same_title, split_fenced
 from tasks.answering.highlight import sentences
 from tasks.tables.mark_up import markdown
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.generation import Message
+from schemas.models import Message
 from schemas.ports import Vector
 from schemas.retrieval import Judged, Nearness, Pages, Reranker, Scored, Seen
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.search import NO_WORDS, STOP_WORDS, Ranked, Search, ids, shortened, without
 from tasks.answering.trace import StepRecord
-from tasks.enriching.embed import search_text, searched_words
+from tasks.enriching.spaces import search_text, searched_words
 
 
 def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranked) -> Ranked:

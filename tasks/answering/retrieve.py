@@ -22,8 +22,7 @@ from tasks.answering.retrievers import above, ask_index
 from tasks.answering.rewrite import rewritten
 from tasks.answering.search import FUSED, POOL, SHOWN_CHARS, Ranked, Resources, Search, ids
 from tasks.answering.trace import StepRecord, Trace
-from tasks.enriching.caption_quality import echoes, repeats, words_of
-from tasks.enriching.refusals import refuses
+from tasks.enriching.caption_quality import echoes, refuses, repeats, words_of
 from tasks.enriching.spaces import DEFAULT, SPACES
 
 THREADS = 32

@@ -10,7 +10,6 @@ from schemas.errors import ContractError, RequestError
 from schemas.filters import Filters
 from schemas.ports import PassageScorer, SearchIndex, StreamingModel
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT
 
@@ -46,6 +45,16 @@ STOP_WORDS = frozenset(
 
 def _no_picture(figure_id: str) -> bytes:
     raise ContractError(f"this search can't read pictures, such as {figure_id}")
+
+
+@dataclass(frozen=True, slots=True)
+class ContentsRow:
+    """The columns of a row that a table of contents needs."""
+
+    evidence_id: str
+    doc_id: str
+    title: str
+    section_path: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from schemas.corpus.models import CONTEXT, CaptionerKind
 from schemas.documents import Chunk, PlacedFigure
 from schemas.filters import Modality
-from schemas.generation import Description, Flag, Subject, is_refused
+from schemas.models import Description, Flag, Subject, is_refused
 from schemas.ports import LanguageDetector
 from schemas.tags import escape, placeholder
 from tasks.enriching.caption_quality import flags, missing_input
 from tasks.enriching.cut import CountTokens, first_words, without_markup
-from tasks.enriching.embed import text_id
 from tasks.enriching.prompts import Prompt, Surroundings
+from tasks.enriching.spaces import text_id
 
 CAPTION_VERSION = "2"
 

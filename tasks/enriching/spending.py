@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schemas.corpus.models import ModelCaptioner, ModelConfig, Price
 from schemas.corpus.operations import Spend
-from schemas.generation import Description, Message, Subject, Usage
+from schemas.models import Description, Message, Subject, Usage
 from schemas.versions import Spent
 
 TOKEN_CHARACTERS = 3

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from schemas.documents import LayoutLabel, Line, is_same_size
-from schemas.figure_labels import LabelKind, caption_label
 from schemas.geometry import BBox, distance, gap
+from schemas.text import LabelKind, caption_label
 
 NEAR_PT = 60.0
 """Maximum distance from a caption to the nearest part of its picture, from its side to a part beside it, and between parts."""

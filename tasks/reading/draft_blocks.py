@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schemas.documents import BlockKind, CellSpan, Furniture, Line, Page, Placement, TableOnPage, TableRegion
-from schemas.figure_labels import CaptionLabel
 from schemas.geometry import BBox, union
+from schemas.text import CaptionLabel
 from tasks.reading.code import code_text
 from tasks.reading.join import join_lines
 from tasks.reading.picture_places import TextBlock

@@ -9,9 +9,8 @@ from math import inf
 from types import MappingProxyType
 
 from schemas.documents import BlockKind, Furniture, Line, is_same_size
-from schemas.figure_labels import CaptionLabel, caption_label
 from schemas.geometry import gap, is_level, union
-from schemas.text import SUPERSCRIPTS
+from schemas.text import SUPERSCRIPTS, CaptionLabel, caption_label
 from tasks.figures.anchor import is_set_off
 from tasks.reading.blocks import ENDS_SENTENCE, MARKER
 from tasks.reading.draft_blocks import DraftBlock, is_divisible, with_lines

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 
 from schemas.documents import BlockKind, FoundBy, Kind, Line, Page, Placement, Role
-from schemas.figure_labels import LabelKind, caption_label
 from schemas.geometry import BBox, distance, gap, is_level
 from schemas.tags import placeholder
+from schemas.text import LabelKind, caption_label
 from tasks.figures.anchor import anchor, running_text
 from tasks.figures.segment import fills_page
 from tasks.reading.bidi import runs_right_to_left

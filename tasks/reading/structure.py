@@ -23,10 +23,9 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.errors import FailureCode
-from schemas.figure_labels import CaptionLabel, mentions
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholders, strip
-from schemas.text import ROMAN, roman, roman_value
+from schemas.text import ROMAN, CaptionLabel, mentions, roman, roman_value
 from tasks.figures.callouts import callouts, find_keys, match_keys
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left

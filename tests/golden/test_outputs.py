@@ -39,9 +39,9 @@ from schemas.documents import (
     Segmented,
     StructuredDocument,
 )
-from schemas.generation import Description, Flag
 from schemas.geometry import BBox
 from schemas.ids import document_file, figure_file, sha256
+from schemas.models import Description, Flag
 from schemas.tags import TagTemplate
 from tasks.enriching.caption import (
     DescriptionResult,
@@ -54,13 +54,10 @@ from tasks.enriching.caption import (
     fit_summaries,
 )
 from tasks.enriching.caption_quality import flags
-from tasks.enriching.chunk import chunk
-from tasks.enriching.embed import EMBED_VERSION, search_text
+from tasks.enriching.chunk import PageWords, chunk, rows_of_pages, words_of_pages
 from tasks.enriching.language import language_of
-from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
-from tasks.enriching.prompts import Prompt, Surroundings, presets
-from tasks.enriching.spaces import SPACES, RowText
-from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
+from tasks.enriching.prompts import Prompt, Surroundings, presets, surroundings, surroundings_of_page, surroundings_of_text
+from tasks.enriching.spaces import EMBED_VERSION, SPACES, RowText, search_text
 from tasks.figures.pixel_rules import rules_in
 from tasks.figures.segment import cut, pictures_to_segment
 from tasks.figures.skew import straightened
@@ -547,10 +544,10 @@ STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
     "chunk": (_chunk, "tasks.enriching.chunk:CHUNK_VERSION"),
     "prompt": (_prompt, "tasks.enriching.prompts:PROMPT_VERSION"),
     "caption": (_caption, "tasks.enriching.caption:CAPTION_VERSION"),
-    "pages": (_pages, "tasks.enriching.page_rows:PAGES_VERSION"),
+    "pages": (_pages, "tasks.enriching.chunk:PAGES_VERSION"),
     "quality": (_quality, "tasks.enriching.caption_quality:QUALITY_VERSION"),
     "assemble": (_assemble, "tasks.versions.assemble:ASSEMBLE_VERSION"),
-    "embed": (_embed, "tasks.enriching.embed:EMBED_VERSION"),
+    "embed": (_embed, "tasks.enriching.spaces:EMBED_VERSION"),
     "language": (_language, "tasks.enriching.language:LANGUAGE_VERSION"),
     "analysis": (_analysis, "backends.engines.analyser:ANALYSIS_VERSION"),
     "check": (_check, "tasks.versions.check:CHECK_VERSION"),

@@ -22,7 +22,7 @@ from ray_jobs.caption import Calls, CaptionRequest, caption
 from ray_jobs.outcomes import Outcome
 from schemas.base import batched
 from schemas.errors import Failure, FailureCode
-from schemas.generation import Description, Reply
+from schemas.models import Description, Reply
 from schemas.parquet import table_of
 from schemas.stages import Report, Step
 from schemas.versions import Spent

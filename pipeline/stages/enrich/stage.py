@@ -41,13 +41,12 @@ from ray_jobs.outcomes import Outcome, RowFailure
 from schemas.base import batched
 from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError, UserError
-from schemas.generation import Usage
+from schemas.models import Usage
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import Vector
 from schemas.stages import Report, Stage, Step, silent
 from schemas.versions import Spent
-from tasks.enriching.embed import EmbeddingInput
-from tasks.enriching.spaces import RowText, Space
+from tasks.enriching.spaces import EmbeddingInput, RowText, Space
 from tasks.enriching.spending import Budget, cost_of, maximum_embedding_cost
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.recognise import pictures_to_recognise

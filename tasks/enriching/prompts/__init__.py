@@ -1,8 +1,11 @@
-"""Prompts of captioners: files with YAML front matter between lines of ``---``, and placeholders of ``string.Template``."""
+"""Prompts of captioners, and what of the document fills their placeholders.
+
+Files have YAML front matter between lines of ``---``, and placeholders of ``string.Template``.
+"""
 
 import functools
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Annotated, Self, TypeVar
@@ -11,9 +14,12 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from schemas.corpus.models import CaptionerKind
-from schemas.generation import Message, Subject
+from schemas.documents import Chunk, PlacedFigure
+from schemas.filters import Modality
 from schemas.ids import sha256
-from schemas.tags import strip
+from schemas.models import Message, Subject
+from schemas.tags import placeholder, strip
+from tasks.enriching.chunk import PageWords
 
 PROMPT_VERSION = "1"
 """Goes up when ``render`` or ``surroundings`` changes the words of the same prompt and document: all replies become obsolete."""
@@ -253,3 +259,50 @@ def default_prompt(subject: Subject, kind: CaptionerKind) -> Prompt | None:
     """Return the default prompt of a subject and a kind of captioner; None if such a captioner can't describe it."""
     name = (_DEFAULTS if kind.sees else _DEFAULTS_OF_WORDS).get(subject)
     return presets()[name] if name is not None else None
+
+
+AROUND_CHARACTERS = 600
+"""Maximum characters of text on either side of a figure: some 150 tokens."""
+
+
+def surroundings(title: str, figure: PlacedFigure, chunks: Iterable[Chunk], *, language: str = "") -> Surroundings:
+    """Return the context of one placement of a figure, from the document's rows in order."""
+    before, after = _neighbouring_text(figure, chunks)
+    return Surroundings(
+        caption=figure.caption or figure.step,
+        section=" > ".join(figure.section_path),
+        before=before[-AROUND_CHARACTERS:],
+        after=after[:AROUND_CHARACTERS],
+        words=figure.inner_text,
+        title=title,
+        page=str(figure.placement.page),
+        language=language,
+    )
+
+
+def surroundings_of_page(title: str, page: PageWords, *, language: str = "") -> Surroundings:
+    """Return the context of a page."""
+    section = " > ".join(page.section_path)
+    return Surroundings(section=section, words=page.text, title=title, page=page.printed, language=language)
+
+
+def surroundings_of_text(title: str, piece: Chunk, *, language: str = "") -> Surroundings:
+    """Return a row of text or table with its context."""
+    section, page = " > ".join(piece.section_path), str(piece.regions[0].page) if piece.regions else ""
+    return Surroundings(caption=piece.caption, section=section, words=piece.text, title=title, page=page, language=language)
+
+
+def _neighbouring_text(figure: PlacedFigure, chunks: Iterable[Chunk]) -> tuple[str, str]:
+    """Return the text before and after a figure in its row; if it is in several, in the row on its page."""
+    mark = placeholder(figure.placement.figure_id or "")
+    holding = [piece for piece in chunks if piece.modality == Modality.TEXT and mark in piece.tagged_text]
+    if not holding:
+        return "", ""
+    page = figure.placement.page
+    nearest = next((piece for piece in holding if any(part.page == page for part in piece.regions)), holding[0])
+    before, _, after = nearest.tagged_text.partition(mark)
+    return _one_line(before), _one_line(after)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(strip(text).split())

@@ -10,7 +10,7 @@ from pipeline.corpus.models import Embedders, QueryModels, loaded
 from schemas.corpus.models import EmbeddingOptions
 from schemas.corpus.retrieval import RetrievalOptions
 from schemas.errors import TransientError
-from schemas.generation import Reply, Request
+from schemas.models import Reply, Request
 from schemas.versions import VectorSpace
 from tests.endpoint_server import EndpointServer, status
 from tests.pipeline.records.test_spaces import CARD, Hashed

@@ -20,8 +20,8 @@ from backends.pdf.document import open_document
 from bench.table import Row, show
 from evaluation.questions import load_questions
 from ray_jobs.enrich import structure_with
+from schemas.corpus import ChunkOptions, ParseOptions
 from schemas.corpus.models import EmbeddingOptions
-from schemas.corpus.parse import ChunkOptions, ParseOptions
 from schemas.ids import sha256
 from schemas.ports import TextEmbedder, Vector
 from tasks.enriching.chunk import chunk

@@ -32,7 +32,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.descriptions import StructuredFiles
 from pipeline.records.publication import read_pointer
-from schemas.corpus.retrieval import DEFAULT_PRESET
+from schemas.corpus import DEFAULT_PRESET
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters, Modality
 from schemas.ids import document_file, sha256

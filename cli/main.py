@@ -34,10 +34,9 @@ from workers.garbage import INFREQUENT
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
     from schemas.answers import AnswerPresetInfo
-    from schemas.evidence import Hit
+    from schemas.evidence import Hit, TraceStep
     from schemas.filters import Filters
     from schemas.retrieval import PresetInfo
-    from schemas.traces import TraceStep
 
 
 _EXCERPT = 300

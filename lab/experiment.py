@@ -13,8 +13,7 @@ from pydantic import Field, StrictInt, ValidationError
 from evaluation.questions import mistake_at
 from lab.judging.metrics import METRICS
 from schemas.answers import AnswerPreset, AnswerSettings
-from schemas.base import Frozen
-from schemas.corpus.fields import Location, Section, Text
+from schemas.base import Frozen, Location, Section, Text
 from schemas.corpus.models import ModelConfig, ScorerConfig
 from schemas.corpus.operations import Spend
 from schemas.errors import UserError

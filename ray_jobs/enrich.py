@@ -14,9 +14,9 @@ from ray_jobs.cluster import connected
 from ray_jobs.outcomes import Outcome, attempt, errors_as_bad_input
 from ray_jobs.pools import run_pool
 from schemas.base import batched
+from schemas.corpus import ChunkOptions
 from schemas.corpus.models import CaptionOptions, EmbeddingOptions
 from schemas.corpus.operations import RayOptions
-from schemas.corpus.parse import ChunkOptions
 from schemas.documents import (
     PageFailure,
     ParsedDocument,

@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from schemas.base import Frozen
-from schemas.corpus.fields import Section, Share, Text, Weight
-from schemas.corpus.retrieval import FieldWeights
+from schemas.base import Frozen, Section, Share, Text, Weight
+from schemas.corpus import FieldWeights
 from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.models import DEFAULT_SPACE
 

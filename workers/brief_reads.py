@@ -8,7 +8,7 @@ from backends.pdf.document import open_document
 from backends.pdf.opening import open_pdf
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.ids import document_file
 from workers.child_processes import Done, run_all
 from workers.isolation import isolate

@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 import psutil
 
 from backends.pdf.opening import LIBRARY
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, UserError
 from schemas.printing import line
 from workers.garbage import infrequent_gc

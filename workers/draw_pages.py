@@ -20,7 +20,7 @@ from backends.pdf.opening import open_pdf, rejecting
 from backends.pdf.page_renderer import Box, OverlayBox, draw_page
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from schemas.ids import sha256
 from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start

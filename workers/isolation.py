@@ -18,7 +18,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, ContractError, FailureCode, InsetError, TransientError
 from schemas.ports import ObjectStore
 from workers.child_processes import Done, run_all

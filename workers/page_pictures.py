@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from backends.pdf.opening import RELEASE
 from backends.pdf.page_renderer import page_pixels
 from backends.stores.object_store import open_store
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.ids import document_file, figure_file, key
 from tasks.figures.render import encode, is_blank, scaled

@@ -10,7 +10,7 @@ from backends.pdf.opening import RELEASE
 from backends.stores.document_files import FILES_VERSION, pack_parsed, parsed_file, read_parsed
 from backends.stores.object_store import open_store
 from backends.stores.objects import existing
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key, sha256
 from schemas.ports import DocumentSource

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from backends.pdf.inscribe import INSCRIBE_VERSION, Inscription, inscribe
 from backends.pdf.opening import RELEASE
 from backends.stores.object_store import open_store
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key
 from schemas.stages import Step

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pipeline.corpus.corpora import read_mapping
 from pipeline.corpus.models import QueryModels
 from pipeline.corpus.workspace import Workspace
-from schemas.corpus.retrieval import RetrievalOptions
+from schemas.corpus import RetrievalOptions
 from schemas.errors import RequestError, UserError
 from schemas.retrieval import Preset
 from tasks.answering.presets import RENAMED, PresetError, packaged, preset_named, read_preset

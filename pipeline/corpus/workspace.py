@@ -17,9 +17,8 @@ from pipeline.corpus.captioners import CaptionerInUse, captioners_of, label
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
 from pipeline.corpus.corrections import read_corrections
 from pipeline.corpus.keys import Keys, keys_of
-from schemas.corpus import Corpus
+from schemas.corpus import Collection, Corpus, IndexOptions
 from schemas.corpus.models import CONTEXT
-from schemas.corpus.retrieval import Collection, IndexOptions
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, version_file
 from schemas.models import Subject

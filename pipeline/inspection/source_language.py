@@ -3,7 +3,7 @@
 from backends.models.language import Py3LangId
 from backends.stores.sources import open_source
 from pipeline.corpus.languages import LARGELY
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import InsetError
 from schemas.models import MINILM, MULTILINGUAL
 from tasks.enriching.language import PASSAGES, language_of_texts

@@ -9,7 +9,7 @@ import jinja2
 from markupsafe import Markup
 
 from backends.pdf.page_renderer import OverlayBox
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
 from schemas.ids import document_file

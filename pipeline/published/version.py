@@ -16,9 +16,8 @@ from pipeline.records.evidence import DocumentRows, pictured_rows, read_placemen
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import check_index_files, read_manifest
 from pipeline.records.tagged_copies import tagged_copies
-from schemas.corpus import Corpus
+from schemas.corpus import Corpus, TagOptions
 from schemas.corpus.models import EmbeddingOptions
-from schemas.corpus.parse import TagOptions
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.evidence import CitedRegion, Hit, SearchResult, SimilarFigures, Span
 from schemas.filters import Filters, Modality

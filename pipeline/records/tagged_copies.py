@@ -17,7 +17,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
 from pipeline.records.notes import read_notes
 from schemas.base import batched
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
 from schemas.ids import document_file, version_file

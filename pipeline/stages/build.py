@@ -19,7 +19,7 @@ from pipeline.records.manifests import (
 )
 from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes, read_plan_summary, write_note
 from pipeline.records.retention import spare_version
-from schemas.corpus.retrieval import LEXICAL_FIELDS
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import InsetError, TransientError
 from schemas.stages import Report, Stage, silent
 from schemas.versions import Counts

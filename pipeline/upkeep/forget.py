@@ -45,7 +45,7 @@ from pipeline.records.row_parts import (
 )
 from pipeline.upkeep.prune import prune_all
 from pipeline.upkeep.retain import sweep
-from schemas.corpus.retrieval import LEXICAL_FIELDS
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import UserError
 from schemas.ids import key, sha256, version_file
 from schemas.parquet import to_parquet

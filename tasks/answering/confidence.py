@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from schemas.corpus.retrieval import AnswerOptions
+from schemas.corpus import AnswerOptions
 from schemas.evidence import Hit
 from schemas.filters import Filters
 from schemas.models import MINILM

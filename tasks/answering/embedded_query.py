@@ -15,8 +15,7 @@ import numpy as np
 
 from schemas.errors import RequestError
 from schemas.ports import Embedder, TextEmbedder, Vector
-from schemas.traces import span
-from tasks.answering.trace import Stopped
+from tasks.answering.trace import Stopped, span
 from tasks.enriching.spaces import SPACES
 
 BATCH = 32

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from schemas.corpus.retrieval import Ranking
+from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.ports import SearchIndex, StreamingModel, Vector

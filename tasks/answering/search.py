@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from schemas.corpus.retrieval import Ranking
+from schemas.corpus import Ranking
 from schemas.errors import ContractError, RequestError
 from schemas.filters import Filters
 from schemas.ports import PassageScorer, SearchIndex, StreamingModel

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import Figure, Kind, LayoutLabel, Line, PageRegion, Role
 from schemas.drawings import Image, Pixels
 from schemas.errors import BadInputError

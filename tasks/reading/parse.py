@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from schemas.corpus.parse import Layout, ParseOptions
+from schemas.corpus import Layout, ParseOptions
 from schemas.documents import (
     TAGGED,
     Figure,

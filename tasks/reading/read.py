@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from statistics import median
 
-from schemas.corpus.parse import Layout
+from schemas.corpus import Layout
 from schemas.documents import LayoutLabel, Line, OutlineEntry, Page, PageRegion
 from schemas.drawings import MAX_SIDE_PT, Image, Letters, Mark, PageLine, ReplacementText
 from schemas.errors import FailureCode, rejecting

@@ -23,8 +23,8 @@ from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from backends.stores.object_store import open_store
 from ray_jobs.enrich import structure_with
+from schemas.corpus import ParseOptions
 from schemas.corpus.models import CaptionerKind, EmbeddingOptions
-from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     Chunk,
     Kind,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from schemas.corpus.retrieval import DEFAULT_PRESET
+from schemas.corpus import DEFAULT_PRESET
 from schemas.errors import RequestError
 from schemas.models import DEFAULT_SPACE
 from schemas.retrieval import NamedPreset, Preset, PresetInfo, Steps

@@ -7,8 +7,8 @@ import pytest
 
 from backends.models.registry import SCORERS
 from pipeline.corpus.models import Embedders, QueryModels, loaded
+from schemas.corpus import RetrievalOptions
 from schemas.corpus.models import EmbeddingOptions
-from schemas.corpus.retrieval import RetrievalOptions
 from schemas.errors import TransientError
 from schemas.models import Reply, Request
 from schemas.versions import VectorSpace

@@ -11,7 +11,7 @@ from backends.pdf.document import open_document
 from backends.pdf.page_renderer import OverlayBox
 from pipeline.inspection import view
 from pipeline.inspection.inspect import inspect
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import StructuredDocument
 from schemas.reports import InspectedDocument
 from tasks.reading.parse import parse

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from backends.pdf.opening import open_pdf, rejecting
-from backends.pdf.page_renderer import Box, OverlayBox, draw_page
+from backends.pdf.pixels import Box, OverlayBox, draw_page
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from schemas.corpus import ParseOptions

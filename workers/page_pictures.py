@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 from backends.pdf.opening import RELEASE
-from backends.pdf.page_renderer import page_pixels
+from backends.pdf.pixels import page_pixels
 from backends.stores.object_store import open_store
 from schemas.corpus import ParseOptions
 from schemas.documents import DrawnPage, drawn_page_id

@@ -19,8 +19,8 @@ from tasks.enriching.chunk import CHUNK_VERSION, PAGES_VERSION
 from tasks.enriching.corrections import Corrections
 from tasks.enriching.language import LANGUAGE_VERSION
 from tasks.enriching.spaces import DEFAULT
+from tasks.figures.pixel_rules import SKEW_VERSION
 from tasks.figures.segment import SEGMENT_VERSION
-from tasks.figures.skew import SKEW_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
 from tasks.reading.text_layers import TEXT_LAYERS_VERSION
 from tasks.versions.assemble import ASSEMBLE_VERSION

@@ -46,7 +46,7 @@ from schemas.ports import ObjectStore
 from schemas.stages import Report, Stage, Step, silent
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
-from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
+from tasks.reading.picture_places import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import (
     PLACED,
     ContentConserved,

@@ -15,10 +15,9 @@ from schemas.errors import FailureCode, rejecting
 from schemas.geometry import BBox, gap, is_level, turned, union
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape, strip
-from tasks.reading.bidi import has_right_to_left
+from tasks.reading.bidi import LineLetters, has_right_to_left, in_logical_order
 from tasks.reading.blocks import regroup_lines
-from tasks.reading.logical_order import LineLetters, in_logical_order
-from tasks.tables.under_titles import tables_under_titles
+from tasks.tables.promised import tables_under_titles
 
 _MARKS = {
     "`": "\N{COMBINING GRAVE ACCENT}",

@@ -13,8 +13,8 @@ from schemas.text import LabelKind, caption_label
 from tasks.figures.anchor import anchor, running_text
 from tasks.figures.segment import fills_page
 from tasks.reading.bidi import runs_right_to_left
-from tasks.reading.draft_blocks import DraftBlock, PageContent, is_divisible, text_block, with_lines
 from tasks.reading.join import join_lines
+from tasks.reading.paragraphs import DraftBlock, PageContent, is_divisible, text_block, with_lines
 from tasks.reading.picture_places import PicturePlace, place_pictures
 from tasks.tables.rows import upright
 from tasks.tables.tabulate import holds

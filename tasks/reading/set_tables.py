@@ -10,7 +10,7 @@ from schemas.geometry import BBox, gap
 from schemas.tags import placeholders, strip
 from schemas.text import LabelKind
 from tasks.reading.blocks import ENDS_SENTENCE
-from tasks.reading.draft_blocks import DraftBlock, with_lines
+from tasks.reading.paragraphs import DraftBlock, with_lines
 from tasks.tables.mark_up import head_rows, markdown
 
 FEWEST_ROWS = 2

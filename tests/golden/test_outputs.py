@@ -58,9 +58,8 @@ from tasks.enriching.chunk import PageWords, chunk, rows_of_pages, words_of_page
 from tasks.enriching.language import language_of
 from tasks.enriching.prompts import Prompt, Surroundings, presets, surroundings, surroundings_of_page, surroundings_of_text
 from tasks.enriching.spaces import EMBED_VERSION, SPACES, RowText, search_text
-from tasks.figures.pixel_rules import rules_in
+from tasks.figures.pixel_rules import rules_in, straightened
 from tasks.figures.segment import cut, pictures_to_segment
-from tasks.figures.skew import straightened
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer, without_layer
@@ -537,7 +536,7 @@ def _inscribe(made: list[_Made]) -> Outputs:
 
 STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
     "parse": (_parse, "tasks.reading.parse:PARSE_VERSION"),
-    "skew": (_skew, "tasks.figures.skew:SKEW_VERSION"),
+    "skew": (_skew, "tasks.figures.pixel_rules:SKEW_VERSION"),
     "segment": (_segment, "tasks.figures.segment:SEGMENT_VERSION"),
     "structure": (_structure, "tasks.reading.structure:STRUCTURE_VERSION"),
     "text layers": (_text_layers, "tasks.reading.text_layers:TEXT_LAYERS_VERSION"),

@@ -8,7 +8,7 @@ import pymupdf
 import pytest
 
 from backends.pdf.document import open_document
-from backends.pdf.page_renderer import OverlayBox
+from backends.pdf.pixels import OverlayBox
 from pipeline.inspection import view
 from pipeline.inspection.inspect import inspect
 from schemas.corpus import ParseOptions

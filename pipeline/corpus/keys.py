@@ -7,8 +7,8 @@ from pathlib import Path
 from backends.engines.analyser import ANALYSIS_VERSION
 from backends.models.language import DETECTION_VERSION
 from backends.models.lexicon import LEXICON_VERSION
-from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.metric_gates import metric_gates
+from pipeline.corpus.prompts import CaptionerInUse
 from schemas.corpus import Corpus
 from schemas.errors import UserError
 from schemas.ids import key, sha256

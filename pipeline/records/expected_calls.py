@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 
 from backends.stores.document_files import structured_file
-from pipeline.corpus.captioners import CaptionerInUse
+from pipeline.corpus.prompts import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import SpaceVectors, open_vectors

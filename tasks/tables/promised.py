@@ -7,10 +7,9 @@ from itertools import pairwise
 from statistics import median
 
 from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion
-from schemas.drawings import LettersOf, Mark, Ruling
+from schemas.drawings import LettersOf, Mark, RulePiece, Ruling
 from schemas.geometry import BBox, gap, is_level, union
 from tasks.tables.align import CELL_GAP_EM, contents_entries, gutters_of, levels_of
-from tasks.tables.row_rules import ruling_between
 from tasks.tables.tabulate import words_with_boxes
 
 SAME_SHARE = 0.5
@@ -82,6 +81,16 @@ def _ruling(region: PageRegion, lines: Sequence[Line], marks: Sequence[Mark]) ->
     edges = (region.bbox.y0, *(rules if is_ruled else region.rows), region.bbox.y1)
     found_by = FoundBy.RULED_LAYOUT if is_ruled else FoundBy.LAYOUT
     return ruling_between(region.bbox, edges, _columns(region, lines), found_by)
+
+
+def ruling_between(box: BBox, edges: Sequence[float], gutters: Sequence[float], found_by: FoundBy) -> Ruling:
+    """Return the rules of a table whose rows are between horizontal edges, and whose columns are between gutters."""
+    return Ruling(
+        box,
+        tuple(RulePiece(x, edges[0], edges[-1]) for x in (box.x0, *gutters, box.x1)),
+        tuple(RulePiece(y, box.x0, box.x1) for y in edges),
+        found_by,
+    )
 
 
 def _columns(region: PageRegion, lines: Sequence[Line]) -> list[float]:

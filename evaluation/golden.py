@@ -50,10 +50,7 @@ class ModeReport(BaseModel):
 
 
 def ask(questions: Sequence[Gold], search: Search, mode: str) -> ModeReport:
-    """Run the answerable questions with one preset (``mode``).
-
-    A page is found by a hit with a region on it; a figure by a hit that shows it.
-    """
+    """Run the answerable questions with one preset; a hit finds the pages that its regions are on, and the figures it shows."""
     answerable = [gold for gold in questions if gold.question.answerable]
     scores = [_score(gold, search(gold.question.question, DEPTH)) for gold in answerable]
     pages = [score.page_rank for score in scores]
@@ -83,12 +80,9 @@ def first_found(measure: str, ranks: Sequence[int | None]) -> float | None:
 def relevance(
     measures: Sequence[str], relevant: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, float]]:
-    """Return measures of ``ir-measures`` by measure and question.
+    """Return measures, as ``ir-measures`` spells them (``nDCG@10``), by measure and question.
 
-    Args:
-        measures: As ``ir-measures`` spells them, such as ``nDCG@10``.
-        relevant: Grades of relevant units by question; each question has at least one.
-        rankings: Units by question, best first, each once; a missing or empty ranking scores 0.
+    ``relevant`` has the grades of relevant units by question, at least one each; ``rankings`` the units, best first, each once.
     """
     import ir_measures
 
@@ -131,15 +125,7 @@ Scores = NDArray[np.float64]
 
 
 def paired_bootstrap(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean difference of paired scores and its 90 % interval: each end is a one-sided bound of 95 %.
-
-    Args:
-        ours: A score a question.
-        theirs: The other ranking's score of the same questions, in the same order.
-
-    Returns:
-        ``(difference, lower, upper)``; zeros for no questions.
-    """
+    """Return the mean difference of paired scores (0 for none) and its 90 % interval: each end is a one-sided bound of 95 %."""
     differences = np.asarray(ours, float) - np.asarray(theirs, float)
     if not len(differences):
         return 0.0, 0.0, 0.0
@@ -169,14 +155,8 @@ def retrieval_gates(
     """Judge a version's recall, absolutely, against its best single retriever, and against the live version.
 
     A loss refuses if it exceeds its margin and is significant: the upper bound of a paired bootstrap (one-sided 95 %) is
-    below zero. Of ten questions, one lost refuses nothing, three do.
-
-    Args:
-        questions: The golden questions.
-        fused: The default preset's report.
-        parts: A report for each of its retrievers alone; [] for a single one.
-        live: The live version's report; None without one.
-        bounds: The margins.
+    below zero. Of ten questions, one lost refuses nothing, three do. ``parts`` are the reports of the default preset's
+    retrievers alone, [] for a single one; ``live`` is None without a live version.
     """
     recall = fused.recall_at_10
     if recall is None:

@@ -93,12 +93,7 @@ Record = TypeVar("Record", bound=BaseModel)
 
 
 def read_records(path: Path, kind: type[Record], noun: str) -> list[Record]:
-    """Read records from a JSONL file; empty lines count for nothing.
-
-    Args:
-        path: The file.
-        kind: The type of a record.
-        noun: What they are called in messages, such as "questions".
+    """Read records from a JSONL file, called ``noun`` in messages; empty lines count for nothing.
 
     Raises:
         UserError: The file can't be read, or a line is invalid; the message names the line.
@@ -121,11 +116,7 @@ def read_records(path: Path, kind: type[Record], noun: str) -> list[Record]:
 
 
 def write_records(records: Iterable[BaseModel], path: Path, *, exclude_defaults: bool = False) -> None:
-    """Write records as JSONL.
-
-    Raises:
-        UserError: The file can't be written.
-    """
+    """Write records as JSONL; raises ``UserError`` if the file can't be written."""
     lines = (record.model_dump_json(exclude_defaults=exclude_defaults) for record in records)
     try:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -134,13 +125,7 @@ def write_records(records: Iterable[BaseModel], path: Path, *, exclude_defaults:
 
 
 def mistake_at(location: str, error: ValueError | RecursionError, *, below: str = "") -> str:
-    """Return one line that says what is wrong with a record, such as a question, at a place.
-
-    Args:
-        location: A file, and perhaps a line of it.
-        error: What its validation raised.
-        below: Stands before the key, where a part of a record was validated.
-    """
+    """Return one line that says what is wrong with a record at a file's line; ``below`` stands before the key of a part of it."""
     if isinstance(error, ValidationError):
         mistake = error.errors()[0]
         key = ".".join(str(part) for part in mistake["loc"])

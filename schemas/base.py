@@ -34,10 +34,7 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def extensions(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, such as ``inset.commands``, by name, for the caller to load.
-
-    Those whose package isn't here, such as the lab of an image without it, are left out.
-    """
+    """Return the entry points of a group, such as ``inset.commands``, of packages that are here, by name, still to be loaded."""
     by_name = {entry.name: entry for entry in entry_points(group=group) if find_spec(entry.module.partition(".")[0])}
     return sorted(by_name.values(), key=lambda entry: entry.name)
 

@@ -159,10 +159,7 @@ def as_superscript(text: str) -> str:
 
 
 def separate_superscripts(text: str) -> str:
-    """Return a text with a blank before each superscript behind a word, number or sentence, so that both are searched.
-
-    Units of one or two letters keep theirs: m², cm³.
-    """
+    """Return a text with a blank before each superscript behind a word, number or sentence; units keep theirs: m², cm³."""
     return _BEHIND_WORD.sub(" ", text)
 
 

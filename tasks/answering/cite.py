@@ -63,10 +63,9 @@ Row = Mapping[str, Any]
 def localise(
     figure_refs: Iterable[str], doc_id: str, regions: Sequence[CitedRegion], placements: Sequence[Row]
 ) -> list[CitedFigure]:
-    """Return the figures of a hit, each at the placement that the hit means.
+    """Return the figures of a hit, each at the placement that the hit means; ``placements`` are tagged ones.
 
-    If a figure stands in the document more than once: the placement inside a region of the hit, else one on its pages, else the
-    one on the nearest page. ``placements`` are rows of tagged placements, at least those of these figures in this document.
+    Of several in the document: the one inside a region of the hit, else on one of its pages, else on the nearest page.
     """
     cited_figures = []
     for figure_id in figure_refs:

@@ -35,10 +35,7 @@ MOST_NAMES = 12
 
 @dataclass(frozen=True)
 class AnswerPrompt:
-    """A prompt for answers: templates of the system message, "" for none, and of the user's.
-
-    A line of ``===`` separates the two. Lines whose placeholders are all empty are dropped.
-    """
+    """A prompt for answers: templates of the system message, "" for none, and of the user's; a line of ``===`` separates them."""
 
     name: str
     system: str
@@ -55,11 +52,8 @@ class AnswerPrompt:
 class ModelInput:
     """The messages sent to a model, and what its reply may refer to.
 
-    Attributes:
-        messages: The chat.
-        passages: The passages; ``[P1]`` names the first.
-        figures: Figures that the model may show, by the digits of their names.
-        numbers: Every ``[number]`` and long number in the passages themselves; none of them is a name.
+    ``[P1]`` names the first of ``passages``; ``figures`` may be shown, by the digits of their names; ``numbers`` are every
+    ``[number]`` and long number in the passages themselves, none of them a name.
     """
 
     messages: tuple[Message, ...]
@@ -89,11 +83,7 @@ def answer_prompt(name: str) -> AnswerPrompt:
 
 
 def read_answer_prompt(name: str, text: str) -> AnswerPrompt:
-    """Return the prompt in a file: optional front matter, then one or two messages.
-
-    Raises:
-        PromptError: The file isn't a prompt.
-    """
+    """Return the prompt in a file: optional front matter, then one or two messages; raises ``PromptError`` if it isn't one."""
     front_matter, body = split_front_matter(text, FrontMatter)
     parts = [part.strip() for part in _PARTING.split(body)]
     if len(parts) > 2 or not parts[-1]:
@@ -141,16 +131,8 @@ def compose(
 ) -> ModelInput:
     """Return the messages for a model: passages best first, at most ``context_chars``, the last one cut at a sentence.
 
-    Args:
-        question: The question.
-        hits: The rows.
-        prompt: What the messages say.
-        template: How tags are written in the rows.
-        context_chars: Maximum characters of passages.
-        images: Figure ids and encoded pictures of the rows; those of rows that don't fit are left out.
-        captions: Whether the words of figures and pages are sent; without, their pictures are named and no more.
-        query_picture: An encoded picture of the question, which the model sees first.
-        queries: What was searched for so far.
+    ``images`` are figure ids with encoded pictures; those of rows that don't fit are left out. Without ``captions``, the words of
+    figures and pages aren't sent. The model sees ``query_picture`` first; ``queries`` were searched for so far.
     """
     long_numbers = {
         number for hit in hits for number in _LONG_NUMBER.findall(template.without(_tagged_text(hit, template)))
@@ -246,10 +228,7 @@ def _tagged_text(hit: Hit, template: TagTemplate) -> str:
 
 
 def _with_aliases(hit: Hit, template: TagTemplate, aliases_by_figure: Mapping[str, str], max_chars: int) -> str:
-    """Return a passage with names of figures in place of tags; tags of unknown figures are dropped.
-
-    Figures that the passage is, or only mentions, follow with their captions.
-    """
+    """Return a passage with names of figures in place of tags; those that it is, or only mentions, follow with captions."""
     figures_by_number = {figure.number: figure for figure in hit.figures}
     pieces = []
     for words, number in template.split(_tagged_text(hit, template)[:max_chars]):
@@ -370,10 +349,7 @@ def disarm(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return text of a document or question as sent to a model: disarmed, and without control tokens of chat templates.
-
-    Many servers read such tokens in a message as the start of another one.
-    """
+    """Return text as sent to a model: disarmed, without control tokens of chats, which servers read as another message."""
     text = _CHAT.sub(lambda match: f"‹{match[1] or match[2]}›", disarm(_UNSEEN.sub("", text)))
     return escape(_FENCE.sub("‹", text)).replace("<\u2060", "‹")
 

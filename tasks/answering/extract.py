@@ -292,10 +292,7 @@ def _is_empty(fold: Sequence[Part]) -> bool:
 
 
 def _answer_first(parts: Sequence[Part], *, figures_lead: bool) -> list[Part]:
-    """Return a passage's parts with what stands before the answer behind it: figures that don't lead, and what is folded.
-
-    Icons among the figures are folded.
-    """
+    """Return a passage's parts with figures that don't lead, and folds, behind the answer that they precede; icons are folded."""
     first = next((n for n, part in enumerate(parts) if not part.folded and (figures_lead or part.type != "figure")), 0)
     second = first + 1 + any(part.type == "table" for part in parts[first + 1 : first + 2])  # a caption keeps its table
     stop = next((number for number in range(second, len(parts)) if parts[number].folded), len(parts))

@@ -49,15 +49,8 @@ def write(
     """Yield the events of an answer while the model writes, then the whole answer.
 
     A reply without a sentence is read for sentences of its reasoning that a passage supports. If there are none, the model is
-    asked once more, for the answer alone.
-
-    Args:
-        model: The model.
-        model_input: What it is sent.
-        may_ask_again: Returns whether the budget allows a second call.
-
-    Raises:
-        UserError: The model can't be used as configured.
+    asked once more, for the answer alone, if ``may_ask_again`` (the budget) says so. Raises ``UserError`` if the model can't be
+    used as configured.
     """
     answer, reply = yield from _read(model, model_input)
     if answer.failure in (NO_ANSWER_WRITTEN, NO_SENTENCE):
@@ -128,11 +121,7 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
 
     A text with a number or name that neither its passages nor the question have, that negates what a passage says, or that
     only restates the question, loses its citations. One without citations gets that of a passage with a sentence like it.
-
-    Args:
-        parts: What a model wrote.
-        passages: Texts of the passages sent; citation 1 is the first.
-        question: Its words.
+    Citation 1 is of the first passage.
     """
     passage_sentences = [[text[start:end] for start, end in sentences(text)] for text in passages]
     checked: list[Part] = []
@@ -200,10 +189,7 @@ def _details(text: str) -> set[str]:
 
 
 def _likeness(claim: str, passage_sentences: Sequence[str], question: str = "") -> tuple[float, str]:
-    """Return the largest share of a claim's words that one sentence has, and that sentence.
-
-    Words of the question, which an answer repeats, don't count, unless the claim has no others.
-    """
+    """Return the sentence with most of a claim's words (without the question's, if it has others), after their share."""
     words = stems(content_words(claim))
     words = words - stems(question) or words
     return max(

@@ -81,13 +81,10 @@ class Passage:
 
 
 def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str], reach: int = REACH) -> list[list[str]]:
-    """Return runs of rows to read: each row found with its neighbours in its section, overlapping runs merged.
+    """Return the ids of rows to read, a list a run: each row found with its neighbours in its section, overlapping runs merged.
 
-    ``positions`` are the rows of one document in reading order, ``evidence_ids`` are best first. A figure's or page's
-    row is read alone.
-
-    Returns:
-        Evidence ids in reading order, a list a run, in the order of ``evidence_ids``.
+    ``positions`` are the rows of one document in reading order; runs are in the order of ``evidence_ids``, best first. A figure's
+    or page's row is read alone.
     """
     running = [position for position in positions if position.modality in (Modality.TEXT, Modality.TABLE)]
     index_by_id = {position.evidence_id: number for number, position in enumerate(running)}

@@ -92,14 +92,9 @@ def _reorder_by_reply(ranked: Ranked, names: Sequence[str], model_reply: str, re
 
 
 def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) -> Ranked:
-    """Put the scored rows first, best first; the others keep their order behind them.
+    """Put the scored rows first, best first; the others keep their order behind them, and scores never rise.
 
-    Args:
-        ranked: ``(evidence_id, score)``, best first.
-        scores: Larger is better; may lack rows. Unknown rows and scores that aren't finite are ignored.
-
-    Returns:
-        The same rows, each once, with scores that never rise.
+    ``scores`` may lack rows; unknown rows and scores that aren't finite are ignored.
     """
     finite_scores = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
     ranks = {name: rank for rank, (name, _) in enumerate(ranked)}
@@ -137,13 +132,7 @@ _WORD = re.compile(r"\w+")
 
 
 class PageRow(NamedTuple):
-    """A row with its page.
-
-    Attributes:
-        doc_id: The document.
-        number: The page, from 1.
-        text: The row's searched text.
-    """
+    """A row's document, page (from 1) and searched text."""
 
     doc_id: str
     number: int
@@ -155,16 +144,9 @@ def judge_pages(
 ) -> dict[str, float]:
     """Return a score a row that ranks page by page: a page's best row first, its further rows later.
 
-    A page's score is its best row's share of the best score, plus ``words`` times the BM25 score of the question's words on it,
-    relative to the best page's. BM25 is computed over the candidate pages alone. The n-th row of a page, from 0, gets
-    ``further ** n`` of it.
-
-    Args:
-        question: Its words, preferably without stop words.
-        ranked: ``(evidence_id, score)``, best first.
-        rows: The rows; those that are missing get no score.
-        words: Weight of words, ≥ 0.
-        further: Factor for each further row of a page, 0 to 1.
+    A page's score is its best row's share of the best score, plus ``words`` (≥ 0) times the BM25 score of the question's words on
+    it, relative to the best page's. BM25 is computed over the candidate pages alone, preferably without stop words. The n-th row
+    of a page, from 0, gets ``further ** n`` of it (0 to 1). Rows that are missing in ``rows`` get no score.
     """
     best = max((score for _, score in ranked), default=0.0)
     pages: dict[tuple[str, int], list[str]] = {}

@@ -48,8 +48,7 @@ def retrieve(
 ) -> Ranked:
     """Return the best ``k`` rows for a query. Up to ``POOL``, a smaller ``k`` gives the beginning of the same ranking.
 
-    Returns:
-        ``(evidence_id, score)``, best first; scores compare within one call only.
+    Scores compare within one call only.
 
     Raises:
         RequestError: The version lacks vectors, or the corpus file a model, that the plan needs; a model is of the wrong kind; or
@@ -159,10 +158,7 @@ def _first_source(row: Mapping[str, object]) -> object:
 def _rankings(
     search: Search, retrievers: Sequence[Retriever], query: EmbeddedQuery, depth: int, filters: Filters
 ) -> list[Ranked]:
-    """Run the retrievers, those that search for the question itself in parallel; the trace keeps the plan's order.
-
-    Engines search without Python's lock, so two searches take little longer than one.
-    """
+    """Run the retrievers, those that search for the question itself in parallel, since engines search without Python's lock."""
     traces = [search.trace.branch() for _ in retrievers]
 
     def ask(number: int, query: EmbeddedQuery) -> Ranked:
@@ -189,10 +185,7 @@ def _rankings(
 
 @functools.lru_cache(maxsize=1)
 def _threads(_process: int) -> ThreadPoolExecutor:
-    """Return the pool of threads; a forked process needs one of its own.
-
-    The threads are kept: an engine's client pays more for a new thread than for a search.
-    """
+    """Return threads, kept since an engine's client pays more for a new one than for a search; a forked process needs its own."""
     return ThreadPoolExecutor(THREADS, "retriever")
 
 
@@ -283,9 +276,7 @@ MOST_CHARS = 1000
 def described(query: EmbeddedQuery, model: StreamingModel, record: StepRecord, *, needed: bool) -> EmbeddedQuery:
     """Return the query with a description of its picture added; unchanged, with a note, if the description isn't usable.
 
-    Raises:
-        RequestError: There is no description, and it is ``needed``.
-        UserError: The model can't be used as configured.
+    Raises ``RequestError`` if it is ``needed``, and ``UserError`` if the model can't be used as configured.
     """
     prompt = filled("describe")
     model_reply = reply(model, prompt, record, query.picture)
@@ -309,17 +300,9 @@ def _usable(model_reply: str, prompt: str) -> str:
 def diversify(
     query: Vector, ranked: Sequence[str], vectors: Mapping[str, Vector], *, k: int, relevance: float
 ) -> list[tuple[str, float]]:
-    """Choose rows one by one, each near to the query and far from those chosen before: maximal marginal relevance.
+    """Choose ``k`` rows one by one, each near to the query and far from those chosen before: maximal marginal relevance.
 
-    Args:
-        query: Vector of the question, shape ``(dimension,)``.
-        ranked: Evidence ids to choose from, best first.
-        vectors: Their vectors, of the query's space. Rows without one come last, in rank order.
-        k: Rows wanted.
-        relevance: Weight of nearness to the query, 0 to 1; 1 sorts by cosine similarity.
-
-    Returns:
-        ``(evidence_id, score)`` in the order of choice. Scores never rise; a row without a vector gets -1, below all others.
+    ``relevance``, 0 to 1, is the weight of nearness to the query. Scores never rise; rows without a vector come last, with -1.
 
     Source:
         Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.

@@ -92,10 +92,7 @@ NEAREST = 40
 def spelt(question: str, is_indexed: Callable[[str], bool], passages: Callable[[], Sequence[str]]) -> str:
     """Return a question with each word that no row has replaced by the most similar word of the nearest passages, if any.
 
-    Args:
-        question: Its words.
-        is_indexed: Returns whether the index finds a row by a word.
-        passages: Returns the texts nearest in meaning; called only if a word is in no row.
+    ``is_indexed`` says whether a row has a word; ``passages`` is called only if none has.
     """
     own_words = set(folded_words(content_words(question)))
     unknown_words = [

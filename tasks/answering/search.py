@@ -81,12 +81,7 @@ class Search:
     resources: Resources
 
     def writer(self, name: str) -> StreamingModel:
-        """Return a generative model.
-
-        Raises:
-            RequestError: The model only scores passages.
-            UserError: The model can't be used as configured.
-        """
+        """Return a generative model; raises ``RequestError`` if it only scores, ``UserError`` if it can't be used."""
         model: StreamingModel = self._model(name, "stream", "writes: name one of kind llm or vlm")
         return model
 

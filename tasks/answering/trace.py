@@ -72,9 +72,7 @@ class StepRecord:
 class Trace:
     """The steps of one search, in the order in which they ended; parallel ones in the plan's order.
 
-    Args:
-        clock: Returns seconds.
-        stopped: Returns true when nobody waits for the search any more; the next step then raises ``Stopped``.
+    The clock returns seconds; when ``stopped`` returns true nobody waits any more, and the next step raises ``Stopped``.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, stopped: Callable[[], bool] = lambda: False) -> None:

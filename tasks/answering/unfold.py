@@ -80,13 +80,9 @@ class Unfolded:
         *,
         how_to_terms: Set[str],
     ) -> "Unfolded":
-        """Return what to show around the sentences that answer, best first.
+        """Return what to show around the sentences and table rows that answer, best first, and the figures asked for, by number.
 
-        Args:
-            passage: The passage.
-            marked_candidates: Its best sentences and table rows.
-            asked_figures: Numbers of the figures that the question asks for.
-            how_to_terms: Stems of a question that asks for a procedure; empty for other questions.
+        ``how_to_terms`` are the stems of a question that asks for a procedure; empty for other questions.
         """
         unfolded = cls(passage)
         lists = runs(passage.blocks)

@@ -26,14 +26,7 @@ def missing_input(kind: CaptionerKind, around: Surroundings) -> Flag | None:
 def flags(
     description: Description, prompt: Prompt, around: Surroundings, *, languages: LanguageDetector | None = None
 ) -> tuple[Flag, ...]:
-    """Return the flags of a description, in the order of ``Flag``.
-
-    Args:
-        description: The stored reply or failure.
-        prompt: Its prompt.
-        around: Its surroundings, with recognised words, printed page and wanted language.
-        languages: Detects languages; without it only another script is noticed.
-    """
+    """Return the flags of a stored reply, in the order of ``Flag``; without ``languages`` only another script is noticed."""
     if description.failure is not None:
         return (Flag.FAILED,)
     text = description.text
@@ -181,10 +174,7 @@ _SCRIPTS = {
 
 
 def is_foreign(text: str, around: Surroundings, languages: LanguageDetector | None, *, of_words: bool = False) -> bool:
-    """Return whether a text is certainly in another language than wanted.
-
-    ``of_words``: its own words determine the wanted one.
-    """
+    """Return whether a text is certainly in another language than wanted; ``of_words``: the words read determine that."""
     read_words = around.words if of_words else ""
     beside = "\n".join(
         filter(None, (around.caption, around.section, around.before, around.after, read_words, around.title))

@@ -52,14 +52,11 @@ def chunk(
     max_tokens: int,
     by: Literal["sections", "pages"] = "sections",
 ) -> list[Chunk]:
-    """Cut a document by its structure.
+    """Cut a document by its structure; chunks are in order, ``tagged_text`` has placeholders, ``text`` neither them nor leaders.
 
     Text chunks follow sections and paragraphs, or whole pages; a figure stays with its caption and adjacent step if they fit
     one chunk; a table is a chunk of its own, its header repeated in each part; each content figure has a chunk, whose text
     ``describe`` composes later.
-
-    Returns:
-        Chunks in order; ``text`` is searched and has no placeholders and leaders; ``tagged_text`` has placeholders.
     """
     captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
     steps = {figure.placement.order: figure.stands_by for figure in document.figures}
@@ -157,10 +154,7 @@ def _joins(units: Sequence[_Unit], steps: Mapping[int, Collection[int]]) -> set[
 
 
 def _packed(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[Chunk]:
-    """Fill chunks with units of one section; ``between`` are the tokens that joining adds.
-
-    A page break ends a half-full chunk, so that a citation names one page.
-    """
+    """Fill chunks with units of one section; a page break ends a half-full one, so that a citation names one page."""
     chunk_units: list[_Unit] = []
     total = 0
     for unit in units:
@@ -280,13 +274,10 @@ PAGES_VERSION = "1"
 
 @dataclass(frozen=True)
 class PageWords:
-    """The words of a page without running heads.
+    """The words of a page without running heads, in reading order and without placeholders.
 
-    Attributes:
-        order: Order of the page's first block; without one, that of the block before it.
-        section_path: The section that the page begins in.
-        text: Its words in reading order, without placeholders.
-        printed: The printed page number; "" if none is recognised.
+    ``order`` is that of its first block, or of the block before it; the page begins in the section ``section_path``; ``printed``
+    is its printed number, "" if none is recognised.
     """
 
     order: int
@@ -331,10 +322,7 @@ def _printed(margins: Iterable[str]) -> str:
 def rows_of_pages(
     pages: Iterable[Page], words: Mapping[int, PageWords], pictures: Mapping[int, str], figures: Sequence[PlacedFigure]
 ) -> list[Chunk]:
-    """Return a row for each page with a picture; its words are in ``tagged_text`` until ``describe`` composes them.
-
-    ``pictures`` are figure ids by page; a blank page has none.
-    """
+    """Return a row for each page with a picture, by figure id; ``describe`` composes its text of the words in ``tagged_text``."""
     page_rows = []
     for page in pages:
         if (picture := pictures.get(page.page)) is None:

@@ -67,11 +67,7 @@ NORM_TOLERANCE = 1e-3
 def check_vectors(
     vectors: "Sequence[Vector]", contents: Sequence[EmbeddingInput], model: str, dimension: int, *, late: bool
 ) -> None:
-    """Check a model's vectors, ``(dimension,)`` each or ``(n, dimension)`` if ``late``, before they reach a cache.
-
-    Raises:
-        ContractError: They aren't unit vectors of that shape.
-    """
+    """Raise ``ContractError`` unless a model's vectors are unit ones, ``(dimension,)`` each or ``(n, dimension)`` if ``late``."""
     import numpy as np
 
     if len(vectors) != len(contents):

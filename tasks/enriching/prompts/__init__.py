@@ -36,15 +36,8 @@ _DEFAULTS_OF_WORDS: dict[Subject, str] = {"figure": "ocr-caption", "text": "text
 class Surroundings:
     """The document's context of a figure, page or text; "" is unknown.
 
-    Attributes:
-        caption: The figure's own.
-        section: Titles of its sections.
-        before: Text before it in reading order.
-        after: Text after it.
-        words: The words recognised in it; of a text, the text itself.
-        title: The document's.
-        page: Its page number, as printed if known.
-        language: The language of the reply; "" is the document's.
+    ``section`` has the titles of its sections, ``words`` those recognised in it (of a text, itself), ``page`` the number as
+    printed if known, ``language`` that of the reply, "" for the document's.
     """
 
     caption: str = ""
@@ -107,15 +100,9 @@ class CaptionFrontMatter(FrontMatter):
 class Prompt:
     """A prompt, and the expectations on its replies. It pickles.
 
-    Attributes:
-        name: The preset's name, or the file's.
-        source: The paper or page that it comes from.
-        subject: What it describes; None for anything.
-        picture: Whether it needs a model that sees.
-        words: Minimum and maximum words of a reply; None for no bounds.
-        bullets: Whether replies may have lines that begin with "- ".
-        body: The text with placeholders.
-        examples: Requests with their replies, in turn, which are sent before each request.
+    ``subject`` is None for anything; ``picture``: it needs a model that sees; ``words`` are the minimum and maximum of a reply;
+    ``bullets``: replies may have lines that begin with "- "; ``body`` has placeholders; ``examples`` are requests with their
+    replies, in turn, which are sent before each request.
     """
 
     name: str
@@ -182,11 +169,7 @@ def no_picture(name: str) -> bytes:
 
 
 def read_prompt(name: str, text: str, picture: Callable[[str], bytes] = no_picture) -> Prompt:
-    """Read a prompt's file; ``picture`` returns the encoded picture of an example by its file name.
-
-    Raises:
-        PromptError: It is invalid.
-    """
+    """Read a prompt's file, or raise ``PromptError``; ``picture`` returns the encoded picture of an example by its file name."""
     front, body = split_front_matter(text, CaptionFrontMatter)
     check_placeholders(body, PLACEHOLDERS)
     if not body.strip():
@@ -209,11 +192,7 @@ def read_prompt(name: str, text: str, picture: Callable[[str], bytes] = no_pictu
 
 
 def check_placeholders(body: str, placeholders: Sequence[str]) -> None:
-    """Check the placeholders of a prompt.
-
-    Raises:
-        PromptError: A ``$`` begins no known placeholder.
-    """
+    """Raise ``PromptError`` if a ``$`` of a prompt begins no known placeholder."""
     template = string.Template(body)
     if not template.is_valid():
         raise PromptError("a $ stands before something that isn't a placeholder; write $$ where a $ is meant")
@@ -222,11 +201,7 @@ def check_placeholders(body: str, placeholders: Sequence[str]) -> None:
 
 
 def split_front_matter(text: str, model: type[Front]) -> tuple[Front, str]:
-    """Return the front matter and the body of a prompt's file.
-
-    Raises:
-        PromptError: The front matter has no end, isn't YAML, or doesn't fit the model.
-    """
+    """Return front matter and body of a prompt's file; raises ``PromptError`` if it has no end, isn't YAML, or doesn't fit."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     first, _, following_text = text.partition("\n")
     if first.rstrip() != _FENCE:

@@ -29,11 +29,7 @@ class NoReplyError(Exception):
 
 
 def reply_of(model: StreamingModel, chat: tuple[Message, ...]) -> str:
-    """Return the words of a model's reply to a chat.
-
-    Raises:
-        NoReplyError: The call failed, or the model isn't as the corpus file says.
-    """
+    """Return a model's words; raises ``NoReplyError`` if the call failed, or the model isn't as the corpus file says."""
     text = ""
     try:
         with closing(model.stream(Request("evaluation", chat))) as events:

@@ -25,12 +25,7 @@ _WRITTEN_EVERY_S = 0.5
 
 
 class Replies:
-    """Keeps the replies of an experiment. Thread-safe: a thread asks one question at a time.
-
-    Args:
-        workspace: The corpus.
-        spend: What the experiment may spend.
-    """
+    """Keeps the replies of an experiment, which may spend ``spend``. Thread-safe: a thread asks one question at a time."""
 
     def __init__(self, workspace: Workspace, spend: Spend) -> None:
         self._store = workspace.store

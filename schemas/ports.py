@@ -402,7 +402,7 @@ class SearchIndex(Protocol):
         """Return ``(evidence_id, score)`` by BM25 in fields with their weights.
 
         Filters are resolved: without globs, page ranges and phrases. With ``every``, all words must match unstemmed in one field;
-        otherwise any, in any form. Raises ``RequestError`` if a column of the filters is missing, ``ContractError`` if a field is.
+        otherwise any, in any form. Raises ``RequestError`` if a column of the filters is missing, ``ContractError`` if a field.
         """
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:

@@ -34,7 +34,7 @@ from tasks.answering.fuse import GROUPED, BestOfGroup, group
 from tasks.answering.highlight import content_words, highlights, nearest_sentences
 from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.passages import RowPosition
-from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
+from tasks.answering.retrieve import lacking_models, lacking_rows, retrieve
 from tasks.answering.retrievers import holding, neighbours, without_pages
 from tasks.answering.search import POOL, ContentsRow, Resources
 from tasks.answering.sentence_vectors import SentenceVectors
@@ -180,8 +180,7 @@ class OpenVersion:
 
     def lacks(self, plan: Preset) -> list[str]:
         """Return what a plan needs and this version lacks, each with the setting that adds it."""
-        absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self.models())
-        absent |= lacking_rows(plan, has_pages=self.has_pages)
+        absent = lacking_rows(plan, self.embedders, has_pages=self.has_pages) | lacking_models(plan, self.models())
         return [f"{need} (set {option})" for need, option in absent.items()]
 
     def picture(self, figure_id: str) -> bytes:

@@ -30,7 +30,16 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
                 question, vectors = query.vector(space), search.index.vectors(pool, space)
                 return record.keep(reordered(ranked, {name: cosine(question, vector) for name, vector in vectors.items()}))
             case Judged(model=model):
-                return record.keep(judged(search, model, query, ranked, _passages(search, pool), record))
+                return record.keep(
+                    judged(
+                        search,
+                        model,
+                        query,
+                        ranked,
+                        {name: _words_of(row) for name, row in search.rows(pool).items()},
+                        record,
+                    )
+                )
             case Seen(model=model):
                 return record.keep(seen(search, model, query, ranked, pool, record))
             case Scored():
@@ -63,7 +72,7 @@ def seen(
     for number, row in enumerate(rows.values(), 1):
         picture_note = ""
         if row["figure_id"] is not None:
-            pictures.append(search.resources.picture(str(row["figure_id"])))
+            pictures.append(search.resources.picture(row["figure_id"]))
             picture_note = f"(picture {len(pictures)}) "
         lines.append(f"[{number}] {picture_note}{shortened(_words_of(row))}")
     prompt = filled("rerank-pictures", question=query.words, candidates="\n\n".join(lines))
@@ -74,12 +83,9 @@ def seen(
 def _scored(search: Search, model: str, query: EmbeddedQuery, pool: Sequence[str]) -> dict[str, float]:
     """Return the scores of candidates by their words, and by their pictures where the model sees them."""
     scorer, rows = search.scorer(model), search.rows(pool)
-    pictures = [_picture_of(search, row) for row in rows.values()] if scorer.sees_pictures else []
+    figures = [row["figure_id"] for row in rows.values()] if scorer.sees_pictures else []
+    pictures = [None if figure is None else search.resources.picture(figure) for figure in figures]
     return dict(zip(rows, scorer.scores(query.words, [_words_of(row) for row in rows.values()], pictures), strict=True))
-
-
-def _picture_of(search: Search, row: Mapping[str, object]) -> bytes | None:
-    return None if row["figure_id"] is None else search.resources.picture(str(row["figure_id"]))
 
 
 def _reorder_by_reply(ranked: Ranked, names: Sequence[str], model_reply: str, record: StepRecord) -> Ranked:
@@ -115,14 +121,9 @@ def _lengths(vectors: Vector) -> Vector:
     return np.asarray(np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
 
 
-def _passages(search: Search, names: Sequence[str]) -> dict[str, str]:
-    return {name: _words_of(row) for name, row in search.rows(names).items()}
-
-
-def _words_of(row: Mapping[str, object]) -> str:
-    path = row["section_path"]
-    titles = [str(row["title"]), *(path if isinstance(path, list) else [])]
-    return "\n".join(filter(None, [" › ".join(filter(None, titles)), str(row["text"])]))
+def _words_of(row: Mapping[str, Any]) -> str:
+    titles = " › ".join(filter(None, (row["title"], *row["section_path"])))
+    return "\n".join(filter(None, (titles, row["text"])))
 
 
 K1, B = 1.2, 0.75

@@ -88,15 +88,10 @@ def retrieve(
 def _check(plan: Steps, query: EmbeddedQuery, resources: Resources) -> None:
     """Check that version, corpus file and query have what the plan needs; errors as for ``retrieve``."""
     name = f"preset {plan.name}" if isinstance(plan, Preset) else "this search"
-    if absent := lacking_vectors(plan, query.embedders):
+    if absent := lacking_rows(plan, query.embedders, has_pages=resources.has_pages):
         raise RequestError(
             f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or set "
             f"{', '.join(dict.fromkeys(absent.values()))} in the corpus file and refresh"
-        )
-    if absent := lacking_rows(plan, has_pages=resources.has_pages):
-        raise RequestError(
-            f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or set "
-            f"{', '.join(absent.values())} in the corpus file and refresh"
         )
     if absent := lacking_models(plan, resources.models):
         raise RequestError(
@@ -119,21 +114,19 @@ def compares_pictures(plan: Steps) -> bool:
     return any(SPACES[space].sees for space in plan.spaces)
 
 
-def lacking_vectors(plan: Steps, available: Iterable[str]) -> dict[str, str]:
-    """Return the missing vectors, such as ``vectors image``, with the option that adds them."""
-    have = set(available)
-    return {f"vectors {name}": SPACES[name].option if name in SPACES else name for name in plan.spaces if name not in have}
+def lacking_rows(plan: Steps, spaces: Iterable[str], *, has_pages: bool) -> dict[str, str]:
+    """Return the missing vectors, such as ``vectors image``, and kinds of rows, with the options that add them."""
+    lacking = {
+        f"vectors {name}": SPACES[name].option if name in SPACES else name
+        for name in plan.spaces
+        if name not in set(spaces)
+    }
+    return lacking | ({"rows of pages": "captions.pages"} if plan.searches_only_pages and not has_pages else {})
 
 
 def lacking_models(plan: Steps, available: Iterable[str]) -> dict[str, str]:
     """Return the missing models, such as ``a model llm``, with the option that adds them."""
-    have = set(available)
-    return {f"a model {name}": f"retrieval.models.{name}" for name in plan.models if name not in have}
-
-
-def lacking_rows(plan: Steps, *, has_pages: bool) -> dict[str, str]:
-    """Return the missing kinds of rows, with the option that adds them."""
-    return {"rows of pages": "captions.pages"} if plan.searches_only_pages and not has_pages else {}
+    return {f"a model {name}": f"retrieval.models.{name}" for name in plan.models if name not in set(available)}
 
 
 def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filters: Filters) -> Filters:
@@ -142,17 +135,12 @@ def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filt
     with search.trace.step("documents", query.words) as record:
         rows_by_id = search.rows(rows)
         votes = fuse([rows], k=search.ranking.rrf_k)
-        ranked = summed([(str(rows_by_id[row]["doc_id"]), vote)] for row, vote in votes if row in rows_by_id)
+        ranked = summed([(rows_by_id[row]["doc_id"], vote)] for row, vote in votes if row in rows_by_id)
         if step.reranked_by is not None and not query.has_no_words:
-            document_names = {str(row["doc_id"]): f"{row['title']} ({_first_source(row)})" for row in rows_by_id.values()}
+            document_names = {row["doc_id"]: f"{row['title']} ({row['sources'][0]})" for row in rows_by_id.values()}
             ranked = judged(search, step.reranked_by, query, ranked[:MOST_JUDGED], document_names, record)
         best = record.keep(ranked[: step.k])
     return filters.model_copy(update={"documents": ids(best)}) if best else filters
-
-
-def _first_source(row: Mapping[str, object]) -> object:
-    sources = row["sources"]
-    return sources[0] if isinstance(sources, list) else ""
 
 
 def _rankings(
@@ -191,31 +179,26 @@ def _threads(_process: int) -> ThreadPoolExecutor:
 
 def _with_evidence(search: Search, query: EmbeddedQuery, earlier_rankings: Sequence[Ranked]) -> EmbeddedQuery:
     best = [ranking[0][0] for ranking in earlier_rankings if ranking][:1]
-    texts = [str(row["text"])[:SHOWN_CHARS] for row in search.rows(best).values()]
+    texts = [row["text"][:SHOWN_CHARS] for row in search.rows(best).values()]
     return query.reworded("\n".join([query.words, *texts]).strip())
 
 
 def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) -> Ranked:
     if len(rankings) == 1:
         return rankings[0]
-    method, weights = plan.fuse.method or search.ranking.fusion, plan.fuse.weights
+    method = plan.fuse.method or search.ranking.fusion
     with search.trace.step(f"fuse: {method}") as record:
-        match method:
-            case "rrf":
-                return record.keep(_by_ranks(search, plan, rankings))
-            case "weighted":
-                return record.keep(fuse_scores(rankings, weights or _fusion_weights(plan.retrieve, search.ranking.alpha)))
-            case "shares":
-                counts = weights or _fusion_weights(plan.retrieve, search.ranking.alpha)
-                return record.keep(fuse_shares(rankings, counts, depth=depth))
-            case "in_turn":
-                return record.keep(in_turn(rankings))
+        if method == "in_turn":
+            return record.keep(in_turn(rankings))
+        if method == "rrf":
+            return record.keep(_by_ranks(search, plan, rankings))
+        weights = plan.fuse.weights or _fusion_weights(plan.retrieve, search.ranking.alpha)
+        shares = method == "shares"
+        return record.keep(fuse_shares(rankings, weights, depth=depth) if shares else fuse_scores(rankings, weights))
 
 
 def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
-    return fuse(
-        [ids(ranking) for ranking in rankings], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights
-    )
+    return fuse([*map(ids, rankings)], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights)
 
 
 def _concatenate(first: Ranked, second: Ranked) -> Ranked:
@@ -254,7 +237,7 @@ def _apply_quota(search: Search, quota: Mapping[Modality, int], ranked: Ranked) 
     rows = search.rows(ids(ranked))
     within_quota = []
     for name, score in ranked:
-        modality = Modality(str(rows[name]["modality"])) if name in rows else None
+        modality = Modality(rows[name]["modality"]) if name in rows else None
         if modality is not None and quota_left.get(modality, 0) > 0:
             quota_left[modality] -= 1
             within_quota.append((name, score))
@@ -280,21 +263,14 @@ def described(query: EmbeddedQuery, model: StreamingModel, record: StepRecord, *
     """
     prompt = filled("describe")
     model_reply = reply(model, prompt, record, query.picture)
-    description = _usable(model_reply, prompt)
-    if description:
+    words = words_of(model_reply)
+    if words and not (refuses(model_reply) or repeats(words) or echoes(model_reply, words, prompt)):
+        description = " ".join(model_reply.split())[:MOST_CHARS]
         return query.reworded("\n".join(filter(None, [query.words, description])))
     record.note = record.note or "the model wrote nothing that describes the picture"
     if needed:
         raise RequestError(f"the picture can't be described, so ask in words, too: {record.note}")
     return query
-
-
-def _usable(model_reply: str, prompt: str) -> str:
-    """Return a description on one line; "" if it isn't usable."""
-    words = words_of(model_reply)
-    if not words or refuses(model_reply) or repeats(words) or echoes(model_reply, words, prompt):
-        return ""
-    return " ".join(model_reply.split())[:MOST_CHARS]
 
 
 def diversify(

@@ -99,7 +99,7 @@ def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -
 def _labelled(search: Search, labels: Collection[Label], filters: Filters) -> list[str]:
     label_words = " ".join(f"{kind} {number}" for kind, number in sorted(labels))
     rows = search.rows(ids(search.index.bm25(label_words, POOL, filters)))
-    return [name for name, row in rows.items() if label_of(str(row["caption"])) in labels]
+    return [name for name, row in rows.items() if label_of(row["caption"]) in labels]
 
 
 def pages_named(question: str) -> set[int]:

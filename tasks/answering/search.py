@@ -102,7 +102,7 @@ class Search:
         """Return the rows nearest to the query's words."""
         return self.index.dense(query.vector(DEFAULT.name), k, filters, DEFAULT.name)
 
-    def rows(self, evidence_ids: Sequence[str]) -> dict[str, Mapping[str, object]]:
+    def rows(self, evidence_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return rows by id, in that order; unknown ones are left out."""
         return {str(row["evidence_id"]): row for row in self.index.fetch(evidence_ids)}
 

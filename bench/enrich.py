@@ -20,12 +20,12 @@ from backends.pdf.document import open_document
 from bench.table import Row, show
 from evaluation.questions import load_questions
 from ray_jobs.enrich import structure_with
+from schemas.corpus import ChunkOptions, ParseOptions
 from schemas.corpus.models import EmbeddingOptions
-from schemas.corpus.parse import ChunkOptions, ParseOptions
 from schemas.ids import sha256
 from schemas.ports import TextEmbedder, Vector
 from tasks.enriching.chunk import chunk
-from tasks.enriching.embed import search_text
+from tasks.enriching.spaces import search_text
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
 

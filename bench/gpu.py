@@ -34,8 +34,7 @@ from bench.table import parser_of, rewrite
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import RefreshRun
 from schemas.corpus.models import ModelCaptioner
-from schemas.generation import Request
-from schemas.models import BFLOAT16, PRECISION, ModelName, settings
+from schemas.models import BFLOAT16, PRECISION, ModelName, Request, settings
 from schemas.parquet import from_parquet
 from schemas.stages import Stage
 from tests import tiny_models, tiny_vlm

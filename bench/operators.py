@@ -36,7 +36,7 @@ def _pages(folder: Path, corpora: int) -> list[Row]:
     from fastapi.testclient import TestClient
 
     from plugins.pages import access
-    from plugins.pages.app import create_app
+    from plugins.pages.plugin import create_app
     from tests.pipeline.operations.corpora import write_corpus
 
     (folder / "corpora").mkdir()

@@ -27,8 +27,8 @@ from backends.models.registry import DETECTORS
 from backends.pdf.document import open_document
 from backends.stores.sources import open_source
 from bench.table import Row, parser_of, show
+from schemas.corpus import ParseOptions
 from schemas.corpus.models import CaptionOptions
-from schemas.corpus.parse import ParseOptions
 from schemas.documents import Role, Segment, StructuredDocument
 from schemas.geometry import BBox
 from schemas.ids import sha256

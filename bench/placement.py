@@ -40,7 +40,7 @@ from scipy.optimize import linear_sum_assignment
 from backends.pdf.document import open_document
 from bench.table import Row, parser_of, show
 from pipeline.inspection.inspect import inspect
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import Role
 from schemas.geometry import BBox
 from tasks.reading.parse import parse

@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from backends.engines.lancedb_index import LanceIndex
 from bench.table import rewrite
-from evaluation.statistics import paired_bootstrap
+from evaluation.golden import paired_bootstrap
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.descriptions import StructuredFiles
 from pipeline.records.publication import read_pointer
-from schemas.corpus.retrieval import DEFAULT_PRESET
+from schemas.corpus import DEFAULT_PRESET
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters, Modality
 from schemas.ids import document_file, sha256

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from backends.pdf.document import open_document
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 from tasks.tables.mark_up import as_html

@@ -93,7 +93,7 @@ def _set(values: Mapping[str, float]) -> None:
 def _pages(pdf: Path) -> list[tuple[tuple[str, int], Shown]]:
     # Not with the module: the constant must be set first.
     from backends.pdf.document import open_document
-    from schemas.corpus.parse import ParseOptions
+    from schemas.corpus import ParseOptions
     from tasks.reading.parse import parse
     from tasks.reading.structure import structure
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pipeline.inspection.inspect import inspect
-from schemas.corpus.parse import Layout, ParseOptions
+from schemas.corpus import Layout, ParseOptions
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ def init(
 ) -> None:
     """Write a commented corpus file, corpora/NAME.yaml."""
     from pipeline.corpus.corpora import write_corpus_file
-    from pipeline.inspection.source_language import text_model_for
+    from pipeline.corpus.languages import text_model_for
 
     model = text_model_for(source)
     path = write_corpus_file(name, source, model)

@@ -18,9 +18,8 @@ from schemas.filters import NO_FILTERS, Filters, Option
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
     from schemas.answers import AnswerPresetInfo
-    from schemas.evidence import Hit
+    from schemas.evidence import Hit, TraceStep
     from schemas.retrieval import PresetInfo
-    from schemas.traces import TraceStep
 
 _EXCERPT = 300
 """Characters shown of a hit."""

@@ -12,9 +12,8 @@ from airflow.sdk import DAG, Asset, AssetAlias, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from pipeline.corpus.schedules import corpus_schedules
-from plugins.airflow_run import RETRIES, corpus_file, logged_errors, person, run_name, stored_workspace
+from plugins.airflow_run import PARAMS, RETRIES, corpus_file, logged_errors, person, run_name, stored_workspace
 from plugins.notify import announce, tell
-from plugins.run_params import PARAMS
 
 if TYPE_CHECKING:
     from pipeline.corpus.workspace import Workspace

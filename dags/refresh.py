@@ -26,6 +26,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, A
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from plugins.airflow_run import (
+    PARAMS,
     RETRIES,
     approval,
     is_decided_elsewhere,
@@ -41,7 +42,6 @@ from plugins.confirm import Confirm
 from plugins.enrich import Enrich
 from plugins.notify import check_notifiers, refresh_callbacks
 from plugins.remedies import in_ui
-from plugins.run_params import PARAMS
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
 from schemas.stages import ON_A_VERSION, Stage

@@ -47,12 +47,9 @@ def shuffled(questions: Sequence[str]) -> list[str]:
 def calibrate(
     answerable: Sequence[Evidence], unanswerable: Mapping[str, Sequence[Evidence]], default: Calibration
 ) -> Calibration:
-    """Return a version's calibration; few questions leave it near the default.
+    """Return a version's calibration; few questions leave it near ``default``, the packaged one for its text model.
 
-    Args:
-        answerable: Evidence of golden questions with an answer.
-        unanswerable: Evidence of questions without one, by their origin.
-        default: The packaged calibration for the version's text model.
+    ``answerable`` is the evidence of golden questions with an answer, ``unanswerable`` of others by their origin.
     """
     negatives = [evidence for evidence_of_kind in unanswerable.values() for evidence in evidence_of_kind if evidence]
     positives = [evidence for evidence in answerable if evidence]

@@ -47,13 +47,7 @@ class Gold:
 
 
 def gold_for_question(question: Question, sources: Mapping[str, Sequence[str]], placed: Placed) -> Gold:
-    """Return the gold evidence of a question.
-
-    Args:
-        question: The question.
-        sources: Sources by document id.
-        placed: Where figures stand in the documents whose figures questions ask for.
-    """
+    """Return the gold evidence of a question, by the sources of documents and the places of figures that questions ask for."""
     document_names = {*question.documents, *question.evidence_documents}
     names = {
         doc_id: name

@@ -39,11 +39,7 @@ class Prepared:
 
 
 def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prepared:
-    """Return a system with its presets: those of the experiment, of the papers, or of the corpus.
-
-    Raises:
-        UserError: The version or the corpus file lacks something for it, or a preset is unknown.
-    """
+    """Return a system with its presets, of experiment, papers or corpus; raises ``UserError`` if something for it is missing."""
     corpus, paper_presets = opened.settings(), presets_of(experiment)
 
     def plan_of(name: str) -> Preset:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evaluation.statistics import Scores
+from evaluation.golden import Scores
 from lab.metrics import METRICS
 from lab.results import COMPARED
 from lab.statistics import Difference, adjusted, differences
@@ -46,12 +46,7 @@ def evaluated_before(store: ObjectStore, version: str, experiment: str) -> str |
 
 
 def changes(earlier_report: bytes, later_report: bytes) -> list[Change]:
-    """Return the compared metrics that surely changed on the questions of both runs, what fell most first.
-
-    Args:
-        earlier_report: ``scores.parquet`` of the older run.
-        later_report: The same of the newer one.
-    """
+    """Return the compared metrics that surely changed on both runs' questions (``scores.parquet``), what fell most first."""
     old_scores, new_scores = _scores(earlier_report), _scores(later_report)
     all_changes: list[Change] = []
     for system in sorted(old_scores.keys() & new_scores.keys()):

@@ -27,27 +27,9 @@ class QuestionStatistics(Frozen):
     """What a question set holds.
 
     Counts by document, document type and evidence type count a question once for each that it names; those that name none
-    are under "". Lengths are in words, separated by spaces. What a question has none of isn't part of its spread.
-
-    Attributes:
-        questions: All questions.
-        answerable: Those that the corpus answers.
-        with_answer: Answerable ones whose answer is known.
-        with_pages: Answerable ones with gold pages; the rest score nothing by page.
-        with_regions: Answerable ones with gold regions or figures.
-        with_figures: Answerable ones whose answer shows figures.
-        with_judged_evidence: Those with judged rows of a version.
-        across_pages: Those with gold pages beyond one.
-        across_documents: Those of several documents.
-        documents: Questions by document.
-        doc_types: Questions by type of document.
-        evidence_types: Answerable questions by type of evidence.
-        evidence_types_a_question: Answerable questions by how many types of evidence they need.
-        documents_a_question: Over those with documents.
-        pages_a_question: Over those with gold pages.
-        judged_a_question: Relevant rows, over those with any.
-        question_words: Over all.
-        answer_words: Over those with an answer.
+    are under "". Those with answers, pages (the rest score nothing by page), regions, figures and evidence types are answerable
+    ones; judged evidence is of a version. Lengths are in words, separated by spaces. What a question has none of isn't part of
+    its spread.
 
     Source:
         Tables of MMLongBench-Doc (Ma et al., 2024), MMDocIR (Dong et al., 2025) and OMG-QA (Nan et al., 2024).

@@ -10,11 +10,10 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, StrictInt, ValidationError
 
-from evaluation.json_lines import mistake_at
+from evaluation.questions import mistake_at
 from lab.judging.metrics import METRICS
 from schemas.answers import AnswerPreset, AnswerSettings
-from schemas.base import Frozen
-from schemas.corpus.fields import Location, Section, Text
+from schemas.base import Frozen, Location, Section, Text
 from schemas.corpus.models import ModelConfig, ScorerConfig
 from schemas.corpus.operations import Spend
 from schemas.errors import UserError
@@ -140,11 +139,7 @@ class Experiment(Section):
 
 
 class PaperAnswer(AnswerPreset):
-    """An answer preset of an experiment.
-
-    ``captioner`` is the kind of captioner that the corpus must have for it; with ``own_descriptions`` its model has to be the one
-    that answers.
-    """
+    """An answer preset of an experiment; the corpus must have a captioner of kind ``captioner``, or the model that answers."""
 
     captioner: Literal["ocr_llm", "vlm"] | None = None
     own_descriptions: bool = False
@@ -160,11 +155,7 @@ class System(Frozen):
 
 
 def read_experiment(file: str, contents: Mapping[Any, Any]) -> Experiment:
-    """Return the experiment of a YAML mapping.
-
-    Raises:
-        UserError: It isn't an experiment; the message names the key.
-    """
+    """Return the experiment of a YAML mapping; raises ``UserError`` with the key if it isn't one."""
     try:
         experiment = Experiment.model_validate(contents)
     except ValidationError as error:

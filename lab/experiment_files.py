@@ -28,14 +28,9 @@ class NamedExperiment:
 
 
 def find_experiment(name: str, corpus: str | None = None) -> tuple[NamedExperiment, str]:
-    """Return an experiment and its corpus.
+    """Return an experiment and its corpus, which ``corpus`` overrides, by a packaged name, a file, or a corpus, meaning its own.
 
-    Args:
-        name: A packaged experiment, an experiment file, or a corpus, which means its own.
-        corpus: Overrides the experiment's corpus.
-
-    Raises:
-        UserError: There is no such file, it is wrong, or no corpus is named.
+    Raises ``UserError`` if there is no such file, it is wrong, or no corpus is named.
     """
     packaged = packaged_experiments()
     if name in packaged:

@@ -26,11 +26,7 @@ def settings(corpus: Corpus) -> dict[str, object]:
 
 
 def check(workspace: Workspace) -> None:
-    """Check that the corpus's experiment has the systems and metrics that gates name, and questions.
-
-    Raises:
-        UserError: It doesn't, or there is no such experiment.
-    """
+    """Raise ``UserError`` unless the corpus's experiment has questions, and the systems and metrics that gates name."""
     named_experiment, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))
     systems = [system.id for system in named_experiment.experiment.systems]
     setting_name = f"{workspace.file}: gates.metrics"
@@ -48,12 +44,9 @@ def check(workspace: Workspace) -> None:
 
 
 def judge(workspace: Workspace, version: str, report: Report) -> list[GateResult]:
-    """Run the corpus's experiment on a version, and judge the metrics that gates name.
+    """Run the corpus's experiment on a version, and judge the metrics that gates name; errors as for ``check``.
 
     A metric without a value refuses: its system didn't run, or no question has an outcome. The next refresh judges it again.
-
-    Raises:
-        UserError: As for ``check``.
     """
     check(workspace)
     named_experiment, _ = find_experiment(workspace.corpus.experiment, str(workspace.file))

@@ -48,21 +48,10 @@ def generate_questions(
     seed: int = 0,
     report: Report = silent,
 ) -> Generated:
-    """Let a model write questions from a version's contents.
+    """Let a model of ``retrieval.models`` write ``count`` questions from materials of a kind, chosen by ``seed``, of a version.
 
-    Replies are kept with the corpus: the same call again costs nothing. The corpus's budget holds.
-
-    Args:
-        workspace: The corpus.
-        version: An id.
-        kind: What each question is written from.
-        count: Questions wanted.
-        model: A generative model of ``retrieval.models``; one that sees pictures is shown the figure.
-        seed: Chooses documents and rows.
-        report: Is called with progress.
-
-    Raises:
-        UserError: There is no such model.
+    Replies are kept with the corpus: the same call again costs nothing. The corpus's budget holds. A model that sees pictures is
+    shown the figure. Raises ``UserError`` if there is no such model.
     """
     options = generative_model(workspace, model)
     replies = Replies(workspace, Spend())
@@ -93,11 +82,7 @@ def generate_questions(
 
 
 def generative_model(workspace: Workspace, model: str) -> ModelConfig:
-    """Return the options of a generative model of ``retrieval.models``.
-
-    Raises:
-        UserError: There is no such model.
-    """
+    """Return the options of a generative model of ``retrieval.models``; raises ``UserError`` if there is none."""
     options = workspace.corpus.retrieval.models.get(model)
     if not isinstance(options, ModelConfig):
         model_names = [

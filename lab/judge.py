@@ -20,15 +20,7 @@ from schemas.versions import Spent
 
 
 class Judges:
-    """The judges of an experiment.
-
-    Args:
-        opened: The version; its models' replies are kept.
-        experiment: The experiment.
-        replies: Keeps the replies.
-        pool: Runs the calls.
-        report: Is called with progress.
-    """
+    """The judges of an experiment on a version; calls run in ``pool``, and ``replies`` keeps the replies."""
 
     def __init__(
         self, opened: OpenVersion, experiment: Experiment, replies: Replies, pool: Executor, report: Report
@@ -77,10 +69,7 @@ class Judges:
         return judged_metrics(names, self._opened.models()[judge], None if options.kind == "llm" else self._opened.picture)
 
     def grade(self, gold_outcomes: Sequence[tuple[Gold, Outcome]], total: int) -> Grades:
-        """Grade the outcomes of one system; ``total`` are the outcomes of all systems.
-
-        Judges grade the metrics that they are admitted to, or all where the experiment shows the others.
-        """
+        """Grade one system's outcomes (of ``total``) in the metrics that judges are admitted to, or all if others are shown."""
         grades_by_judge: dict[str, dict[str, list[Grade]]] = {}
         for judge_result in self._tests:
             names = [admission.metric for admission in judge_result.admissions if admission.admitted or self._shows_all]

@@ -22,15 +22,7 @@ Better = Literal["more", "less"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric; ``better`` is None where neither more nor less is better.
-
-    Attributes:
-        name: Identifier.
-        title: For people.
-        group: What it is about.
-        better: Which direction is better.
-        headline: Whether it is compared in tests and plots.
-    """
+    """A metric: ``better`` is None where neither more nor less is better; a ``headline`` is compared in tests and plots."""
 
     name: str
     title: str

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from schemas.errors import UserError
-from schemas.generation import Message, Reply, Request
+from schemas.models import Message, Reply, Request
 from schemas.ports import StreamingModel
 
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
@@ -29,11 +29,7 @@ class NoReplyError(Exception):
 
 
 def reply_of(model: StreamingModel, chat: tuple[Message, ...]) -> str:
-    """Return the words of a model's reply to a chat.
-
-    Raises:
-        NoReplyError: The call failed, or the model isn't as the corpus file says.
-    """
+    """Return a model's words; raises ``NoReplyError`` if the call failed, or the model isn't as the corpus file says."""
     text = ""
     try:
         with closing(model.stream(Request("evaluation", chat))) as events:

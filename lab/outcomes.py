@@ -14,17 +14,10 @@ from schemas.versions import Spent
 class Outcome(Frozen):
     """What one configuration did with one question.
 
-    Attributes:
-        question_id: Which question.
-        hits: Rows of the index, best first: those retrieved, or the given context.
-        context: Rows that the answer could use, in the order of their citations' numbers: ``[P1]`` is the first.
-        words: Evidence ids of the rows in ``context`` whose words the model read.
-        pictures: Ids of the figures whose pictures the model saw.
-        retrieved: Whether rows were retrieved; if not, the context was none, or given, and metrics of retrieval are undefined.
-        answer: The answer; None if none was asked for, or it failed.
-        spent: Calls, tokens and money of generative models; replies from the cache count as when they were made.
-        seconds: Duration; replies from the cache count as when they were made.
-        failure: Why there is no outcome; "" if there is one.
+    ``hits`` are rows of the index, best first, retrieved or given; ``context`` those that the answer could use: ``[P1]`` is the
+    first; ``words`` the evidence ids of those whose words the model read, ``pictures`` the figures that it saw. If nothing was
+    ``retrieved``, metrics of retrieval are undefined. ``answer`` is None if none was asked for, or it failed, ``failure`` then
+    says why. What replies from the cache spent and took counts as when they were made.
     """
 
     question_id: str

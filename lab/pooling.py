@@ -233,10 +233,9 @@ def judged_questions(
     judgements: Iterable[Judgement],
     corrections: Iterable[Correction] = (),
 ) -> Judged:
-    """Return the questions with the grades of their rows as evidence, and corrected.
+    """Return the questions with the grades of their rows as evidence, as in ``settle``, and corrected.
 
-    Judgements count as in ``settle``; of a judge's corrections of a question the last. Questions that people correct differently
-    stay as they are.
+    Of a judge's corrections of a question the last counts; those that people correct differently stay as they are.
     """
     settled = settle(candidates, judgements)
     qrels: dict[str, dict[str, int]] = {}
@@ -267,11 +266,7 @@ def judged_questions(
 
 
 def settle(candidates: Sequence[Candidate], judgements: Iterable[Judgement]) -> Settled:
-    """Return the grades on which judges agree.
-
-    A judge's last judgement of a row counts. Rows that judges grade differently count as not judged. Models count where no person
-    judged.
-    """
+    """Return the grades of rows on which judges agree by their last judgements; models count where no person judged."""
     by_judge: dict[str, dict[tuple[str, str], int]] = {}
     models, people = set[str](), set[tuple[str, str]]()
     for judgement in judgements:

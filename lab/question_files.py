@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evaluation.json_lines import mistake_at, write_records
-from evaluation.questions import Question
+from evaluation.questions import Question, mistake_at, write_records
 from schemas.errors import UserError
 
 Row = Mapping[str, Any]
@@ -40,12 +39,7 @@ _REMEDY = "correct the row"
 
 @dataclass(frozen=True)
 class Form:
-    """A public dataset's form.
-
-    Attributes:
-        keys: Keys that all of its rows have, and no other form's.
-        read: A row to questions in our own form.
-    """
+    """A public dataset's form: the keys that all of its rows have, and no other form's, and what reads a row."""
 
     keys: frozenset[str]
     read: Callable[[Row], Iterator[dict[str, Any]]]
@@ -53,14 +47,7 @@ class Form:
 
 @dataclass(frozen=True)
 class QuestionFile:
-    """What a file holds.
-
-    Attributes:
-        form: Name of its form.
-        questions: Its questions.
-        mistakes: A line for each row that can't be read: file, line, what is wrong, what to do.
-        unread: Keys of our own form's rows that mean nothing here.
-    """
+    """What a file of a form holds; ``mistakes`` is a line a row that can't be read, ``unread`` our own form's unknown keys."""
 
     form: str
     questions: list[Question] = field(default_factory=list)
@@ -69,16 +56,10 @@ class QuestionFile:
 
 
 def read_question_file(path: Path, form: str = "auto") -> QuestionFile:
-    """Read the questions of a file.
+    """Read questions, numbered if without id, from CSV (separated by comma, semicolon or tab), JSONL, or one JSON array.
 
-    Questions without an id are numbered.
-
-    Args:
-        path: CSV (separated by comma, semicolon or tab), JSONL, or one JSON array.
-        form: ``inset``, a name in ``FORMS``, or ``auto``, which goes by the keys of the rows.
-
-    Raises:
-        UserError: The file can't be read at all.
+    ``form`` is ``inset``, a name in ``FORMS``, or ``auto``, which goes by the keys of the rows. Raises ``UserError`` if the file
+    can't be read at all.
     """
     rows = list(read_rows(path))
     if form == "auto":
@@ -138,11 +119,7 @@ def _question_fields(form: str, row: Any) -> Iterator[dict[str, Any]]:
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield line and row; an error in place of a row that isn't CSV or JSON.
-
-    Raises:
-        UserError: The file can't be read at all.
-    """
+    """Yield line and row, or an error for a row that isn't CSV or JSON; raises ``UserError`` if the file can't be read."""
     try:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")

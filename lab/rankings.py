@@ -15,17 +15,9 @@ from schemas.stages import Report
 def rank_questions(
     published: PublishedCorpus, questions: Path, rankings: Path, query: Query, report: Report
 ) -> dict[str, object]:
-    """Write a line a question: ``{id, ranking}``, best-first ``[source, page]`` pairs without repeats.
+    """Write a line a question: ``{id, ranking}``, best-first ``[source, page]`` pairs without repeats, to a JSONL file.
 
-    Args:
-        published: The corpus.
-        questions: A JSONL file; the documents of a question narrow its search.
-        rankings: The JSONL file to write.
-        query: The query apart from its text.
-        report: Called with the questions done.
-
-    Raises:
-        UserError: The questions can't be read, or the rankings can't be written.
+    The documents of a question narrow its search. Raises ``UserError`` if one of the files can't be read, or written.
     """
     loaded_questions = load_questions(str(questions))
     filters = query.filters

@@ -13,8 +13,8 @@ from pipeline.records.descriptions import read_spent
 from schemas.corpus.models import ModelConfig
 from schemas.corpus.operations import Spend
 from schemas.errors import BadInputError, TransientError
-from schemas.generation import Reply, Request, Usage
 from schemas.ids import key, sha256
+from schemas.models import Reply, Request, Usage
 from schemas.parquet import rows_of, table_of
 from schemas.ports import LanguageModel
 from schemas.versions import Spent
@@ -25,12 +25,7 @@ _WRITTEN_EVERY_S = 0.5
 
 
 class Replies:
-    """Keeps the replies of an experiment. Thread-safe: a thread asks one question at a time.
-
-    Args:
-        workspace: The corpus.
-        spend: What the experiment may spend.
-    """
+    """Keeps the replies of an experiment, which may spend ``spend``. Thread-safe: a thread asks one question at a time."""
 
     def __init__(self, workspace: Workspace, spend: Spend) -> None:
         self._store = workspace.store

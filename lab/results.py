@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from pydantic import Field
 
+from evaluation.golden import Scores
 from evaluation.questions import Question
-from evaluation.statistics import Scores
 from lab.experiment import Experiment, Hypothesis, PaperTable, System
 from lab.judging.agreement import Agreement, Grades
 from lab.judging.metrics import MODALITIES_TOGETHER
@@ -26,14 +26,10 @@ COMPARED = [name for name, metric in METRICS.items() if metric.headline]
 
 
 class JudgeResult(Frozen):
-    """A judge.
+    """A judge by its name in the corpus file; ``note`` says why it wasn't asked.
 
-    Attributes:
-        judge: Its name in the corpus file.
-        note: Why it wasn't asked; "" if it was.
-        admissions: Whether its grades count, for each metric.
-        people: Its agreement with people by metric.
-        spent: Its calls, tokens and money, those of its test too; replies from the cache count as when they were made.
+    ``admissions`` say whether its grades count, by metric; ``spent`` has its test too, and replies from the cache as when they
+    were made.
     """
 
     judge: str
@@ -44,15 +40,10 @@ class JudgeResult(Frozen):
 
 
 class Judgement(Frozen):
-    """The mean grade of one system by one judge in one metric.
+    """The mean grade of one system by one judge in one metric, over the questions with a grade.
 
-    Attributes:
-        metric: Which.
-        judge: Which.
-        mean: Over the questions with a grade.
-        nulls: Outcomes without a grade.
-        reason: The most frequent reason; "" if all have a grade.
-        admitted: Whether the judge is admitted to the metric; other grades are shown, and count nowhere.
+    ``nulls`` are outcomes without one, for the most frequent ``reason``; grades of a judge that isn't admitted are shown, and
+    count nowhere.
     """
 
     admitted: bool = True
@@ -64,16 +55,10 @@ class Judgement(Frozen):
 
 
 class SystemResult(Frozen):
-    """Results of one system; ``note`` says why it didn't run.
+    """Results of one system; ``note`` says why it didn't run, "" if it ran; ``failed`` are outcomes by reason.
 
-    Attributes:
-        system: The system.
-        note: What it needs; "" if it ran.
-        failed: Outcomes that failed, by reason.
-        means: By metric.
-        kinds: By kind of question, such as ``evidence: table``, then by metric.
-        against: Differences from the baseline by metric.
-        judged: Grades by metric and judge; ``means`` has those of a metric's judges together.
+    ``kinds`` are by kind of question, such as ``evidence: table``, then by metric; ``against`` are differences from the baseline;
+    ``judged`` are grades by metric and judge, of which ``means`` has those of a metric's judges together.
     """
 
     system: System
@@ -124,13 +109,7 @@ class Results(Frozen):
 
 
 class ScoreTable:
-    """Scores of one system: a row a question in the order of ids, a column a metric; the mean of its repetitions.
-
-    Args:
-        questions: The questions.
-        ids: Question of each score.
-        scores: Scores by metric, in the order of ``ids``; a metric that is absent is undefined.
-    """
+    """Scores of one system: a row a question in the order of ids, a column a metric (may be absent), means of repetitions."""
 
     def __init__(self, questions: Sequence[Question], ids: Sequence[str], scores: Mapping[str, Sequence[Score]]) -> None:
         self._questions = sorted(questions, key=lambda question: question.id)
@@ -216,14 +195,7 @@ def _mean_of(scores: Sequence[Score]) -> Score:
 def judgements(
     questions: Sequence[Question], ids: Sequence[str], grades: Grades, counted_grades: Grades
 ) -> list[Judgement]:
-    """Return the mean grades of one system by metric and judge.
-
-    Args:
-        questions: The questions.
-        ids: Question of each grade.
-        grades: The grades.
-        counted_grades: Those of admitted judges among them.
-    """
+    """Return the mean grades of one system by metric and judge; ``counted_grades`` are those of admitted judges among them."""
     listed_judgements = []
     for judge, by_metric in grades.items():
         scores = {metric: [grade.value for grade in metric_grades] for metric, metric_grades in by_metric.items()}
@@ -248,11 +220,7 @@ def with_adjusted(systems: Sequence[SystemResult]) -> list[SystemResult]:
 
 
 def read_run(folder: Path) -> tuple[str, dict[str, list[Outcome]]]:
-    """Return version, and outcomes by system, of an experiment that was written to a folder.
-
-    Raises:
-        UserError: They can't be read.
-    """
+    """Return version, and outcomes by system, of an experiment's folder; raises ``UserError`` if they can't be read."""
     try:
         results = Results.model_validate_json((folder / "results.json").read_bytes())
         rows = pq.read_table(folder / "outcomes.parquet", columns=["system", "outcome"]).to_pylist()

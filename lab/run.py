@@ -72,10 +72,7 @@ def run_experiment(
 
     These are ``results.json``, ``report.html``, ``paper_tables.md``, and ``scores``, ``outcomes`` and ``grades.parquet``.
     ``grades.parquet`` has a row for each outcome, judge and metric, with the reason. Results, report and scores are stored with
-    the version too.
-
-    Raises:
-        UserError: There are no questions, labels can't be read, or the files can't be written.
+    the version too. Raises ``UserError`` if there are no questions, or files can't be read or written.
     """
     experiment = named_experiment.experiment
     if experiment.use_parameters is not None:
@@ -119,17 +116,10 @@ def evaluate_version(
     *,
     is_rerun: bool = False,
 ) -> tuple[Results, Compared | None]:
-    """Run an experiment on a version of a corpus, and store its results and report with the version, and what changed.
+    """Run an experiment on a version, store results, report and changes with it, and return results and what surely changed.
 
     It is compared with its last run on this version, and with that on the newest older one; with ``is_rerun`` with the first of
-    them that there is.
-
-    Returns:
-        The results, and what surely changed; None where it is the first run.
-
-    Raises:
-        UserError: There are no questions.
-        NotFoundError: There is no such version.
+    them that there is; None for the first run. Raises ``UserError`` without questions, ``NotFoundError`` without the version.
     """
     store, resolved_version = workspace.store, resolve_version(workspace.store, workspace.corpus.name, version)
     earlier_scores = {}
@@ -272,9 +262,41 @@ class _Run:
         self, name: str, notes: Mapping[str, str], judges: Judges, comparison: Comparison, out: Path, report: Report
     ) -> Results:
         """Score and judge all outcomes, a system at a time, and write them."""
-        experiment = self._experiment
-        questions = [gold.question for gold in self._golds]
+        experiment, questions = self._experiment, [gold.question for gold in self._golds]
         baseline = baseline_of(experiment, [prepared.system.id for prepared in self._prepared])
+        results_by_id, tables = self._score(baseline, notes, judges, comparison, out, report)
+        return Results(
+            name=name,
+            label=experiment.label,
+            sentence=experiment.sentence,
+            source=experiment.source,
+            corpus=self._workspace.corpus.name,
+            version=self._opened.version,
+            questions=len(questions),
+            repetitions=experiment.repetitions,
+            baseline=baseline,
+            systems=with_adjusted(list(results_by_id.values())),
+            hypotheses=[
+                Tested(
+                    hypothesis=hypothesis,
+                    difference=tables[hypothesis.better].difference(tables[hypothesis.worse], hypothesis.metric)
+                    if {hypothesis.better, hypothesis.worse} <= tables.keys()
+                    else None,
+                )
+                for hypothesis in experiment.hypotheses
+            ],
+            papers=experiment.papers,
+            judges=[result.model_copy(update={"people": comparison.with_people(result.judge)}) for result in judges.tested],
+            agreement=comparison.of_judges(),
+            index=_index_cost(self._workspace, self._opened),
+            warnings=[*_unknown_documents(questions, self._opened), *_unused_labels(comparison.unused)],
+        )
+
+    def _score(
+        self, baseline: str, notes: Mapping[str, str], judges: Judges, comparison: Comparison, out: Path, report: Report
+    ) -> tuple[dict[str, SystemResult], dict[str, ScoreTable]]:
+        """Return the results by system, the baseline's first, and the scores that hypotheses compare."""
+        experiment, questions = self._experiment, [gold.question for gold in self._golds]
         compared_ids = {
             baseline,
             *(side for hypothesis in experiment.hypotheses for side in (hypothesis.better, hypothesis.worse)),
@@ -314,32 +336,7 @@ class _Run:
                     judged=judgements(questions, ids, grades, counted_grades),
                 )
                 report("score", number, len(first))
-        return Results(
-            name=name,
-            label=experiment.label,
-            sentence=experiment.sentence,
-            source=experiment.source,
-            corpus=self._workspace.corpus.name,
-            version=self._opened.version,
-            questions=len(questions),
-            repetitions=experiment.repetitions,
-            baseline=baseline,
-            systems=with_adjusted(list(results_by_id.values())),
-            hypotheses=[
-                Tested(
-                    hypothesis=hypothesis,
-                    difference=tables[hypothesis.better].difference(tables[hypothesis.worse], hypothesis.metric)
-                    if {hypothesis.better, hypothesis.worse} <= tables.keys()
-                    else None,
-                )
-                for hypothesis in experiment.hypotheses
-            ],
-            papers=experiment.papers,
-            judges=[result.model_copy(update={"people": comparison.with_people(result.judge)}) for result in judges.tested],
-            agreement=comparison.of_judges(),
-            index=_index_cost(self._workspace, self._opened),
-            warnings=[*_unknown_documents(questions, self._opened), *_unused_labels(comparison.unused)],
-        )
+        return results_by_id, tables
 
     def _outcomes(self, prepared: Prepared) -> Iterator[tuple[Gold, Outcome]]:
         named_golds = [

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.statistics import RESAMPLES, Scores, interval
+from evaluation.golden import RESAMPLES, Scores, interval
 from schemas.base import Frozen
 
 DASH = "–"

@@ -134,15 +134,10 @@ def _refresh(run: "RefreshRun", options: RunOptions) -> RefreshResult:
 class RefreshRun:
     """A refresh, step by step: ``plan``, ``parse``, ``work`` for each of ``ON_A_VERSION``, ``publish``, ``release``.
 
-    After ``assemble``, ``tag`` writes tagged copies in parallel where they are wanted; ``check`` makes those that are missing.
-
-    Each step holds the run's lease, and deletes what it finds damaged, so that the next run makes it again.
-
-    Args:
-        workspace: The open corpus.
-        run_id: Name of the run; steps in other processes use the same.
-        report: Receives progress.
-        tied_to_process: The run ends with this process.
+    After ``assemble``, ``tag`` writes tagged copies in parallel where they are wanted; ``check`` makes those that are
+    missing. Each step holds the run's lease, and deletes what it finds damaged, so that the next run makes it again. Steps
+    in other processes use the same ``run_id``. ``tied_to_process``: the run ends with this process. A step raises
+    ``TransientError`` while another run holds the lease, and ``UserError`` where it would change a finished version.
     """
 
     def __init__(
@@ -156,12 +151,7 @@ class RefreshRun:
         self._seconds: dict[str, float] = {}
 
     def plan(self, options: RunOptions = _DEFAULTS) -> Plan:
-        """Plan, and store the plan where a version is to be built; a dry run writes nothing but the lease.
-
-        Raises:
-            UserError: The source is missing.
-            TransientError: Another run is refreshing.
-        """
+        """Plan, and store the plan where a version is to be built; a dry run writes nothing but the lease."""
         workspace = self.workspace
         with self._timed(Stage.PLAN), self.holding_lease() as lease:
             if not options.dry_run:
@@ -186,11 +176,7 @@ class RefreshRun:
         return plan
 
     def parse(self, version: str, shards: Sequence[int] | None = None) -> StageNote:
-        """Parse some shards of a version's plan; None means all.
-
-        Raises:
-            UserError: The version is finished.
-        """
+        """Parse some shards of an unfinished version's plan; None means all."""
         with self.holding_lease():
             self._check_unfinished(version)
             if shards is None:
@@ -198,11 +184,7 @@ class RefreshRun:
             return join_notes([parsing.parse(self.workspace, version, shard, self._report) for shard in shards])
 
     def work(self, stage: Stage, version: str) -> StageNote:
-        """Run one of ``ON_A_VERSION``.
-
-        Raises:
-            UserError: The version is finished.
-        """
+        """Run one of ``ON_A_VERSION`` on an unfinished version."""
         with self.holding_lease():
             self._check_unfinished(version)
             options = read_plan_summary(self.workspace.store, version).options
@@ -213,11 +195,7 @@ class RefreshRun:
         return tagging.count_shards(self.workspace, version)
 
     def tag(self, version: str, shard: int | None = None, shards: int = 0) -> StageNote:
-        """Write the tagged copies of one of ``shards`` shards of an assembled version; None means all.
-
-        Raises:
-            UserError: The version is finished.
-        """
+        """Write the tagged copies of one of ``shards`` shards of an assembled, unfinished version; None means all."""
         with self.holding_lease():
             self._check_unfinished(version)
             if shard is not None:
@@ -238,22 +216,15 @@ class RefreshRun:
         return failed.issuperset(plan.again) and parent is not None and parent.fingerprint == plan.fingerprint
 
     def finish(self, version: str) -> Manifest:
-        """Write a version's manifest, so that its gates and differences can be read before it is published.
-
-        Raises:
-            ContractError: The lease was lost.
-        """
+        """Write a version's manifest, so that its gates and differences can be read before it is published."""
         with self.holding_lease() as lease:
             return publishing.finish(self.workspace, version, lease)
 
     def publish(self, version: str, approved: Approved | None = None) -> bool:
         """Publish a version that this run built, or an existing one; return whether it is live now.
 
-        A version that a gate refused isn't published, nor is any while the corpus is held, unless a person approved it: that
-        ends the hold.
-
-        Raises:
-            ContractError: Another version was published meanwhile, or the lease was lost.
+        Refused versions aren't published, nor is any while the corpus is held, unless a person approved it: that ends the
+        hold. Raises ``ContractError`` where another version was published meanwhile, or the lease was lost.
         """
         workspace, store = self.workspace, self.workspace.store
         with self._timed(Stage.PUBLISH), self.holding_lease() as lease:
@@ -313,11 +284,7 @@ class RefreshRun:
         return True
 
     def result(self, plan: Plan, *, published: bool) -> RefreshResult:
-        """Describe a finished run; a run in vain has the live version.
-
-        Raises:
-            ContractError: The version was never finished.
-        """
+        """Describe a finished run; a run in vain has the live version. Without any, raises ``ContractError``."""
         store = self.workspace.store
         manifest = read_manifest(store, plan.version)
         notes = read_notes(store, plan.version) if plan.outcome == "build" and manifest is not None else {}
@@ -343,8 +310,7 @@ class RefreshRun:
     def holding_lease(self) -> Iterator[Lease]:
         """Hold the run's lease during a block; inside another such block it is held already. Tasks of a run may enter it at once.
 
-        Raises:
-            TransientError: Another run holds it.
+        Raises ``TransientError`` where another run holds it.
         """
         if self._lease is not None:
             with self.workspace.store.remembering(), self._discarding():
@@ -405,10 +371,7 @@ class RefreshRun:
 
 
 def _quarantined(workspace: Workspace, sources: Sequence[str]) -> frozenset[str]:
-    """Return the documents that the last refresh left in quarantine, whether or not its version is live.
-
-    ``sources`` are those to try again; none: all.
-    """
+    """Return the documents that the last refresh left in quarantine: those of ``sources``, or all where none are named."""
     finished = manifests(workspace.store)
     rows = read_ledger(workspace.store, finished[0].version) if finished else []
     # Sources that can't be read have no document id, and are tried each time anyway.

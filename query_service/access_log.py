@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from query_service.access import name_of
 from query_service.errors import CLIENT_GONE
 from query_service.metrics import Metrics
-from schemas.traces import MEASURED
+from tasks.answering.trace import MEASURED
 
 SLOW_S = 5.0
 """Default time above which a request goes to the log of slow ones, in seconds."""

@@ -13,8 +13,8 @@ from schemas.base import batched
 from schemas.corpus.models import ModelCaptioner
 from schemas.corpus.operations import RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
-from schemas.generation import Message, Reply, Request, Usage
 from schemas.ids import figure_file
+from schemas.models import Message, Reply, Request, Usage
 from schemas.ports import ObjectStore
 
 BATCHES_A_CALL = 4
@@ -62,11 +62,8 @@ def caption(
 ) -> Iterator[list[Outcome[Reply]]]:
     """Yield descriptions in groups as they come; requests are taken as there is capacity.
 
-    An endpoint is called from this process; any other model runs as Ray actors. ``calls`` collects the usage of an
-    endpoint. ``examples`` are turns that stand before each request.
-
-    Raises:
-        UserError: The model isn't available.
+    An endpoint is called from this process, and ``calls`` collects its usage; any other model runs as Ray actors.
+    ``examples`` are turns that stand before each request.
     """
     if not options.kind.is_at_endpoint:
         batches = batched(((item.id, item) for item in requests), options.batch * BATCHES_A_CALL)

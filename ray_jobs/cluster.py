@@ -86,11 +86,7 @@ def connected(options: RayOptions) -> Iterator[int]:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise where the port of an address doesn't answer: Ray waits for minutes, and may end the process then.
-
-    Raises:
-        TransientError: The port doesn't answer.
-    """
+    """Raise where the port of an address doesn't answer: Ray waits for minutes, and may end the process then."""
     url = urlsplit(address if "://" in address else f"//{address}")
     if url.hostname and url.port:  # "auto" and "local" have none
         try:
@@ -112,14 +108,10 @@ def token_refused(by: str) -> UserError:
 
 
 def actors(gpus: float | Literal["auto"], workers: int | None, default_workers: int) -> tuple[int, float]:
-    """Return the number of actors of a model, and the GPUs for each.
+    """Return the number of actors of a model, and the GPUs for each, which an autoscaler may have to start.
 
-    A number of GPUs is asked for whether or not the cluster has them, because its autoscaler starts nodes on demand alone.
-
-    Args:
-        gpus: GPUs for each actor, perhaps a fraction; ``auto`` for one where the cluster has any, else none.
-        workers: Number of actors in the corpus file; None for as many as the GPUs of the cluster hold, at least one.
-        default_workers: Number of actors without GPUs, where the corpus file names none.
+    ``auto`` is a GPU for each actor where the cluster has any. Without ``workers`` there are as many as its GPUs hold, at
+    least one, or ``default_workers`` without GPUs.
     """
     import ray
 
@@ -137,10 +129,7 @@ def is_this_machine() -> bool:
 
 
 def runtime_env(options: RayOptions) -> dict[str, JsonValue]:
-    """Return the runtime environment of workers: the corpus file's, and this code, unless ``py_modules`` is empty.
-
-    Ray refuses an empty list.
-    """
+    """Return the runtime environment of workers: the corpus file's, and this code, unless ``py_modules`` is empty."""
     env = dict(options.runtime_env)
     if env.get("py_modules") == []:
         del env["py_modules"]

@@ -18,12 +18,10 @@ from schemas.base import batched
 from schemas.corpus.models import EmbeddingOptions
 from schemas.corpus.operations import RayOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode
-from schemas.generation import Usage
 from schemas.ids import figure_file
-from schemas.models import Embeds, ModelName
+from schemas.models import Embeds, ModelName, Usage
 from schemas.ports import Vector
-from tasks.enriching.embed import EmbeddingInput, check_vectors
-from tasks.enriching.spaces import Space
+from tasks.enriching.spaces import EmbeddingInput, Space, check_vectors
 
 BATCHES_A_CALL = 4
 """Batches that an actor gets at once, to sort by length and to decode the next one meanwhile."""
@@ -52,12 +50,7 @@ class EmbedderActor:
         return replace(getattr(self._embedder, "usage", None) or Usage())
 
     def run(self, batch: Sequence[tuple[str, EmbeddingInput]]) -> list[Outcome[Vector]]:
-        """Return the outcome of each input: a vector, or several for late interaction.
-
-        Raises:
-            ContractError: The vectors differ from the model's card.
-            TransientError: A stored picture is damaged.
-        """
+        """Return the outcome of each input: a vector, or several for late interaction."""
         outcomes: list[Outcome[Vector]] = []
         while len(outcomes) < len(batch):
             sub_batch = batch[len(outcomes) : len(outcomes) + self._batch_size.size]
@@ -162,11 +155,8 @@ def embed(
 ) -> Iterator[list[Outcome[Vector]]]:
     """Yield the vectors of texts and stored pictures, a batch at a time; nothing where the corpus has no such space.
 
-    ``usage`` collects what calls of an endpoint used, failed ones included.
-
-    Raises:
-        ContractError: The vectors differ from the model's card.
-        TransientError: A stored picture is damaged.
+    ``usage`` collects what calls of an endpoint used, failed ones included. Raises ``ContractError`` where vectors differ
+    from the model's card, and ``TransientError`` where a stored picture is damaged.
     """
     model, pool = space.model(options), space.pool(options)
     if model is None:

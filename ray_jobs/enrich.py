@@ -14,9 +14,9 @@ from ray_jobs.cluster import connected
 from ray_jobs.outcomes import Outcome, attempt, errors_as_bad_input
 from ray_jobs.pools import run_pool
 from schemas.base import batched
+from schemas.corpus import ChunkOptions
 from schemas.corpus.models import CaptionOptions, EmbeddingOptions
 from schemas.corpus.operations import RayOptions
-from schemas.corpus.parse import ChunkOptions
 from schemas.documents import (
     PageFailure,
     ParsedDocument,
@@ -30,9 +30,8 @@ from schemas.errors import FailureCode
 from schemas.geometry import BBox
 from schemas.ids import figure_file
 from tasks.enriching.chunk import chunk
-from tasks.figures.pixel_rules import rules_in
+from tasks.figures.pixel_rules import rules_in, straightened
 from tasks.figures.segment import cut, tables_in
-from tasks.figures.skew import straightened
 from tasks.reading.contents import build_tree
 from tasks.reading.structure import structure
 from tasks.reading.text_layers import layered_pages, without_layer

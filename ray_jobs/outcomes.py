@@ -41,11 +41,7 @@ def outcomes_of_batch(rows: Sequence[tuple[str, Any]], value: O) -> list[Outcome
 
 @contextlib.contextmanager
 def errors_as_bad_input(task: str) -> Iterator[None]:
-    """Turn unexpected errors of pure work into failures of its input.
-
-    Raises:
-        BadInputError: An unexpected error, or out of memory.
-    """
+    """Turn unexpected errors of pure work, and a lack of memory, into a ``BadInputError`` of its input."""
     try:
         yield
     except InsetError:

@@ -62,8 +62,8 @@ def run_pool(
     Batches are taken as actors become free, and actors are started as there is work. Leaving the generator ends them.
 
     A dead actor is replaced, on another node if need be, and its batch is tried again. A batch that keeps killing actors is
-    split, so that only the row at fault fails. A batch that runs out of memory, of a GPU or of the process, is halved, down to a
-    row that fails with ``MEMORY_LIMIT``.
+    split, so that only the row at fault fails. A batch that runs out of memory, of a GPU or of the process, is halved, down
+    to a row that fails with ``MEMORY_LIMIT``.
 
     Args:
         actor: A class with ``run(batch) -> list[Outcome]`` that workers can import.
@@ -88,11 +88,9 @@ def ordered_pool(
 ) -> Iterator[Run]:
     """Yield a function that runs batches, and yields the values that aren't None in the order of the rows; ids are unique.
 
-    Actors, one for each CPU, stay for all calls. For few ``documents``, or where Ray would have one CPU of this machine alone, a
-    single one is made in this process, without Ray.
-
-    Raises:
-        TransientError: A row failed; or as ``run_pool`` does.
+    Actors, one for each CPU, stay for all calls. For few ``documents``, or where Ray would have one CPU of this machine
+    alone, a single one is made in this process, without Ray. Raises ``TransientError`` where a row failed; else as
+    ``run_pool`` does.
     """
     if documents <= FEW_DOCUMENTS or (ray.address is None and (ray.num_cpus or os.cpu_count() or 1) == 1):
         local = actor(*arguments)
@@ -152,10 +150,7 @@ class _Attempt:
 
 
 def _may_share(queue: "deque[tuple[Any, _Attempt]]", attempt: _Attempt) -> bool:
-    """Return whether a batch may be queued behind others.
-
-    A batch that killed an actor runs alone: an actor that dies at once can lose the answer to the batch before.
-    """
+    """Return whether a batch may be queued behind others: one that killed an actor may lose the answer to the one before."""
     return not queue or (not attempt.deaths and not any(queued.deaths for _, queued in queue))
 
 

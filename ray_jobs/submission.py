@@ -27,10 +27,7 @@ _SILENT_S = 60.0
 
 @dataclass(frozen=True)
 class Job:
-    """A job.
-
-    At most one job of a ``name`` runs. ``files`` are in its working folder; ``about`` is shown in Ray's dashboard.
-    """
+    """A job with its files in its working folder; at most one of a ``name`` runs, and Ray's dashboard shows ``about``."""
 
     name: str
     command: str
@@ -54,12 +51,7 @@ class JobState:
 
 
 class JobServer:
-    """The job server of a Ray cluster.
-
-    Raises:
-        UserError: Ray isn't installed with what its jobs need.
-        TransientError: The server doesn't answer.
-    """
+    """The job server of a Ray cluster; each call raises ``TransientError`` where it doesn't answer."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -124,11 +116,7 @@ class JobServer:
             self._call(lambda: self._client.stop_job(job_id))
 
     async def lines(self, job_id: str) -> AsyncGenerator[str, None]:
-        """Yield the lines of a job's log as they come, until it ends.
-
-        Raises:
-            TransientError: The server doesn't answer any more.
-        """
+        """Yield the lines of a job's log as they come, until it ends."""
         import aiohttp
 
         yielded = 0

@@ -5,12 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import Frozen
-from schemas.corpus.fields import Section, Text
-from schemas.evidence import CitedRegion, HasTaggedPdf, Span
+from schemas.base import Frozen, Section, Text
+from schemas.evidence import CitedRegion, HasTaggedPdf, Span, TraceStep
 from schemas.filters import Modality
 from schemas.retrieval import ListedPreset, Name, NamedPreset
-from schemas.traces import TraceStep
 from schemas.versions import Spent
 
 MOST_ROUNDS = 3

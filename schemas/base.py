@@ -1,12 +1,16 @@
 """What all schemas build on: immutable models, batches, extensions, the release."""
 
+import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from itertools import islice
-from typing import TypeVar
+from typing import Annotated, Literal, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from schemas.printing import is_plain
 
 
 class Frozen(BaseModel):
@@ -30,9 +34,79 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def extensions(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, such as ``inset.commands``, by name, for the caller to load.
-
-    Those whose package isn't here, such as the lab of an image without it, are left out.
-    """
+    """Return the entry points of a group, such as ``inset.commands``, of packages that are here, by name, still to be loaded."""
     by_name = {entry.name: entry for entry in entry_points(group=group) if find_spec(entry.module.partition(".")[0])}
     return sorted(by_name.values(), key=lambda entry: entry.name)
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _plain(text: str) -> str:
+    if not is_plain(text):
+        raise ValueError("write one line of plain text, without control characters or bytes that are not UTF-8")
+    return text
+
+
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError("write the name of an environment variable, such as PDF_PASSWORDS, and never what it holds")
+    return name
+
+
+def _without_user(address: str) -> str:
+    """Refuse credentials: an address is stored with every version, and shown."""
+    if "@" in address.partition("://")[2].partition("/")[0]:
+        raise ValueError("an address holds no user or password; give those in environment variables")
+    return address
+
+
+def _location(address: str) -> str:
+    scheme, separator, path = address.partition("://")
+    if separator and scheme not in ("file", "s3"):
+        raise ValueError("use a path, or s3://bucket/prefix")
+    if scheme == "s3" and separator and not _BUCKET.fullmatch(path.partition("/")[0]):
+        raise ValueError("write s3://bucket/prefix, the bucket's name in letters, digits, '.', '-' and '_'")
+    return address
+
+
+def _source(address: str) -> str:
+    if any("**" in part and part != "**" for part in address.split("/")) and not address.startswith("s3://"):
+        raise ValueError("'**' stands alone between slashes and means all folders below: write docs/**/*.pdf")
+    return address
+
+
+def _served(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise ValueError("write an address such as http://host:8000/v1")
+    return address.rstrip("/")
+
+
+Text = Annotated[str, AfterValidator(_plain)]
+Variable = Annotated[Text, AfterValidator(_variable)]
+Address = Annotated[Text, AfterValidator(_without_user)]
+"""An address without user or password."""
+Location = Annotated[Address, Field(min_length=1, max_length=4000), AfterValidator(_location)]
+"""A path, or s3://bucket/prefix."""
+Source = Annotated[Location, AfterValidator(_source)]
+Server = Annotated[Address, AfterValidator(_served)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(gt=0, le=1e6)]
+Money = Annotated[float, Field(ge=0, le=1e9)]
+Workers = Annotated[int, Field(ge=1, le=10_000)]
+Revision = Annotated[Text, Field(min_length=1)]
+GpuShare = Annotated[
+    Annotated[float, Field(ge=0, le=64)] | Literal["auto"],
+    Field(
+        description="GPUs, or a part of one, that each actor takes; a cluster that has none has to start them. 0: CPU. auto: a "
+        "GPU each if the cluster has any when the work begins, else CPU."
+    ),
+]
+
+
+class Section(BaseModel):
+    """Base of every part of a corpus file: frozen, and strict about its keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

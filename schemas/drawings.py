@@ -40,10 +40,7 @@ class PageLine(NamedTuple):
 
 
 class Letters(NamedTuple):
-    """The letters of a line with their boxes.
-
-    ``direction`` is the writing direction, ``(1, 0)`` for horizontal; None if it isn't parallel to a side of the page.
-    """
+    """The letters of a line with their boxes, and its direction, ``(1, 0)`` for horizontal; None if parallel to no side."""
 
     text: str
     boxes: Sequence[Sequence[float]]

@@ -69,10 +69,9 @@ BROKEN_FILE = frozenset({FailureCode.DAMAGED, FailureCode.UNREADABLE, FailureCod
 
 
 class InsetError(Exception):
-    """Base of all errors that Inset raises on purpose. The message says what is wrong, where, and what to do.
+    """Base of all errors that Inset raises on purpose. The message says what is wrong, where, and what to do, a line a mistake.
 
-    Args:
-        lines: One line a mistake; control characters are escaped, so a file's name can't forge a line.
+    Control characters are escaped, so a file's name can't forge a line.
     """
 
     def __init__(self, *lines: str) -> None:
@@ -134,9 +133,7 @@ def rejecting(
 ) -> Iterator[None]:
     """Turn any error inside into one ``BadInputError``; ``problem`` can't be done, ``also`` are a library's own errors.
 
-    Raises:
-        BadInputError: The work inside failed.
-        MemoryError: It ran out of memory.
+    Raises ``MemoryError`` if the work ran out of memory.
     """
     try:
         yield

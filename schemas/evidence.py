@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, Field
 from schemas.base import Frozen
 from schemas.documents import BBOX, CellSpan
 from schemas.filters import Modality
-from schemas.traces import TraceStep
 
 EVIDENCE = pa.schema(
     (
@@ -220,6 +219,26 @@ class Hit(Frozen):
     def pages(self) -> list[int]:
         """The pages that the row stands on, in order."""
         return [region.page for region in self.regions]
+
+
+class TracedRow(Frozen):
+    """A row as a step ranked it."""
+
+    evidence_id: str
+    score: float
+
+
+class TraceStep(Frozen):
+    """One step of a search."""
+
+    step: str = Field(description="Its name, such as retrieve: bm25.")
+    asked: str = Field("", description="What it was asked: the words that it looked for.")
+    candidates: int = Field(0, description="Rows, or documents, that it gave.")
+    rows: list[TracedRow] = Field([], description="The best of them, best first.")
+    note: str = Field("", description="What was out of the ordinary, such as a reply that couldn't be used.")
+    seconds: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 class SearchResult(Frozen):

@@ -81,13 +81,10 @@ EvidenceId = Annotated[_Name, Field(max_length=64)]
 
 @dataclass(frozen=True)
 class Condition:
-    """How engines compare a filter with a column of the index.
+    """How engines compare a filter with a column of the index; ``by`` turns each value into one that the column has.
 
-    Attributes:
-        column: Its name.
-        holds: ``any``: the column has one of the values; ``shares``: the list in the column has one of them; ``is``: it has the
-            value; ``from``, ``until``: it isn't null, and isn't before, or after, the value.
-        by: Turns each value into one that the column has.
+    ``any``: the column has one of the values; ``shares``: its list has one of them; ``is``: it has the value; ``from`` and
+    ``until``: it isn't null, and isn't before, or after, the value.
     """
 
     column: str
@@ -97,13 +94,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Option:
-    """How the command line spells a filter.
-
-    Attributes:
-        spellings: The option, and others for it; ``--x/--no-x`` of a filter that is true or false.
-        help: What it does.
-        parse: Returns the value of a text, or raises ValueError with what to write.
-    """
+    """How the command line spells a filter, ``--x/--no-x`` for true and false; ``parse`` raises ValueError with what to write."""
 
     spellings: tuple[str, ...]
     help: str
@@ -112,15 +103,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Input:
-    """How the web page asks for a filter.
+    """How the web page asks for a filter, which its address calls ``parameter``.
 
-    Attributes:
-        parameter: Its name in the page's address.
-        shown_as: A text with {} where the value stands, in the list of what narrows the search.
-        label: That of its field; "" where the page has another way to set it.
-        kind: What its texts are; of a ``choice`` and a ``language`` the overview of a corpus counts the documents.
-        hint: Shown in the empty field.
-        title: Shown beside the pointer.
+    ``shown_as`` has {} where the value stands; ``label`` is "" if the page sets it elsewhere; of a ``choice`` and a ``language``
+    the overview of a corpus counts the documents; ``title`` is shown beside the pointer.
     """
 
     parameter: str

@@ -34,16 +34,10 @@ class Bounds(Protocol):
 
 @dataclass(frozen=True)
 class Gate:
-    """A gate with a bound in the corpus file.
+    """A gate with a bound in the corpus file, a minimum if ``at_least``, else a maximum, within ``limits``.
 
-    Attributes:
-        name: Its name in messages and manifests.
-        key: Its key below ``gates`` in the corpus file.
-        default: The default bound.
-        means: The description of the bound.
-        remedy: What to do about a refusal; ``{ease}`` is the change of the corpus file that lets the version pass.
-        at_least: Whether the bound is a minimum; else a maximum.
-        limits: Minimum and maximum of the bound.
+    ``key`` is its key below ``gates``, ``means`` describes the bound, ``remedy`` what to do about a refusal; ``{ease}`` there is
+    the change of the corpus file that lets the version pass.
     """
 
     name: str
@@ -78,10 +72,9 @@ class Gate:
         remedy: str | None = None,
         **words: str,
     ) -> GateResult:
-        """Return the verdict on a value.
+        """Return the verdict on a value, with a description of the finding.
 
-        ``finding`` describes the finding; ``passed`` overrides the comparison with the bound; ``remedy`` replaces the gate's
-        own, and ``words`` fill its fields.
+        ``passed`` overrides the comparison; ``remedy`` replaces the gate's own, and ``words`` fill its fields.
         """
         holds = self.holds(value, bounds) if passed is None else passed
         message = finding if holds else f"{finding}; {(remedy or self.remedy).format(ease=self.ease, **words)}"

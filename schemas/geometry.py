@@ -152,14 +152,9 @@ def _turned_about(box: BBox, size: tuple[float, float], cos_sin: tuple[float, fl
 
 
 def unrotated(box: BBox, size: tuple[int, int], picture_box: BBox, rotation: int, skew: float = 0.0) -> BBox:
-    """Map a box from pixels of a displayed picture to points of the unrotated page.
+    """Map a box from pixels of a displayed picture, of some size, to points of the unrotated page, where the picture has a box.
 
-    Args:
-        box: In pixels.
-        size: Width and height of the picture, in pixels.
-        picture_box: The picture's box, in points.
-        rotation: The page's, in degrees clockwise.
-        skew: Of the picture, in degrees clockwise; the box is mapped to where it is on the page without skew.
+    ``rotation`` is the page's and ``skew`` the picture's, in degrees clockwise; the box is mapped to the page without skew.
     """
     across, down = size
     if skew:

@@ -35,23 +35,15 @@ def key(**parts: Any) -> str:
 
 
 def raised(**versions: str) -> dict[str, str]:
-    """Return the versions above the first, as parts of a key.
-
-    A version number added later joins the key only when it is raised, so that earlier work, which may have cost money, is
-    found.
-    """
+    """Return the versions above the first, as parts of a key, so that a version added later finds earlier work, perhaps paid."""
     return {name: version for name, version in versions.items() if version != FIRST_VERSION}
 
 
 def evidence_id(doc_id: str, modality: str, order: int, text: str, *, again: int = 0) -> str:
     """Name a row of the index: equal in every version with the same piece, and unique.
 
-    Args:
-        doc_id: The document's digest.
-        modality: ``text``, ``table``, ``figure`` or ``page``.
-        order: Order of the row's first block, from 0; of a figure's row, of its placement.
-        text: The row's text without tags.
-        again: Number of earlier rows with all of the above in common.
+    ``order`` is that of the row's first block, from 0, or of a figure's placement; ``text`` has no tags; ``again`` counts earlier
+    rows with all of that in common.
     """
     name = f"{doc_id}/{modality}/{order}/{sha256(text.encode())}"
     return str(uuid.uuid5(_EVIDENCE_NAMESPACE, f"{name}/{again}" if again else name))

@@ -1,9 +1,9 @@
 """Models as a corpus file names them, and their loaders. Light to import: schedulers do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from schemas.ports import TextEmbedder
@@ -102,3 +102,133 @@ class TextModel(Model[_Embedder]):
 
     token_counter: Callable[[], TokenCounter]
     languages: frozenset[str] | None = None
+
+
+Subject = Literal["figure", "page", "text"]
+"""What a model describes: a figure, a page's picture, or a row of text or table."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """The cost of requests: ``calls`` that may have been charged, and tokens as the model reports them."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, usage: "Usage") -> None:
+        """Add another usage."""
+        self.calls += usage.calls
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+
+    def since(self, before: "Usage") -> "Usage":
+        """Return the usage since an earlier copy of it."""
+        return Usage(
+            self.calls - before.calls, self.input_tokens - before.input_tokens, self.output_tokens - before.output_tokens
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat; ``pictures`` are encoded images, before the text."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+    pictures: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call of a generative model: a chat whose last message is the user's."""
+
+    id: str
+    messages: tuple[Message, ...]
+
+    @classmethod
+    def of(cls, request_id: str, prompt: str, picture: bytes | None = None) -> "Request":
+        """Return a request of one message, perhaps with an encoded image."""
+        return cls(request_id, (Message("user", prompt, () if picture is None else (picture,)),))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's reply to one request.
+
+    ``model`` is the name in the response. ``calls`` counts charged attempts, tokens are of all of them. ``complete`` is
+    false if the token limit was reached.
+    """
+
+    text: str
+    model: str
+    calls: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A stored reply: the unchecked description of one figure, page or text, or the failure.
+
+    ``money`` is its cost at the prices of its time.
+    """
+
+    id: str
+    text: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    complete: bool = True
+    failure: str | None = None
+    money: float = 0.0
+
+
+class Flag(StrEnum):
+    """Why a description isn't used, or a warning about one that is.
+
+    Rows store flags by name. Without a usable description a figure or page is described by its document, and a text is
+    searched as it is.
+    """
+
+    NOT_DESCRIBED = "not_described"
+    """The model hasn't replied yet: the budget was spent, or it didn't answer."""
+    FAILED = "failed"
+    """The model can't describe it."""
+    NO_TEXT = "no_text"
+    """The model reads words, and there are none."""
+    EMPTY = "empty"
+    """The answer has no word."""
+    TOO_SHORT = "too_short"
+    """It has fewer words than its prompt says."""
+    TOO_LONG = "too_long"
+    """It has more words than its prompt allows."""
+    REPETITION = "repetition"
+    """It says the same again and again."""
+    PROMPT_ECHO = "prompt_echo"
+    """It repeats the prompt, or marks of a chat."""
+    REFUSAL = "refusal"
+    """The model refuses to answer."""
+    WRONG_LANGUAGE = "wrong_language"
+    """It is in another language than it must be."""
+    MARKDOWN = "markdown"
+    """It has marks of a mark-up language."""
+    CUT_OFF = "cut_off"
+    """It ends where the model reached its limit of tokens."""
+    NUMBERS_MISSING = "numbers_missing"
+    """It lacks most of the numbers that were read in the figure."""
+    PAGE_NUMBER_MISSING = "page_number_missing"
+    """It describes a page, and lacks the number that is printed there."""
+
+
+MARKING = frozenset({Flag.MARKDOWN, Flag.CUT_OFF, Flag.NUMBERS_MISSING, Flag.PAGE_NUMBER_MISSING})
+"""Warnings: the description is used."""
+
+REFUSING = frozenset(Flag) - MARKING
+"""Flags of an unusable description."""
+
+
+def is_refused(flags: Iterable[Flag]) -> bool:
+    """Return whether a description with these flags is left out."""
+    return not REFUSING.isdisjoint(flags)

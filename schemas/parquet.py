@@ -31,11 +31,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    """Decode a table, or some of its columns.
-
-    Raises:
-        ValueError: It isn't what was written; the message says what is wrong with it.
-    """
+    """Decode a table, or some of its columns; raises ``ValueError``, with what is wrong, if it isn't what was written."""
     # Most are small: a pool of threads for each costs more than the reading.
     return read_columns(open_parquet(data), columns, threads=len(data) > _LARGE_BYTES)
 

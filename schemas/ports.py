@@ -14,8 +14,8 @@ from schemas.documents import LayoutRegion, Line, OutlineEntry, PageRegion, Reco
 from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import BadInputError, TransientError
 from schemas.filters import Filters
-from schemas.generation import Reply, Request, Usage
 from schemas.geometry import BBox
+from schemas.models import Reply, Request, Usage
 from schemas.versions import SourceFile
 
 Vector = NDArray[np.float32]
@@ -102,9 +102,7 @@ class DocumentSource(Protocol):
     def files(self) -> list[SourceFile]:
         """Return all PDFs, sorted by name, without reading them.
 
-        Raises:
-            UserError: The location doesn't exist, or can't be listed.
-            TransientError: It doesn't answer.
+        Raises ``UserError`` if the location can't be listed, ``TransientError`` if it doesn't answer.
         """
 
     def digest(self, source: str) -> str:
@@ -113,10 +111,8 @@ class DocumentSource(Protocol):
     def read(self, source: str) -> bytes:
         """Return a PDF's bytes.
 
-        Raises:
-            FileNotFoundError: It is gone.
-            BadInputError: It can't be read; others may be.
-            TransientError: The source doesn't answer.
+        Raises ``FileNotFoundError`` if it is gone, ``BadInputError`` if others may be readable, ``TransientError`` if the source
+        doesn't answer.
         """
 
 
@@ -124,11 +120,7 @@ class PdfImage(Protocol):
     """An image object of a PDF; equal and hashable by object, so that its pixels are decoded once."""
 
     def pixels(self) -> Pixels:
-        """Return the image as stored, its mask flattened on white.
-
-        Raises:
-            BadInputError: It has too many pixels, or can't be decoded.
-        """
+        """Return the image as stored, its mask flattened on white."""
 
     def stream(self) -> bytes | None:
         """Return the embedded bytes; None if there are none, as for a gradient."""
@@ -169,34 +161,20 @@ class PdfPage(Protocol):
         """Return the blocks that a layout model sees on the page, as its reader sees it; None if it can't tell."""
 
     def letters(self, line: Line) -> Letters | None:
-        """Return the positions of a line's letters; None if unknown. The first call is slow.
-
-        Raises:
-            BadInputError: The page can't be read.
-        """
+        """Return the positions of a line's letters; None if unknown. The first call is slow."""
 
     def replacement_texts(self) -> list[ReplacementText]:
-        """Return the replacement texts of images; they are in no line.
-
-        Raises:
-            BadInputError: The page can't be read.
-        """
+        """Return the replacement texts of images; they are in no line."""
 
     def embedded(self, image: Image) -> PdfImage:
         """Return the image object behind an image."""
 
     def draw(self, box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
-        """Render a part of the page on white: equal drawings give equal pixels wherever they stand.
-
-        The resolution is lowered if the part would have more than ``max_pixels``.
-
-        Raises:
-            BadInputError: It can't be rendered.
-        """
+        """Render a part of the page on white, coarser above ``max_pixels``; equal drawings give equal pixels anywhere."""
 
 
 class PdfDocument(Protocol):
-    """An open PDF. On a bad file every member raises ``BadInputError``, or ``MemoryError``."""
+    """An open PDF. On a bad file its members, and those of pages and images, raise ``BadInputError``, or ``MemoryError``."""
 
     @property
     def page_count(self) -> int:
@@ -218,11 +196,7 @@ class PdfDocument(Protocol):
         """Return the label of each page, such as iv, "" for none; [] if there are no labels, or they are broken."""
 
     def read_page(self, number: int) -> PdfPage:
-        """Read one page, counted from 1.
-
-        Raises:
-            BadInputError: The page can't be read.
-        """
+        """Read one page, counted from 1."""
 
     def outline(self) -> list[OutlineEntry]:
         """Return its own outline; [] if it has none, or a broken one. Pages and heights may be out of range."""
@@ -241,11 +215,7 @@ class Recogniser(Protocol):
     revision: str
 
     def recognise(self, picture: bytes) -> list[RecognisedLine]:
-        """Return the lines of an encoded picture in reading order.
-
-        Raises:
-            BadInputError: The picture can't be decoded.
-        """
+        """Return the lines of an encoded picture in reading order; raises ``BadInputError`` if it can't be decoded."""
 
 
 class LayoutDetector(Protocol):
@@ -255,11 +225,7 @@ class LayoutDetector(Protocol):
     revision: str
 
     def detect(self, picture: bytes) -> list[LayoutRegion]:
-        """Return the regions of an encoded picture, most confident first, unlikely and overlapping ones included.
-
-        Raises:
-            BadInputError: The picture can't be decoded.
-        """
+        """Return a picture's regions, most confident first, with unlikely and overlapping ones; errors as of ``Recogniser``."""
 
 
 class Embedder(Protocol):
@@ -279,9 +245,7 @@ class PictureEmbedder(Embedder, Protocol):
     def embed_pictures(self, pictures: Sequence[bytes]) -> Vector:
         """Return one row an encoded picture, independent of the batch but for rounding.
 
-        Raises:
-            BadInputError: A picture can't be decoded.
-            MemoryError: The batch is too large.
+        Raises ``BadInputError`` if a picture can't be decoded, ``MemoryError`` if the batch is too large.
         """
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
@@ -305,12 +269,7 @@ class LateEmbedder(Embedder, Protocol):
     """Embeds a picture or a question as many vectors, one a patch or token, for late interaction."""
 
     def embed_pictures(self, pictures: Sequence[bytes]) -> list[Vector]:
-        """Return the vectors of each encoded picture, shape ``(n, dimension)``, n > 0, without padding.
-
-        Raises:
-            BadInputError: A picture can't be decoded.
-            MemoryError: The batch is too large.
-        """
+        """Return each picture's vectors, shape ``(n, dimension)``, n > 0, without padding; errors as of ``PictureEmbedder``."""
 
     def embed_query_picture(self, picture: bytes) -> Vector:
         """Return the query vectors of a picture."""
@@ -345,10 +304,7 @@ class PassageScorer(Protocol):
     def scores(self, question: str, passages: Sequence[str], pictures: Sequence[bytes | None] = ()) -> list[float]:
         """Return a score a passage, larger is better; scores compare within one call only.
 
-        Args:
-            question: The question.
-            passages: The passages.
-            pictures: The picture of each passage, None for those without; none at all unless ``sees_pictures``.
+        ``pictures`` has each passage's, or None, if the model ``sees_pictures``; else it is empty.
         """
 
 
@@ -368,22 +324,17 @@ class LanguageModel(Protocol):
         """Yield the outcome of each request by its id, in any order, each exactly once.
 
         Requests are taken as capacity allows, so their producer can stop at a budget. A yielded ``BadInputError`` says that
-        the model will never answer the request, a ``TransientError`` that all retries failed.
-
-        Raises:
-            UserError: The model can't be used as configured; no request would succeed.
+        the model will never answer the request, a ``TransientError`` that all retries failed. Raises ``UserError`` if no request
+        would succeed.
         """
 
     def stream(
         self, request: Request, *, stopped: Callable[[], bool] = lambda: False
     ) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
-        """Yield the text of one reply as it comes, then the outcome, which is always last.
+        """Yield the text of one reply as it comes, then the outcome, which is always last; errors as for ``replies``.
 
         A call is retried only before the first word. It ends within a second when ``stopped``, called from any thread,
         returns true or the iterator is closed: then a ``TransientError`` is last, or nothing.
-
-        Raises:
-            UserError: As for ``replies``.
         """
 
 
@@ -422,26 +373,15 @@ class SearchIndex(Protocol):
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
         """Create the collection, empty; leftovers of an unfinished build are dropped.
 
-        Args:
-            schema: Columns of the rows.
-            dimensions: Length of a vector, by space.
-            fields: Columns of text, or of lists of texts, that ``bm25`` searches.
-
-        Raises:
-            ContractError: A field or a space has no such column.
+        ``dimensions`` are the lengths of vectors by space, ``fields`` the columns of text, or of lists of texts, that ``bm25``
+        searches. Raises ``ContractError`` if one of either has no column.
         """
 
     def derive(self, earlier: "SearchIndex", schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
-        """Make the collection of a finished one without the rows of some documents, cheaper than writing all rows.
+        """Make the collection of a finished one without some documents, cheaper than writing all rows; False if that can't be.
 
         ``add`` and ``finish`` follow as after ``create``. The earlier collection stays unchanged and may be dropped afterwards;
-        in a server's engine both are the same collection, which is brought forward.
-
-        Returns:
-            Whether it was made; if the engine can't, or the schemas differ, use ``create``.
-
-        Raises:
-            TransientError: The earlier collection can't be read.
+        in a server's engine both are one collection, which is brought forward. Raises ``TransientError`` if it can't be read.
         """
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
@@ -451,11 +391,7 @@ class SearchIndex(Protocol):
         """Build the indexes and return when they are ready."""
 
     def count(self, doc_ids: Collection[str] | None = None) -> int:
-        """Return the number of rows in the engine, of some documents if these are given.
-
-        Raises:
-            TransientError: The collection is missing or unreadable.
-        """
+        """Return the number of rows, of some documents if given; raises ``TransientError`` if the collection can't be read."""
 
     def drop(self) -> None:
         """Remove the collection, if there is one."""
@@ -463,32 +399,17 @@ class SearchIndex(Protocol):
     def bm25(
         self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
     ) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, score)`` by BM25 in weighted fields.
+        """Return ``(evidence_id, score)`` by BM25 in fields with their weights.
 
-        Args:
-            query: Words.
-            k: Maximum number of rows.
-            filters: Resolved: without globs, page ranges and phrases.
-            weights: Weight of each field.
-            every: All words must match unstemmed in one field; otherwise any, in any form.
-
-        Raises:
-            RequestError: The collection lacks a column of the filters.
-            ContractError: The collection lacks a field.
+        Filters are resolved: without globs, page ranges and phrases. With ``every``, all words must match unstemmed in one field;
+        otherwise any, in any form. Raises ``RequestError`` if a column of the filters is missing, ``ContractError`` if a field.
         """
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, cosine similarity)``.
-
-        Raises:
-            ContractError: The space is unknown, or its vectors have another length.
-        """
+        """Return ``(evidence_id, cosine similarity)``; raises ``ContractError`` for an unknown space or another length."""
 
     def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, MaxSim)`` for the query's vectors, one a row.
-
-        Raises:
-            ContractError: The space isn't a late-interaction space, or its vectors have another length.
+        """Return ``(evidence_id, MaxSim)`` for the query's vectors, one a row; errors as for ``dense``.
 
         Source:
             Khattab and Zaharia, "ColBERT", SIGIR 2020.

@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from schemas.base import Frozen
-from schemas.corpus.fields import Section, Share, Text, Weight
-from schemas.corpus.retrieval import FieldWeights
+from schemas.base import Frozen, Section, Share, Text, Weight
+from schemas.corpus import FieldWeights
 from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.models import DEFAULT_SPACE
 
@@ -374,18 +373,10 @@ class GroupBy(StrEnum):
 class Query:
     """A search request.
 
-    Attributes:
-        text: What to search for; "" to search by picture alone.
-        picture: An encoded picture, for presets that search by pictures.
-        preset: A retrieval preset; None for the default.
-        steps: Steps of the preset to override, as in a preset file.
-        k: Maximum hits; None for the preset's number.
-        offset: Hits to skip.
-        filters: Which rows to search.
-        version: None for the live version.
-        group_by: Return the best hit of each group; ``k`` and ``offset`` then count groups.
-        highlight: Mark the question's words in each hit (None), its nearest sentence too (True), or nothing (False).
-        trace: Report what each step did.
+    ``text`` is "" to search by ``picture``, an encoded one, alone; ``preset`` None is the default, whose ``steps`` may be
+    overridden as in a preset file; ``k`` None is the preset's number; ``version`` None is the live one. If ``group_by`` is given,
+    ``k`` and ``offset`` count groups. ``highlight`` marks the question's words in each hit (None), its nearest sentence too
+    (True), or nothing (False); ``trace`` reports what each step did.
     """
 
     text: str
@@ -411,19 +402,10 @@ class Turn(Frozen):
 
 @dataclass(frozen=True)
 class AnswerQuery:
-    """A request for an answer.
+    """A request for an answer; fields as of ``Query``.
 
-    Attributes:
-        text: The question.
-        answer: An answer preset; None for the default.
-        settings: Settings of the answer preset to override.
-        picture: An encoded picture that goes with the question.
-        preset: A retrieval preset; None for that of the answer preset, or else the default.
-        steps: Steps of the retrieval preset to override.
-        filters: Which rows to answer from.
-        version: None for the live version.
-        trace: Report what each step did.
-        history: The turns before a follow-up question, oldest first.
+    ``answer`` is an answer preset, None for the default, whose ``settings`` may be overridden; ``preset`` None is that of the
+    answer preset, or else the default; ``history`` has the turns before a follow-up question, oldest first.
     """
 
     text: str

@@ -50,9 +50,9 @@ def fill(text: str, write: Callable[[str], str]) -> str:
 
 
 def with_ordinals(text: str) -> str:
-    """Replace each placeholder, or tag of any template, by a canonical tag with its place in the text as its number.
+    """Replace each placeholder, or tag of any template, by a canonical tag with its place in the text as its number, from 1.
 
-    So text has the same tags before and after ``assemble`` numbers figures: ``<image:00000001.png>`` is the first.
+    So text has the same tags before and after ``assemble`` numbers figures.
     """
     ordinals = itertools.count(1)
     return _PLACED.sub(lambda _: CANONICAL.format(number=f"{next(ordinals):0{DIGITS_DEFAULT}d}", ext="png"), text)
@@ -153,17 +153,11 @@ _FIELDS = {
 
 
 class TagTemplate:
-    """Writes and reads tags of one template, such as ``<image:{number}.{ext}>``.
+    """Writes and reads tags of one template, such as ``<image:{number}.{ext}>``; raises ``ValueError`` if it breaks a rule.
 
-    The reader accepts white space and line breaks between any two characters, since PDF text breaks lines anywhere.
-
-    Args:
-        template: Printable ASCII that starts with ``<image:``, ends with its only ``>`` and holds ``{number}``; it may hold
-            ``{ext}`` and the fields of ``Details``, each once. Adjacent fields are separated by a character that neither
-            can have.
-
-    Raises:
-        ValueError: The template breaks a rule.
+    A template is printable ASCII that starts with ``<image:``, ends with its only ``>`` and holds ``{number}``; it may hold
+    ``{ext}`` and the fields of ``Details``, each once, separated by a character that neither neighbour can have. The reader
+    accepts white space and line breaks between any two characters, since PDF text breaks lines anywhere.
     """
 
     def __init__(self, template: str = CANONICAL) -> None:
@@ -200,11 +194,7 @@ class TagTemplate:
         return r"\s*+".join(pieces)
 
     def write(self, number: str, ext: str = "png", **details: Unpack[Details]) -> str:
-        """Return the tag of ``number``, digits with their leading zeros.
-
-        Raises:
-            ValueError: The template needs a missing detail.
-        """
+        """Return the tag of ``number``, digits with leading zeros; raises ``ValueError`` if a detail is missing."""
         values: dict[str, Any] = {"number": number, "ext": ext, **details}
         if absent := [name for name in self.fields if name not in values]:
             raise ValueError(f"the tag template {self.template} needs {', '.join(absent)}")
@@ -226,11 +216,7 @@ class TagTemplate:
         return strip(self._pattern.sub(placeholder("0" * 64), text))
 
     def split(self, text: str) -> list[tuple[str, str | None]]:
-        """Split ``text`` at its tags.
-
-        Returns:
-            ``(words, None)`` for text and ``(tag as written, number)`` for tags, in order; no empty words.
-        """
+        """Split ``text``, in order, into ``(words, None)``, never empty, and its tags: ``(tag as written, number)``."""
         parts: list[tuple[str, str | None]] = []
         end = 0
         for tag_match in self._pattern.finditer(text):

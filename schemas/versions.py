@@ -12,8 +12,8 @@ from pydantic import Field, model_validator
 from schemas.base import Frozen
 from schemas.errors import FailureCode
 from schemas.gates import GateResult
-from schemas.generation import Subject
 from schemas.ids import FIRST_VERSION
+from schemas.models import Subject
 
 Outcome = Literal["build", "unchanged", "ready", "refused", "held"]
 """The outcome of a plan.

@@ -18,8 +18,7 @@ from pipeline.corpus.corpora import load_corpus
 from schemas.corpus import Corpus
 from schemas.corpus.models import EmbeddingOptions, ModelCaptioner, ModelConfig, ScorerConfig
 from schemas.errors import UserError
-from schemas.generation import Reply
-from schemas.models import ModelName
+from schemas.models import ModelName, Reply
 from schemas.ports import Vector
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
 from tests import tiny_vlm

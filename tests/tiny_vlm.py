@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from schemas.generation import Request
+from schemas.models import Request
 from tests.tiny_models import QWEN2_TEXT
 
 _LETTERS = "It shows a red square beside a blue circle. What is in this figure? Describe it in a few words. " * 4

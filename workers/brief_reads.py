@@ -8,20 +8,16 @@ from backends.pdf.document import open_document
 from backends.pdf.opening import open_pdf
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.ids import document_file
 from workers.child_processes import Done, run_all
 from workers.isolation import isolate
 
 
 def count_pages(address: str, names: Mapping[str, str], limits: ParseOptions, *, within_s: float) -> dict[str, int]:
-    """Return the pages of PDFs of a source by document, of those that are opened within ``within_s`` seconds.
+    """Return the pages of a source's PDFs by document, as far as they are opened within ``within_s`` seconds.
 
-    Args:
-        address: The source.
-        names: A source of each document.
-        limits: Limits of each child process.
-        within_s: Seconds for all of them.
+    ``names`` gives a source of each document.
     """
     until, pages_by_document = time.monotonic() + within_s, dict[str, int]()
     tasks = [(address, name, doc_id) for doc_id, name in names.items()]

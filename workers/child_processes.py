@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 import psutil
 
 from backends.pdf.opening import LIBRARY
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, UserError
 from schemas.printing import line
 from workers.garbage import infrequent_gc
@@ -93,10 +93,8 @@ def run_all(
     """Run tasks, and yield each with its result as it is done, in no particular order.
 
     A task that crashes its process or exceeds its limits is refused; others aren't affected. ``function`` is a module-level
-    function; its ``BadInputError`` refuses the task. Tasks and results are pickled.
-
-    Raises:
-        InsetError: An error in a child that its document didn't cause.
+    function; its ``BadInputError`` refuses the task, any other ``InsetError`` is raised here. Tasks and results are
+    pickled.
     """
     waiting = list(reversed(tasks))
     workers = limits.workers or os.cpu_count() or 1
@@ -119,11 +117,7 @@ def run_all(
 
 
 def start(function: Work[Task, Result], task: Task, limits: ParseOptions) -> RunningTask[Task]:
-    """Run a task in a child process; ``poll`` returns its result.
-
-    Raises:
-        UserError: This process is daemonic, as those of Celery's default pool are.
-    """
+    """Run a task in a child process, whose result ``poll`` returns; raises ``UserError`` where this process is daemonic."""
     if multiprocessing.current_process().daemon:
         raise UserError(
             "PDFs are read in child processes, which a daemonic process may not have; on Celery workers, set [celery] pool = solo"

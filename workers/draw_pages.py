@@ -17,10 +17,10 @@ from datetime import datetime
 from typing import Any
 
 from backends.pdf.opening import open_pdf, rejecting
-from backends.pdf.page_renderer import Box, OverlayBox, draw_page
+from backends.pdf.pixels import Box, OverlayBox, draw_page
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from schemas.ids import sha256
 from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start
@@ -56,8 +56,9 @@ _NICE = 10  # queries have priority
 class Drawing:
     """A page to draw, of a stored PDF, or of one in a source.
 
-    ``page`` counts from 1; boxes are in points, origin at the top left of the unrotated page; marks are drawn over the page.
-    Where there is a ``digest``, ``store_address`` and ``name`` are those of a source, whose PDF must still have that digest.
+    ``page`` counts from 1; boxes are in points, origin at the top left of the unrotated page; marks are drawn over the
+    page. Where there is a ``digest``, ``store_address`` and ``name`` are those of a source, whose PDF must still have that
+    digest.
     """
 
     store_address: str
@@ -86,11 +87,7 @@ _Attempt = tuple[_Page, int]
 
 
 def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tuple[Drawing, bytes | InsetError]]:
-    """Draw pages; yield each picture, or the error, as it is done, in no particular order.
-
-    Raises:
-        TransientError: The store did not answer.
-    """
+    """Draw pages; yield each picture, or the error, as it is done, in no particular order."""
     with contextlib.closing(run_all(draw_in_child, drawings, limits)) as outcomes:
         for drawing, last in outcomes:
             yield drawing, _outcome(drawing, last, limits)
@@ -113,14 +110,10 @@ class _Job:
 class PageDrawer:
     """Draws pages for concurrent callers within fixed limits.
 
-    A few pages are drawn at once, and a bounded number waits; callers of the same page share a drawing, which is cancelled when
-    all of them are gone. Failures are cached, so that an expensive page is tried once; what is beyond a limit at one resolution
-    is so at higher ones.
-
-    Args:
-        limits: Limits of one page.
-        at_once: Pages drawn at once.
-        files: Keeps pictures beyond the life of this process; those of documents with a password, or of a source, aren't kept.
+    A few pages are drawn at once, and a bounded number waits; callers of the same page share a drawing, which is cancelled
+    when all of them are gone. Failures are cached, so that an expensive page is tried once; what is beyond a limit at one
+    resolution is so at higher ones. ``files`` keeps pictures beyond the life of this process, but those of documents with a
+    password, or of a source.
     """
 
     def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE, files: PictureFiles | None = None) -> None:
@@ -141,13 +134,10 @@ class PageDrawer:
         self._wake_reader, self._wake_writer = multiprocessing.connection.Pipe(duplex=False)
 
     def draw(self, drawing: Drawing) -> "Future[bytes]":
-        """Return the future PNG of a page; cancel it when the caller leaves.
+        """Return the future PNG of a page, to be cancelled when the caller leaves, or raise ``TransientError``: too many wait.
 
         The future raises ``NotFoundError`` if there is no such page, ``BadInputError`` where it can't be drawn within its
         limits, and ``TransientError`` if the store doesn't answer.
-
-        Raises:
-            TransientError: Too many pages are waiting.
         """
         future: Future[bytes] = Future()
         with self._lock:
@@ -257,8 +247,8 @@ class PageDrawer:
     def _next(self) -> list[_Job]:
         """Start the jobs whose turn it is.
 
-        Documents with the lowest cost come first, one page of each at a time. Documents that exceeded a limit share one child, so
-        that others aren't blocked.
+        Documents with the lowest cost come first, one page of each at a time. Documents that exceeded a limit share one
+        child, so that others aren't blocked.
         """
         with self._lock:
             busy = {job.document for job in self._running.values()}

@@ -18,7 +18,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, ContractError, FailureCode, InsetError, TransientError
 from schemas.ports import ObjectStore
 from workers.child_processes import Done, run_all
@@ -64,8 +64,7 @@ def _isolate_child(_task: None, _opened: Callable[[int], None]) -> list[str]:
 def isolate() -> list[str]:
     """Take network, writing and ``exec`` from this thread and its children for good; open sockets are closed.
 
-    Returns:
-        What could not be taken, writing or the network, each with the reason.
+    Returns what of writing and the network could not be taken, each with the reason.
     """
     if sys.platform != "linux":
         return [f"writing: {sys.platform} has no Landlock", f"the network: {sys.platform} has no seccomp"]
@@ -128,9 +127,6 @@ def writing(store: ObjectStore, *folders: str) -> Iterator[Put]:
     """Yield a function that writes objects below these folders, even once this process is isolated.
 
     A forked process writes them, so call this in a process of one thread. At the end of the block all are written.
-
-    Raises:
-        InsetError: An object could not be written.
     """
     objects, ours = Pipe(duplex=False)
     outcome, theirs = Pipe(duplex=False)

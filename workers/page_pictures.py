@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 from backends.pdf.opening import RELEASE
-from backends.pdf.page_renderer import page_pixels
+from backends.pdf.pixels import page_pixels
 from backends.stores.object_store import open_store
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.ids import document_file, figure_file, key
 from tasks.figures.render import encode, is_blank, scaled
@@ -31,13 +31,9 @@ def drawn_key() -> str:
 def keep_pictures(
     pages: Sequence[tuple[str, int]], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> Iterator[DrawnPage]:
-    """Draw pages and store their pictures; yield each as it is done, in no particular order.
+    """Draw pages, given by document id and number from 1, and store their pictures; yield each as it is done, in any order.
 
-    Blank pages have no picture, nor have pages that crash or exceed the limits. ``pages`` are document ids with page
-    numbers from 1.
-
-    Raises:
-        InsetError: The store did not answer, or refused.
+    Blank pages have no picture, nor have pages that crash or exceed the limits.
     """
     tasks = {
         Drawing(store_address, document_file(doc_id), page, DPI, passwords=tuple(passwords)): drawn_page_id(doc_id, page)

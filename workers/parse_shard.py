@@ -10,7 +10,7 @@ from backends.pdf.opening import RELEASE
 from backends.stores.document_files import FILES_VERSION, pack_parsed, parsed_file, read_parsed
 from backends.stores.object_store import open_store
 from backends.stores.objects import existing
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key, sha256
 from schemas.ports import DocumentSource
@@ -76,13 +76,9 @@ def parse_documents(
     passwords: Sequence[str],
     run_id: str | None,
 ) -> Iterator[ParseOutcome]:
-    """Parse documents into the store, and yield each as it is done, in no particular order.
+    """Parse documents into the store, and yield each as it is done, in no particular order; stored parses are reused.
 
-    A document that crashes its process or exceeds its limits is a failure; others aren't affected. Stored parses are
-    reused.
-
-    Raises:
-        InsetError: The store or the source did not answer, or refused.
+    A document that crashes its process or exceeds its limits is a failure; others aren't affected.
     """
     parse_with = parse_key(options)
     files = {job: parsed_file(job.doc_id, parse_with) for job in jobs}

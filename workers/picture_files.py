@@ -26,11 +26,8 @@ _logger = logging.getLogger("inset.pages")
 class PictureFiles:
     """Pictures by key; the least recently used are removed first. Thread-safe, and safe among processes.
 
-    Nothing is raised if the folder can't be read or written: pictures are then not kept, and the log says so once.
-
-    Args:
-        folder: Made if it is missing, readable by this user alone.
-        most_bytes: Bytes of all pictures.
+    ``folder`` is made if it is missing, readable by this user alone. If it can't be read or written, pictures aren't kept,
+    and the log says so once. ``most_bytes`` are those of all pictures.
     """
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:

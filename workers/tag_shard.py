@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from backends.pdf.inscribe import INSCRIBE_VERSION, Inscription, inscribe
 from backends.pdf.opening import RELEASE
 from backends.stores.object_store import open_store
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key
 from schemas.stages import Step
@@ -52,13 +52,7 @@ class _Task:
 def tag_documents(
     jobs: Sequence[TagJob], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], run_id: str | None
 ) -> Iterator[TagOutcome]:
-    """Write tagged copies to the store, and yield each as it is done, in no particular order.
-
-    Stored copies are reused.
-
-    Raises:
-        TransientError: The store did not answer.
-    """
+    """Write tagged copies to the store, but those that it has, and yield each as it is done, in no particular order."""
     store = open_store(store_address)
     tasks = []
     for job in jobs:

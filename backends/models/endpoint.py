@@ -30,8 +30,7 @@ from backends.models.pictures import encode
 from backends.models.streaming import Outcome, words_of
 from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
-from schemas.generation import Message, Reply, Request, Usage
-from schemas.models import Model
+from schemas.models import Message, Model, Reply, Request, Usage
 from schemas.ports import LanguageModel
 from schemas.versions import ModelCard
 

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 
 from schemas.corpus.models import EndpointOptions
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
-from schemas.generation import Usage
+from schemas.models import Usage
 
 if TYPE_CHECKING:
     import ssl

@@ -15,8 +15,7 @@ from backends.models import minilm
 from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters, Tokens, check_client
 from schemas.corpus.models import EmbeddingEndpoint
 from schemas.errors import BadInputError, TransientError, UserError
-from schemas.generation import Usage
-from schemas.models import DIMENSION, ENDPOINT, MINILM, ModelName, TextModel
+from schemas.models import DIMENSION, ENDPOINT, MINILM, ModelName, TextModel, Usage
 from schemas.ports import Vector
 from schemas.versions import ModelCard
 

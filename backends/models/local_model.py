@@ -34,8 +34,7 @@ from backends.models.streaming import Outcome, words_of
 from schemas.base import batched
 from schemas.corpus.models import ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
-from schemas.generation import Message, Reply, Request, Usage
-from schemas.models import Model
+from schemas.models import Message, Model, Reply, Request, Usage
 from schemas.ports import LanguageModel
 from schemas.versions import ModelCard
 

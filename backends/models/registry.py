@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from schemas.corpus.fields import Section
+from schemas.base import Section
 from schemas.corpus.models import CaptionerKind, ModelCaptioner, ModelConfig, ScorerConfig
 from schemas.errors import UserError
 from schemas.models import DIMENSION, MINILM, MULTILINGUAL, NONE, Embeds, Model, ModelName, TextModel

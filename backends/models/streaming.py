@@ -6,7 +6,7 @@ from dataclasses import replace
 from queue import Empty, Queue, SimpleQueue
 
 from schemas.errors import BadInputError, TransientError
-from schemas.generation import Reply
+from schemas.models import Reply
 
 Outcome = Reply | BadInputError | TransientError
 

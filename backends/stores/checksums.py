@@ -39,11 +39,7 @@ def sealed(name: str, data: bytes) -> bytes:
 
 
 def unsealed(name: str, data: bytes) -> bytes:
-    """Check an object and return what ``sealed`` was given.
-
-    Raises:
-        ValueError: The bytes changed; the message says how.
-    """
+    """Check an object and return what ``sealed`` was given; raises ``ValueError`` where the bytes changed, and says how."""
     if not data and is_checked(name):
         raise ValueError("is empty")
     if match := _NAMED.fullmatch(name):
@@ -58,11 +54,7 @@ def unsealed(name: str, data: bytes) -> bytes:
 
 
 def check_content(name: str, data: bytes) -> None:
-    """Check an object that ``unsealed`` returned as far as only reading shows: pages of Parquet files.
-
-    Raises:
-        ValueError: It isn't what was written.
-    """
+    """Raise ``ValueError`` where pages of a Parquet file aren't what was written, which only reading shows."""
     if name.endswith(".parquet"):
         from_parquet(data)
 

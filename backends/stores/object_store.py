@@ -170,11 +170,7 @@ class CheckedStore(ObjectStore):
         return True
 
     def _verified(self, name: str, stored: bytes) -> bytes:
-        """Return stored bytes without their checksum.
-
-        Raises:
-            TransientError: They changed.
-        """
+        """Return stored bytes without their checksum; raises ``DamagedError`` where they changed."""
         try:
             return unsealed(name, stored)
         except ValueError as error:
@@ -219,11 +215,7 @@ class FolderStore(CheckedStore):
             return self._remembered(name) is not None or self._path(name).is_file()
 
     def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield names and sizes of all files below a folder.
-
-        Raises:
-            UserError: A folder below can't be read.
-        """
+        """Yield names and sizes of all files below a folder; raises ``UserError`` where one below can't be read."""
         for name, entry in self._walk(prefix):
             if not entry.name.startswith(_PARTIAL):
                 try:

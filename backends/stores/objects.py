@@ -58,12 +58,7 @@ def check_object(store: ObjectStore, name: str) -> None:
 
 
 def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:
-    """Return a stored JSON object.
-
-    Raises:
-        MissingError: It doesn't exist.
-        TransientError: It can't be decoded.
-    """
+    """Return a stored JSON object, or raise ``MissingError``, or ``DamagedError`` where it can't be decoded."""
     data = store.get(name)
     with reading(store, name):
         return model.model_validate_json(data)

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.terminal import Json, print_json, print_table, reporting, say
 from schemas.errors import UserError
+
+if TYPE_CHECKING:
+    from lab.results import Results
 
 
 def evaluate(
@@ -33,7 +36,6 @@ def evaluate(
 ) -> None:
     """Run an experiment: ask its questions of its presets, and write scores, results and a report."""
     from lab.experiment_files import find_experiment
-    from lab.results import COMPARED
     from lab.run import run_experiment
     from pipeline.corpus.workspace import open_workspace
 
@@ -54,6 +56,14 @@ def evaluate(
     if as_json:
         print_json(results)
         return
+    _print_results(results)
+    say(f"wrote {out / 'report.html'}, and scores beside it")
+
+
+def _print_results(results: "Results") -> None:
+    """Print the means of each system that ran, and why others didn't."""
+    from lab.results import COMPARED
+
     metrics = [name for name in COMPARED if any(name in system_result.means for system_result in results.systems)]
     rows = [
         (
@@ -83,4 +93,3 @@ def evaluate(
         say(f"the judges on {metric}: {agreement}")
     for warning in results.warnings:
         say(warning)
-    say(f"wrote {out / 'report.html'}, and scores beside it")

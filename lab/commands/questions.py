@@ -145,8 +145,7 @@ def pool(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("pool.jsonl"),
 ) -> None:
     """Collect what the systems of experiments retrieved or answered, each once, so that people can judge it."""
-    from evaluation.json_lines import write_records
-    from evaluation.questions import load_questions
+    from evaluation.questions import load_questions, write_records
     from lab.pooling import pool as pooled
     from lab.pooling import pool_answers
     from lab.results import read_run
@@ -191,7 +190,7 @@ def judge(
     """Judge the rows or answers of a pool on a page, or have a model judge them; judgements are kept beside the pool."""
     from contextlib import closing
 
-    from evaluation.json_lines import read_records, write_records
+    from evaluation.questions import read_records, write_records
     from lab.generate import generative_model
     from lab.judging_page.app import create_judging_app
     from lab.pooling import Candidate, judge_rows, judgements_file
@@ -237,8 +236,7 @@ def qrels(
     as_json: Json = False,
 ) -> None:
     """Write questions with the judged rows as evidence, and say whom the pool favours; of answers, say how many are right."""
-    from evaluation.json_lines import read_records
-    from evaluation.questions import load_questions
+    from evaluation.questions import load_questions, read_records
     from lab.pooling import (
         MEASURE,
         Candidate,

@@ -36,17 +36,11 @@ _LEAST_ENTITY = 3
 
 @dataclass(frozen=True)
 class Material:
-    """What one question is written from.
+    """What one question is written from; ``name`` names it among the materials of a version.
 
-    Attributes:
-        name: Names it among the materials of a version.
-        prompt: The packaged prompt.
-        values: Values of the prompt's placeholders.
-        parts: Rows that may be evidence, by label.
-        chooses: Whether the model says which parts it used; else all of them are evidence.
-        required: Labels of parts that are evidence, whatever the model says.
-        figure: The figure whose picture is sent.
-        revise: What revises the question: a second material; None without one.
+    ``values`` fill the packaged ``prompt``; ``parts`` are rows that may be evidence, by label: those that the model says it
+    used if it ``chooses``, else all; ``required`` ones are evidence, whatever it says. The picture of ``figure`` is sent;
+    ``revise`` is a second material that revises the question.
     """
 
     name: str

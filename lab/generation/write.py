@@ -6,7 +6,7 @@ from string import Template
 from evaluation.questions import Question
 from lab.generation.materials import Material
 from lab.model_replies import objects_in, prompt, reply_of
-from schemas.generation import Message
+from schemas.models import Message
 from schemas.ports import StreamingModel
 
 MOST_CHARACTERS = 500
@@ -22,9 +22,7 @@ class UnusableError(Exception):
 def write_question(model: StreamingModel, material: Material, picture: bytes | None = None) -> Question:
     """Return the question that a model writes from a material.
 
-    Raises:
-        UnusableError: Neither the reply nor its repair can be used.
-        NoReplyError: The model gave no reply.
+    Raises ``UnusableError`` if neither the reply nor its repair can be used, ``NoReplyError`` without a reply.
     """
     draft = _write(model, material, material.prompt, material.values, picture)
     if material.revise is None:

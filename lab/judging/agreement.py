@@ -27,10 +27,7 @@ class Agreement(Frozen):
 
 
 def agreement(first: Sequence[Hashable], second: Sequence[Hashable]) -> Agreement:
-    """Compare two annotators' labels of the same things.
-
-    Raises:
-        ValueError: The lengths differ, or there are no labels.
+    """Compare two annotators' labels of the same things; raises ``ValueError`` if the lengths differ, or there are none.
 
     Source:
         Cohen, Educational and Psychological Measurement 20 (1960).
@@ -46,8 +43,7 @@ def agreement(first: Sequence[Hashable], second: Sequence[Hashable]) -> Agreemen
 class Comparison:
     """Gathers, system by system, what two judges, and a judge and people, say of the same outcomes.
 
-    Args:
-        labels: What people say; ``unused`` counts those whose outcome never came, or has another answer.
+    ``unused`` counts people's labels whose outcome never came, or has another answer.
     """
 
     def __init__(self, labels: Sequence[Label]) -> None:

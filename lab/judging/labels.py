@@ -18,14 +18,9 @@ def _check_metric(metric: object) -> object:
 
 
 class Label(BaseModel):
-    """What a person says of one outcome in one metric; a file may have further columns.
+    """What a person says of one outcome in one metric, as yes or no, true or false, 1 or 0; a file may have further columns.
 
-    Attributes:
-        system: The id of a system.
-        question_id: The id of a question.
-        metric: A judged metric.
-        label: yes or no, true or false, 1 or 0.
-        answer: The answer that the person read; the label doesn't count for another. None or "": it counts for any.
+    It doesn't count for another ``answer`` than the one that the person read; None or "": it counts for any.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,8 +39,7 @@ class Label(BaseModel):
 def load_labels(path: Path) -> list[Label]:
     """Read labels from a file of any kind that holds questions.
 
-    Raises:
-        UserError: The file can't be read, a line is invalid, or two label the same; the message names the line.
+    Raises ``UserError``, with the line, if the file can't be read, a line is invalid, or two label the same.
     """
     labels_by_key: dict[tuple[str, str, str], Label] = {}
     for number, row in read_rows(path):

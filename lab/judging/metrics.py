@@ -78,13 +78,9 @@ Grading = Callable[[Case], Grade]
 
 @dataclass(frozen=True)
 class Definition:
-    """A judged metric.
+    """A judged metric; its grade needs ``reference``, ``answer``, ``text``, ``pictures`` or ``citations``.
 
-    Attributes:
-        title: For people.
-        grade: Gives the grade.
-        needs: What it can't be graded without: ``reference``, ``answer``, ``text``, ``pictures``, ``citations``.
-        faults: What the bad ones of the known pairs lack; a judge is tested with each.
+    ``faults`` are what the bad ones of the known pairs lack; a judge is tested with each.
     """
 
     title: str
@@ -237,11 +233,5 @@ class Judged:
 
 
 def judged_metrics(names: Sequence[str], judge: StreamingModel, pictures: Pictures | None) -> list[Judged]:
-    """Return metrics as a judge grades them.
-
-    Args:
-        names: Keys of ``METRICS``.
-        judge: The model.
-        pictures: Encoded pictures of figure ids; None if the judge sees none.
-    """
+    """Return metrics of ``METRICS`` as a judge grades them; ``pictures`` encodes figure ids, None if the judge sees none."""
     return [Judged(name, METRICS[name], judge, pictures) for name in names]

@@ -5,7 +5,7 @@ from string import Template
 
 from lab.model_replies import NoReplyError, objects_in, prompt, reply_of, without_thoughts
 from lab.outcomes import Grade
-from schemas.generation import Message
+from schemas.models import Message
 from schemas.ports import StreamingModel
 
 _GRADES = {"yes": 1.0, "y": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "n": 0.0, "false": 0.0, "0": 0.0}
@@ -13,15 +13,9 @@ _WORD = re.compile(r"\W*(yes|no|y|n)\W*", re.IGNORECASE)
 
 
 def verdict(judge: StreamingModel, name: str, pictures: tuple[bytes, ...] = (), **values: str) -> Grade:
-    """Return the grade that a judge gives, 1 for YES and 0 for NO.
+    """Return the grade that a judge gives, by a packaged prompt with ``values`` and pictures: 1 for YES and 0 for NO.
 
     A reply that can't be read is sent back once. If that doesn't help, or the judge fails, the grade is None with the reason.
-
-    Args:
-        judge: The model.
-        name: Name of the packaged prompt.
-        pictures: Encoded pictures that the judge looks at.
-        values: Values of the prompt's placeholders.
     """
     request = Message("user", _prompt(name).substitute(values) + _prompt("grade").template, pictures)
     try:

@@ -14,7 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field, StringConstraints
 from starlette.requests import Request
 
-from evaluation.json_lines import read_records
+from evaluation.questions import read_records
 from lab.outcomes import figures_in
 from lab.pooling import Candidate, Correction, Judgement, corrections_file, judgements_file
 from pipeline.published.corpus import PublishedCorpus
@@ -77,16 +77,7 @@ def _append(file: Path, row: Judgement | Correction) -> None:
 
 
 def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> FastAPI:
-    """Return the page of one person.
-
-    Args:
-        corpus: Draws pages.
-        pooled: A pool; the judgements go to a file beside it.
-        person: Name of the person.
-
-    Raises:
-        UserError: A file can't be read.
-    """
+    """Return the page of one person, whose judgements go to a file beside the pool; raises ``UserError`` if one can't be read."""
     candidates: Sequence[Candidate] = read_records(pooled, Candidate, "rows")
     judging = _Judging(pooled, person)
     app = FastAPI(openapi_url=None)

@@ -17,9 +17,8 @@ import yaml
 from pydantic import ValidationError
 
 from backends.models.registry import EMBEDDERS, KINDS
-from schemas.corpus import Corpus
-from schemas.corpus.fields import Section
-from schemas.corpus.retrieval import Ranking
+from schemas.base import Section
+from schemas.corpus import Corpus, Ranking
 from schemas.errors import UserError
 from schemas.gates import GATES
 from schemas.models import MINILM

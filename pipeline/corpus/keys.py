@@ -6,21 +6,20 @@ from pathlib import Path
 
 from backends.engines.analyser import ANALYSIS_VERSION
 from backends.models.languages import DETECTION_VERSION, LEXICON_VERSION
-from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.metric_gates import metric_gates
+from pipeline.corpus.prompts import CaptionerInUse
 from schemas.corpus import Corpus
 from schemas.errors import UserError
 from schemas.ids import key, sha256
 from schemas.versions import ModelCard, VectorSpace
 from tasks.enriching.caption import CAPTION_VERSION
 from tasks.enriching.caption_quality import QUALITY_VERSION
-from tasks.enriching.chunk import CHUNK_VERSION
+from tasks.enriching.chunk import CHUNK_VERSION, PAGES_VERSION
 from tasks.enriching.corrections import Corrections
 from tasks.enriching.language import LANGUAGE_VERSION
-from tasks.enriching.page_rows import PAGES_VERSION
 from tasks.enriching.spaces import DEFAULT
+from tasks.figures.pixel_rules import SKEW_VERSION
 from tasks.figures.segment import SEGMENT_VERSION
-from tasks.figures.skew import SKEW_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
 from tasks.reading.text_layers import TEXT_LAYERS_VERSION
 from tasks.versions.assemble import ASSEMBLE_VERSION

@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from backends.models.registry import EMBEDDERS, language_model, scorer
+from schemas.corpus import RetrievalOptions
 from schemas.corpus.models import EmbeddingOptions, ModelConfig, Price, ScorerConfig
-from schemas.corpus.retrieval import RetrievalOptions
 from schemas.errors import BadInputError, TransientError, UserError
-from schemas.generation import Reply, Request
-from schemas.models import CODE_REVISION, TRUST, Embeds, Model, ModelName, Settings
+from schemas.models import CODE_REVISION, TRUST, Embeds, Model, ModelName, Reply, Request, Settings
 from schemas.ports import LanguageModel, PassageScorer
-from schemas.traces import side_span
 from schemas.versions import ModelCard, Spent, VectorSpace
+from tasks.answering.trace import side_span
 from tasks.enriching.spaces import DEFAULT, SPACES, Space
 from tasks.enriching.spending import cost_of
 

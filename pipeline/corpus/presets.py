@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from pipeline.corpus.corpora import read_mapping
 from pipeline.corpus.models import QueryModels
 from pipeline.corpus.workspace import Workspace
-from schemas.corpus.retrieval import RetrievalOptions
+from schemas.corpus import RetrievalOptions
 from schemas.errors import RequestError, UserError
 from schemas.retrieval import Preset
 from tasks.answering.presets import RENAMED, PresetError, packaged, preset_named, read_preset
-from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors
+from tasks.answering.retrieve import lacking_models, lacking_rows
 
 _YAML = {".yaml", ".yml"}
 Stamp = tuple[str, int, int]
@@ -75,8 +75,8 @@ def check_default_preset(workspace: Workspace) -> Preset:
     """
     options = workspace.corpus.retrieval
     preset = default_preset(options)
-    absent = lacking_vectors(preset, workspace.spaces) | lacking_models(preset, QueryModels(options, {}))
-    absent |= lacking_rows(preset, has_pages=workspace.keys.drawn is not None)
+    absent = lacking_rows(preset, workspace.spaces, has_pages=workspace.keys.drawn is not None)
+    absent |= lacking_models(preset, QueryModels(options, {}))
     if absent:
         raise UserError(
             f"{workspace.file}: retrieval.preset: {preset.name} needs {', '.join(absent)}; set {', '.join(absent.values())}, "

@@ -12,31 +12,33 @@ from backends.engines.weaviate_server import WeaviateServer
 from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS
 from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
+from backends.stores.s3_store import read_object, s3_client, s3_errors
 from backends.stores.sources import open_source, overlaps
-from pipeline.corpus.captioners import CaptionerInUse, captioners_of, label
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
-from pipeline.corpus.corrections import read_corrections
 from pipeline.corpus.keys import Keys, keys_of
-from schemas.corpus import Corpus
+from pipeline.corpus.prompts import CaptionerInUse, captioners_of, label
+from schemas.corpus import Collection, Corpus, IndexOptions
 from schemas.corpus.models import CONTEXT
-from schemas.corpus.retrieval import Collection, IndexOptions
 from schemas.errors import UserError
-from schemas.generation import Subject
 from schemas.ids import collection_name, key, version_file
+from schemas.models import Subject
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
 from schemas.tags import TagTemplate
 from schemas.versions import ModelCard, VectorSpace
-from tasks.enriching.corrections import Corrections
+from tasks.enriching.corrections import Corrections, CorrectionsError, parse_corrections
 from tasks.enriching.spaces import SPACES
 
 INDEX_FILE = "index.json"
 INDEX_FOLDER = "lance"
 """Folder of a version's embedded index."""
 
+_MOST_CORRECTIONS_BYTES = 16 << 20
+_CORRECTIONS_FORMS = {".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}
+
 
 @dataclass(frozen=True)
 class Workspace:
-    """An open corpus; source and index are open_corpus by their methods."""
+    """An open corpus; its methods open source and index."""
 
     corpus: Corpus
     file: Path
@@ -204,3 +206,45 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
             space_key = key(model=card.model_dump(), step=space.version, **key_settings)
             spaces[space.name] = VectorSpace(model=card, key=space_key, settings=settings)
     return spaces
+
+
+def read_corrections(address: str, template: TagTemplate) -> Corrections:
+    """Read descriptions written by people.
+
+    ``address`` is an absolute path or ``s3://bucket/key``.
+
+    Raises:
+        UserError: The file can't be read, or holds mistakes: one a line.
+        TransientError: Its bucket can't be reached.
+    """
+    form = _CORRECTIONS_FORMS.get(Path(address).suffix.lower())
+    if form is None:
+        raise UserError(f"captions.corrections: {address} ends neither in .yaml nor in .csv, so its format isn't known")
+    try:
+        text = _corrections_bytes(address).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{address}: its bytes are not UTF-8; save the file as UTF-8") from error
+    try:
+        return parse_corrections(text, "csv" if form == "csv" else "yaml", template)
+    except CorrectionsError as error:
+        raise UserError(*(f"{address}: {mistake}" for mistake in error.args)) from error
+
+
+def _corrections_bytes(address: str) -> bytes:
+    try:
+        if address.startswith("s3://"):
+            bucket, _, name = address.removeprefix("s3://").partition("/")
+            with s3_errors(f"s3://{bucket}", name):
+                content = read_object(s3_client(), bucket, name)[0]
+        else:
+            if Path(address).exists() and not Path(address).is_file():
+                raise UserError(f"captions.corrections: {address} is not a file")
+            with Path(address).open("rb") as file:
+                content = file.read(_MOST_CORRECTIONS_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UserError(f"captions.corrections: there is no file {address}") from error
+    except OSError as error:
+        raise UserError(f"captions.corrections: {address} can't be read: {error.strerror or error}") from error
+    if len(content) > _MOST_CORRECTIONS_BYTES:
+        raise UserError(f"captions.corrections: {address} has more than {_MOST_CORRECTIONS_BYTES >> 20} MiB")
+    return content

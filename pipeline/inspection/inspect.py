@@ -11,8 +11,8 @@ from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
 from ray_jobs.enrich import find_tables, recognise, segment, structure_with
 from ray_jobs.outcomes import errors_as_bad_input
+from schemas.corpus import ParseOptions
 from schemas.corpus.models import CaptionOptions
-from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     TAGGED,
     Block,

@@ -8,15 +8,15 @@ from textwrap import shorten
 import jinja2
 from markupsafe import Markup
 
-from backends.pdf.page_renderer import OverlayBox
-from schemas.corpus.parse import ParseOptions
+from backends.pdf.pixels import OverlayBox
+from schemas.corpus import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
 from schemas.ids import document_file
 from schemas.stages import Report, silent
 from schemas.tags import TagTemplate, fill
 from tasks.reading.contents import depths, title_of
-from tasks.reading.neighbours import read_with_neighbours
+from tasks.reading.picture_places import read_with_neighbours
 from tasks.tables.mark_up import as_html, caption_of, escaped, row_numbers_on_page, rows_on_page, spans_in, text_on_page
 from workers.draw_pages import Drawing, draw_pages
 

@@ -40,15 +40,13 @@ from tasks.answering.cite import citation, figure_part
 from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose, rows_to_send
 from tasks.answering.confidence import NEARNESS, confidence, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.follow_up import refers_back, reworded_follow_up, with_subject
-from tasks.answering.generate import WrittenAnswer, write
+from tasks.answering.generate import WrittenAnswer, figures_beside, with_support, write
 from tasks.answering.narrow import NOTHING, names_of
 from tasks.answering.presets import packaged
 from tasks.answering.read_reply import with_uncited
 from tasks.answering.retrieve import takes_pictures
+from tasks.answering.rewrite import NEAREST, refers_back, reworded_follow_up, spelt, with_subject
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
-from tasks.answering.spelling import NEAREST, spelt
-from tasks.answering.support import figures_beside, with_support
 from tasks.answering.trace import Trace
 from tasks.enriching.spending import Budget, maximum_text_cost
 

@@ -41,7 +41,8 @@ from schemas.reports import (
     TableInfo,
     TableSummary,
 )
-from tasks.answering.sections import ContentsRow, contents_of
+from tasks.answering.retrievers import contents_of
+from tasks.answering.search import ContentsRow
 
 if TYPE_CHECKING:
     from pipeline.published.version import OpenVersion

@@ -16,9 +16,8 @@ from pipeline.records.evidence import DocumentRows, pictured_rows, read_placemen
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import check_index_files, read_manifest
 from pipeline.records.tagged_copies import tagged_copies
-from schemas.corpus import Corpus
+from schemas.corpus import Corpus, TagOptions
 from schemas.corpus.models import EmbeddingOptions
-from schemas.corpus.parse import TagOptions
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.evidence import CitedRegion, Hit, SearchResult, SimilarFigures, Span
 from schemas.filters import Filters, Modality
@@ -28,19 +27,16 @@ from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import GroupBy, Preset, Query
 from schemas.tags import TagTemplate
 from schemas.versions import Calibration, Counts, Status
+from tasks.answering.cite import localise
 from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, default_calibration
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.group import GROUPED, BestOfGroup, group
+from tasks.answering.fuse import GROUPED, BestOfGroup, group
 from tasks.answering.highlight import content_words, highlights, nearest_sentences
-from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.passages import RowPosition
-from tasks.answering.phrases import holding
-from tasks.answering.resemble import neighbours
-from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
-from tasks.answering.retrievers import without_pages
-from tasks.answering.search import POOL, Resources
-from tasks.answering.sections import ContentsRow
+from tasks.answering.retrieve import lacking_models, lacking_rows, retrieve
+from tasks.answering.retrievers import holding, neighbours, without_pages
+from tasks.answering.search import POOL, ContentsRow, Resources
 from tasks.answering.sentence_vectors import SentenceVectors
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
@@ -179,8 +175,7 @@ class OpenVersion:
 
     def lacks(self, plan: Preset) -> list[str]:
         """Return what a plan needs and this version lacks, each with the setting that adds it."""
-        absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self.models())
-        absent |= lacking_rows(plan, has_pages=self.has_pages)
+        absent = lacking_rows(plan, self.embedders, has_pages=self.has_pages) | lacking_models(plan, self.models())
         return [f"{need} (set {option})" for need, option in absent.items()]
 
     def picture(self, figure_id: str) -> bytes:

@@ -1,1 +1,1 @@
-"""Records in a corpus's store."""
+"""What is stored, and under which key. What reads it raises ``DamagedError`` where an object is missing or can't be decoded."""

@@ -23,8 +23,7 @@ from schemas.gates import EXAMPLES, GateResult
 from schemas.ports import ObjectStore, SearchIndex, Vector
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, VectorSpace
-from tasks.enriching.embed import EmbeddingInput
-from tasks.enriching.spaces import SPACES, RowText, Space, searched_text
+from tasks.enriching.spaces import SPACES, EmbeddingInput, RowText, Space, searched_text
 from tasks.versions.repeat import KEYED, keyed
 
 
@@ -89,11 +88,7 @@ class SpaceVectors:
         return flat.take(indices)
 
     def of(self, rows: Iterable[RowText]) -> "pa.Array[Any]":
-        """Return each row's vector; null where nothing of it is embedded.
-
-        Raises:
-            TransientError: A vector is missing.
-        """
+        """Return each row's vector, null where nothing of it is embedded; raises ``TransientError`` where one is missing."""
         names = pa.array(self.names(rows), pa.string())
         record_ids = names.drop_null().unique()
         records = self.cache.read([str(name) for name in record_ids.to_pylist()])
@@ -160,10 +155,7 @@ class VectorJoin:
             raise self._vectors.cache.missing_records(missing_records)
 
     def norms(self) -> NDArray[np.float32]:
-        """Return the norm of each row's vector (of several, the one furthest from 1), and 1 where it has none.
-
-        Raises as ``parts`` does.
-        """
+        """Return the norm of each row's vector (of several, the one furthest from 1), and 1 where it has none."""
         norms = np.ones(self._rows, np.float32)
         for rows, vectors, counts in self.parts():
             lengths = np.linalg.norm(vectors, axis=1)
@@ -231,10 +223,7 @@ def fill(
     """Write rows and their vectors into a fresh collection, index it, and return the number of rows.
 
     An existing collection is dropped first. ``evidence`` returns the rows in parts; it is called twice, since vectors come
-    in another order.
-
-    Raises:
-        TransientError: A row lacks a vector.
+    in another order. Raises ``TransientError`` where a row lacks a vector.
     """
     schema = _schema(spaces)
     with TemporaryTables() as tables:
@@ -264,13 +253,8 @@ def derive(
 ) -> int | None:
     """Make a collection of an earlier version's, index it, and return the number of rows written.
 
-    Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts.
-
-    Returns:
-        None where the engine can't derive one from the other: then fill it.
-
-    Raises:
-        TransientError: A row lacks a vector, or the earlier collection can't be read.
+    Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts. Returns
+    None where the engine can't derive one from the other. Raises ``TransientError`` where a row lacks a vector.
     """
     schema = _schema(spaces)
     if not index.derive(earlier, schema, tuple(fields), removed):
@@ -311,11 +295,7 @@ def _is_found(index: SearchIndex, row: Mapping[str, Any], spaces: Iterable[Space
 
 
 def holds(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether the engine still has all rows of a version.
-
-    Raises:
-        TransientError: The engine doesn't answer.
-    """
+    """Return whether the engine still has all rows of a version; raises ``TransientError`` where it doesn't answer."""
 
     def count() -> int:
         check_index_files(workspace, manifest.version)
@@ -325,10 +305,7 @@ def holds(workspace: Workspace, manifest: Manifest) -> bool:
 
 
 def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces: Iterable[Space]) -> list[GateResult]:
-    """Judge a collection by its own count and by a sample of its rows, compared value by value.
-
-    Of vectors only their presence is compared.
-    """
+    """Judge a collection by its count and a sample of its rows, compared value by value, of vectors only their presence."""
     counted = index.count()
     expected_rows = {row["evidence_id"]: row for part in sample for row in part.to_pylist()}
     names = list(expected_rows)

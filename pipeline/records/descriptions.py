@@ -8,19 +8,14 @@ from typing import get_args
 import pyarrow as pa
 
 from backends.models.languages import Py3LangId
-from backends.stores.document_files import (
-    ParsedDocumentFile,
-    StructuredDocumentFile,
-    parsed_file,
-    structured_file,
-)
+from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file, structured_file
 from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from schemas.corpus.models import PERSON, CaptionerKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
 from schemas.errors import TransientError
-from schemas.generation import Description, Subject
+from schemas.models import Description, Subject
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
 from schemas.versions import Spent
@@ -32,10 +27,9 @@ from tasks.enriching.caption import (
     description_subjects,
 )
 from tasks.enriching.caption_quality import missing_input
-from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
-from tasks.enriching.prompts import Surroundings
+from tasks.enriching.chunk import PageWords, rows_of_pages, words_of_pages
+from tasks.enriching.prompts import Surroundings, surroundings, surroundings_of_page, surroundings_of_text
 from tasks.enriching.spending import spent_on
-from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
 
 DRAWN = "drawn"
 
@@ -91,14 +85,9 @@ class StructuredFiles(StructuredDocumentFile):
 
 @dataclass(frozen=True)
 class CaptionTarget:
-    """A figure, page or text that a captioner describes, at its first place in the document.
+    """A figure (``picture``: its id), page or text (None) that a captioner describes, at its first place in the document.
 
-    Attributes:
-        id: The id of its description: the figure's, or the text's.
-        page: Its page.
-        picture: Its figure id; None for a text.
-        words: The words in it.
-        around: Returns the text around it.
+    ``id`` is that of its description, ``words`` are those in it, and ``around`` returns the text around it.
     """
 
     id: str
@@ -109,10 +98,7 @@ class CaptionTarget:
 
 
 def caption_targets(subject: Subject, files: StructuredFiles, *, language: str = "") -> dict[str, CaptionTarget]:
-    """Return the figures, pages or texts of a document that have a row, by id.
-
-    ``language`` is that of the descriptions, "" for the document's.
-    """
+    """Return the figures, pages or texts of a document that have a row, by id; ``language`` "" means the document's."""
     targets: dict[str, CaptionTarget] = {}
     match subject:  # surroundings are read on demand, since few targets need them
         case "figure":
@@ -195,10 +181,7 @@ class Descriptions:
         self._corrections = corrections
 
     def of(self, source: str, files: StructuredFiles) -> DescriptionResults:
-        """Return the descriptions for a document; figures that only their context describes are left out.
-
-        The document's first source selects the captioners.
-        """
+        """Return the descriptions for a document by the captioners of its first source, but of figures with only a context."""
         results: dict[tuple[Subject, str], DescriptionResult] = {}
         for subject in get_args(Subject):
             label = self._workspace.captioner_of(subject, source)

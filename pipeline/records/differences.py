@@ -27,11 +27,7 @@ from tasks.versions.diff import TAGGED_FIGURE, VersionFacts, diff, release_note
 
 @dataclass(frozen=True)
 class Difference:
-    """The documents whose rows differ between two versions.
-
-    ``removed`` are those of the earlier one whose rows are gone or changed, ``changed`` those of the later one whose rows are
-    new or changed.
-    """
+    """The documents whose rows are gone or changed since an earlier version, and those whose rows are changed or new."""
 
     store: ObjectStore
     version: str
@@ -40,22 +36,14 @@ class Difference:
     changed: list[str]
 
     def changed_rows(self) -> Iterator[pa.Table]:
-        """Yield the later version's rows of ``changed`` documents.
-
-        Raises:
-            TransientError: A part can't be read.
-        """
+        """Yield the later version's rows of ``changed`` documents."""
         for part in (read_parts(self.store, self.version) or VersionParts()).with_documents(self.changed):
             rows = read_table(self.store, part.evidence, EVIDENCE)
             yield rows.filter(pc.is_in(rows.column("doc_id"), pa.array(self.changed, pa.string())))
 
 
 def difference(store: ObjectStore, version: str, earlier: str) -> Difference | None:
-    """Return how a version differs from another one; None where release 0.2.0 wrote one of them.
-
-    Raises:
-        TransientError: The facts of one can't be read.
-    """
+    """Return how a version differs from another one; None where release 0.2.0 wrote one of them."""
     if read_parts(store, version) is None or read_parts(store, earlier) is None:
         return None
     digests_before, digests_now = (
@@ -71,12 +59,7 @@ COMPARED = "changes.json"
 
 
 class Compared(Frozen):
-    """What surely changed since earlier reports of the same experiment, a line each.
-
-    Attributes:
-        worse: What became worse, and systems that don't run any more.
-        better: What became better.
-    """
+    """What surely became worse or better since earlier reports of the same experiment, a line each."""
 
     worse: list[str]
     better: list[str]
@@ -88,11 +71,7 @@ def stored_name(version: str, experiment: str, file: str) -> str:
 
 
 def read_compared(store: ObjectStore, version: str, experiment: str) -> Compared | None:
-    """Return what changed when an experiment was last compared; None if it wasn't.
-
-    Raises:
-        TransientError: It can't be decoded.
-    """
+    """Return what changed when an experiment was last compared; None if it wasn't."""
     name = stored_name(version, experiment, COMPARED)
     return read_model(store, name, Compared) if store.exists(name) else None
 
@@ -104,11 +83,7 @@ _METRICS = {"recall_at_1", "recall_at_10", "reciprocal_rank", "ndcg_at_10", "fig
 
 
 def compare_versions(workspace: Workspace, base: str, version: str) -> VersionDiff:
-    """Return what changed from one finished version to another, each by name or as ``resolve_version`` knows it.
-
-    Raises:
-        UserError: There is no such version.
-    """
+    """Return what changed between two versions, each by name or as ``resolve_version`` knows it, or raise ``UserError``."""
     store, corpus = workspace.store, workspace.corpus.name
     base_manifest, manifest = (
         named_manifest(store, corpus, resolve_version(store, corpus, name)) for name in (base, version)

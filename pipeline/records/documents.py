@@ -16,7 +16,7 @@ from pipeline.records.manifests import missing_or_cut, readable_manifest
 from pipeline.records.row_parts import DocumentFacts, VersionParts, read_documents, read_parts, rows_of_documents
 from schemas.errors import UNFINISHED, Failure, UserError
 from schemas.evidence import VersionRows
-from schemas.generation import Subject
+from schemas.models import Subject
 from schemas.ports import ObjectStore
 from schemas.stages import Step
 from schemas.versions import Manifest, Plan
@@ -66,10 +66,7 @@ NOTHING = Inherited({}, ())
 
 
 def inherit(workspace: Workspace, plan: Plan) -> Inherited:
-    """Return the documents of a plan whose rows the parent made with the same keys; none where its files are damaged.
-
-    They make a refresh cost as much as the change, and not as the corpus.
-    """
+    """Return the documents of a plan whose rows the parent made with the same keys; none where its files are damaged."""
     store = workspace.store
     manifest = readable_manifest(store, plan.parent)
     if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
@@ -157,10 +154,9 @@ class DocumentReader:
 
 
 def match_corrections_by_id(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Mapping[str, str]:
-    """Return the corrections by id; ``documents`` are all of the version whose rows are made, ``inherited`` all others.
+    """Return the corrections by id, or raise ``UserError`` where one matches several.
 
-    Raises:
-        UserError: A correction matches several.
+    ``documents`` are all of the version whose rows are made, ``inherited`` all others.
     """
     if not workspace.corrections.entries:
         return {}

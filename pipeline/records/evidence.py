@@ -30,11 +30,7 @@ _OF = re.compile(r"-of-(\d+)\.parquet$")
 
 
 def row_files(store: ObjectStore, version: str, *kinds: Literal["evidence", "placements"]) -> list[str]:
-    """Return the names of the files of a version's rows, of both kinds if none is named.
-
-    Raises:
-        TransientError: One is missing.
-    """
+    """Return the names of the files of a version's rows, of both kinds if none is named."""
     return [name for kind in kinds or ("evidence", "placements") for name in _files(store, version, kind)]
 
 
@@ -49,20 +45,12 @@ def rows_at(
 
 
 def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
-    """Yield a version's evidence, by document id and reading order.
-
-    Raises:
-        TransientError: A part is damaged or missing.
-    """
+    """Yield a version's evidence, by document id and reading order."""
     return (read_table(store, name, EVIDENCE) for name in row_files(store, version, "evidence"))
 
 
 def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
-    """Yield about ``ROWS_SAMPLED`` rows spread over a version's evidence, from at most ``FILES_SAMPLED`` files.
-
-    Raises:
-        TransientError: A part is damaged or missing.
-    """
+    """Yield about ``ROWS_SAMPLED`` rows spread over a version's evidence, from at most ``FILES_SAMPLED`` files."""
     names = row_files(store, version, "evidence")
     sampled_names = names[:: -(-len(names) // FILES_SAMPLED) or 1]
     for name in sampled_names:
@@ -72,12 +60,12 @@ def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
 
 
 def placement_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
-    """Yield a version's placements, by document id and order; raises as ``evidence_parts`` does."""
+    """Yield a version's placements, by document id and order."""
     return (read_table(store, name, PLACEMENTS) for name in row_files(store, version, "placements"))
 
 
 def version_rows(store: ObjectStore, version: str) -> Iterator[VersionRows]:
-    """Yield a version's rows, some whole documents at a time; raises as ``evidence_parts`` does."""
+    """Yield a version's rows, some whole documents at a time."""
     if (stored_parts := read_parts(store, version)) is not None:
         yield from (read_part_rows(store, part) for part in stored_parts.parts)
         return
@@ -119,15 +107,12 @@ class _ByDocument:
 
 
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
-    """Return a version's placements as one table; raises as ``evidence_parts`` does."""
+    """Return a version's placements as one table."""
     return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
 
 
 class DocumentRows:
-    """A version's evidence by document. Files are sorted by document, so one document needs few of them.
-
-    Raises as ``evidence_parts`` does.
-    """
+    """A version's evidence by document. Files are sorted by document, so one document needs few of them."""
 
     def __init__(self, store: ObjectStore, version: str) -> None:
         self._store = store
@@ -167,10 +152,7 @@ def page_rows(evidence: pa.Table) -> list[tuple[str, int, str]]:
 
 
 def pictured_rows(store: ObjectStore, version: str, modality: Modality) -> pa.Table:
-    """Return ``evidence_id`` and ``figure_id`` of all rows of figures or of pages, by document and order.
-
-    Raises as ``evidence_parts`` does.
-    """
+    """Return ``evidence_id`` and ``figure_id`` of all rows of figures or of pages, by document and order."""
     columns = [*_PICTURED.names, "modality"]
     parts = [_PICTURED.empty_table()]
     for name in row_files(store, version, "evidence"):

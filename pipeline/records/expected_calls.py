@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 
 from backends.stores.document_files import structured_file
-from pipeline.corpus.captioners import CaptionerInUse
+from pipeline.corpus.prompts import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import SpaceVectors, open_vectors
@@ -18,7 +18,7 @@ from pipeline.records.descriptions import (
 )
 from ray_jobs.embed import BATCHES_A_CALL
 from schemas.base import batched
-from schemas.generation import Description, Subject
+from schemas.models import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spaces import RowText, Space
@@ -39,8 +39,9 @@ def expected_calls(
 ) -> dict[str, ExpectedCalls]:
     """Return the expected calls of each captioner for documents whose rows are made.
 
-    Figures and texts of structured documents, and pages that are drawn, are counted. For other documents they are estimated, by
-    the ratios of the live version: from ``pages``, the number of pages by document, or else from the document's bytes.
+    Figures and texts of structured documents, and pages that are drawn, are counted. For other documents they are
+    estimated, by the ratios of the live version: from ``pages``, the number of pages by document, or else from the
+    document's bytes.
     """
     budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
     calls_by_captioner = {}
@@ -112,10 +113,7 @@ def expected_embeddings(
 
 
 def expected_rows(
-    vectors: SpaceVectors,
-    changed: Collection[PlannedDocument],
-    documents: Iterable[PlannedDocument],
-    live: Manifest | None,
+    vectors: SpaceVectors, changed: Collection[PlannedDocument], documents: Iterable[PlannedDocument], live: Manifest | None
 ) -> int:
     """Return how many rows get a vector: those of ``changed`` documents, or of all where the space has no vectors yet."""
     has_vectors = next(vectors.cache.ids_by_shard(), None) is not None

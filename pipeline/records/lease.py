@@ -48,12 +48,10 @@ def alone(store: ObjectStore, task: str) -> Iterator[None]:
 
 
 def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
-    """Take the lease, or re-enter it. A holder whose process on this machine is dead, or whose term has ended, is replaced.
+    """Take the lease, or re-enter it; raises ``TransientError`` where another run holds it, or took it at the same moment.
 
-    ``tied_to_process``: the run ends with this process, unlike an Airflow run.
-
-    Raises:
-        TransientError: Another run holds the lease, or took it at the same moment.
+    A holder is replaced whose process on this machine is dead, or whose term has ended. ``tied_to_process``: the run ends
+    with this process, unlike an Airflow run.
     """
     current, etag = _read(store)
     if current is not None and current.run_id != run_id and _alive(current):
@@ -76,11 +74,7 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
 
 
 def free_dead(store: ObjectStore, run_id: str) -> None:
-    """Release the lease of a run that is dead.
-
-    Raises:
-        UserError: Another run holds it, or its holder renewed it in the last minutes.
-    """
+    """Release the lease of a dead run, or raise ``UserError``: another holds it, or it was renewed in the last minutes."""
     current, _ = _read(store)
     if current is None or current.run_id != run_id:
         raise UserError(f"{store.root}: run {run_id!r} doesn't hold the lease any more")
@@ -101,10 +95,7 @@ def _whereabouts(lease: Lease) -> str:
 
 
 def renew(store: ObjectStore, run_id: str) -> bool:
-    """Extend the term of the lease if this run still holds it; return whether it does.
-
-    A released lease stays free: another thread of a task that ends may still renew.
-    """
+    """Extend the term of the lease if this run still holds it, and return whether it does: a released lease stays free."""
     current, etag = _read(store)
     if current is None or current.run_id != run_id:
         return False

@@ -148,11 +148,7 @@ class Forgotten(Frozen):
 
 
 def read_forgotten(store: ObjectStore) -> Forgotten:
-    """Return the list; an empty one where nothing was forgotten.
-
-    Raises:
-        TransientError: It can't be read, so that a document might be taken in again.
-    """
+    """Return the list, empty where nothing was forgotten; an unreadable one raises, lest documents are taken in again."""
     try:
         return read_model(store, FORGOTTEN, Forgotten)
     except FileNotFoundError:

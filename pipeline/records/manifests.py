@@ -21,11 +21,7 @@ def manifest_name(version: str) -> str:
 
 
 def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
-    """Return a finished version's manifest, with its latest verdicts; None where the version is unknown or unfinished.
-
-    Raises:
-        TransientError: It can't be read.
-    """
+    """Return a finished version's manifest, with its latest verdicts; None where the version is unknown or unfinished."""
     try:
         manifest = read_model(store, manifest_name(version), Manifest)
     except FileNotFoundError:
@@ -63,11 +59,7 @@ def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | Non
 
 
 def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
-    """Return the manifest of a version.
-
-    Raises:
-        UserError: There is no such version; the message names some that exist.
-    """
+    """Return the manifest of a version, or raise ``UserError``, whose message names some versions that exist."""
     manifest = read_manifest(store, version)
     if manifest is None:
         version_names = ", ".join(existing.version for existing in manifests(store)[:5]) or "none yet"
@@ -154,11 +146,7 @@ class Item:
 
 
 def write_inventory(store: ObjectStore, version: str) -> str:
-    """Write the list of a version's files, from the state of the store; the version lacks only its manifest.
-
-    Returns:
-        The list's SHA-256, for the manifest.
-    """
+    """Write the list of a version's files, which lacks only the manifest, and return the list's SHA-256 for that."""
     later = {version_file(version, name) for name in _LATER}
     sizes = store.sizes(version_file(version, ""))
     for name in [name for name in sizes if name.startswith(version_file(version, "inventory"))]:
@@ -171,11 +159,7 @@ def write_inventory(store: ObjectStore, version: str) -> str:
 
 
 def read_inventory(store: ObjectStore, version: str) -> tuple[Item, ...]:
-    """Return the files of a version's folder.
-
-    Raises:
-        TransientError: The list can't be read.
-    """
+    """Return the files of a version's folder."""
     try:
         table = read_table(store, version_file(version, FILE), schema_of(Item))
     except MissingError as error:
@@ -223,12 +207,9 @@ def changed(store: ObjectStore, version: str) -> Iterator[DamagedError]:
 
 
 def check_index_files(workspace: Workspace, version: str, *, digests: bool = False, skip: Container[str] = ()) -> None:
-    """Raise where files of a version's embedded index changed; the engine doesn't check them.
+    """Raise ``DamagedError`` where files of a version's embedded index are missing, cut or changed, but those of ``skip``.
 
-    With ``digests``, files on this machine are read too; files in ``skip`` are not checked.
-
-    Raises:
-        TransientError: A file is missing, cut or changed.
+    The engine doesn't check them. With ``digests``, files on this machine are read too.
     """
     store = workspace.store
     items = [item for item in _index_files(store, version) if item.name not in skip]
@@ -258,11 +239,7 @@ def linked_index_files(store: ObjectStore, version: str, parent: str) -> dict[st
 
 
 def check_linked_index_files(workspace: Workspace, version: str, parent: str) -> None:
-    """Raise where a version's index has hard links to damaged files of its parent's.
-
-    Raises:
-        TransientError: Such a file differs from the parent's inventory.
-    """
+    """Raise ``DamagedError`` where a version's index has hard links to files that differ from its parent's inventory."""
     store = workspace.store
     digests_by_name = {item.name: item.sha256 for item in read_inventory(store, version)}
     for name, item in linked_index_files(store, version, parent).items():

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from backends.stores.objects import read_model, read_table, unless_damaged
 from pipeline.records.row_parts import IN, OF_TYPE
 from schemas.base import Frozen
-from schemas.corpus.retrieval import Ranking
+from schemas.corpus import Ranking
 from schemas.errors import Failure
 from schemas.gates import GateResult
 from schemas.ids import version_file

@@ -92,11 +92,7 @@ def _read_pointer(store: ObjectStore, *, fresh: bool = True) -> tuple[Pointer | 
 
 
 def check_format(store: ObjectStore, data: bytes) -> None:
-    """Refuse a store whose pointer or lease a newer release wrote; damage of them is found elsewhere.
-
-    Raises:
-        UserError: Its format is unknown here.
-    """
+    """Raise ``UserError`` where a newer release wrote a store's pointer or lease; damage of them is found elsewhere."""
     with contextlib.suppress(ValueError):
         document = json.loads(data)
         if isinstance(document, dict) and isinstance(store_format := document.get("format"), int) and store_format > FORMAT:
@@ -107,10 +103,7 @@ def check_format(store: ObjectStore, data: bytes) -> None:
 
 
 def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
-    """Write the pointer and its audit event if the ETag still matches; return whether it did.
-
-    The event of the pointer before is written first, in case that writer was killed.
-    """
+    """Write the pointer and its audit event if the ETag still matches; return whether it did."""
     if (before := readable_pointer(store)) is not None:
         _log_move(store, before)
     data = pointer.model_dump_json().encode()
@@ -260,8 +253,8 @@ def publish_version(
 ) -> Pointer:
     """Make a finished version live, and end a hold.
 
-    ``override``, the reason why a refused version goes live anyway, is stored with the version. ``by`` and ``reason`` are for
-    the audit log; the person is by default the operating system's user, the reason that of the override.
+    ``override``, the reason why a refused version goes live anyway, is stored with the version. ``by`` and ``reason`` are
+    for the audit log; the person is by default the operating system's user, the reason that of the override.
 
     Raises:
         UserError: There is no such version, or the reason is empty.

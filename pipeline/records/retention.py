@@ -37,10 +37,7 @@ def update_alias(workspace: Workspace) -> bool:
     """Point the alias at the live version's collection; return whether it moved.
 
     The server has no compare-and-swap, so the alias is compared with the pointer again after each move: another process may
-    have moved either of them meanwhile.
-
-    Raises:
-        TransientError: The server doesn't answer, or doesn't follow; the live version stays live.
+    have moved either of them meanwhile. Raises ``TransientError`` where the server doesn't answer or follow.
     """
     name, patience = alias_name(workspace.corpus.name), time.monotonic() + FOLLOWED_WITHIN_S
     requested_move: tuple[str | None, str] | None = None
@@ -69,11 +66,7 @@ def update_alias(workspace: Workspace) -> bool:
 
 
 def alias_points_to(workspace: Workspace, version: str) -> bool:
-    """Return whether the alias points to a version's collection, which must then be kept.
-
-    Raises:
-        TransientError: The server doesn't answer.
-    """
+    """Return whether the alias points to a version's collection, which must then be kept."""
     options, name = workspace.index_options(version), alias_name(workspace.corpus.name)
     return options.engine == "weaviate" and open_server(options).alias(name) == workspace.collection(version)
 
@@ -131,10 +124,7 @@ _IDS_A_BATCH = 20_000
 
 
 class NeededRecords:
-    """Ids of a cache's records that versions need.
-
-    ``number`` distinguishes it from others in the database.
-    """
+    """Ids of a cache's records that versions need; ``number`` distinguishes it from others in the database."""
 
     def __init__(self, cache: RecordCache, tables: TemporaryTables, number: int = 0) -> None:
         self.cache = cache

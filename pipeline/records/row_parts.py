@@ -114,11 +114,7 @@ FIGURES = pa.schema(
 
 
 def read_parts(store: ObjectStore, version: str) -> VersionParts | None:
-    """Return the parts of a version; None where release 0.2.0 wrote its rows.
-
-    Raises:
-        TransientError: The list can't be read.
-    """
+    """Return the parts of a version; None where release 0.2.0 wrote its rows."""
     try:
         return read_model(store, version_file(version, _PARTS), VersionParts)
     except FileNotFoundError:
@@ -126,30 +122,18 @@ def read_parts(store: ObjectStore, version: str) -> VersionParts | None:
 
 
 def read_documents(store: ObjectStore, version: str) -> dict[str, DocumentFacts]:
-    """Return the facts of each document of a version that has parts.
-
-    Raises:
-        TransientError: They can't be read.
-    """
+    """Return the facts of each document of a version that has parts."""
     table = read_table(store, version_file(version, DOCUMENTS), schema_of(DocumentFacts))
     return {facts.doc_id: facts for facts in rows_of(DocumentFacts, table)}
 
 
 def read_part_rows(store: ObjectStore, part: RowPart) -> VersionRows:
-    """Return the rows of a part.
-
-    Raises:
-        TransientError: They can't be read.
-    """
+    """Return the rows of a part."""
     return VersionRows(read_table(store, part.evidence, EVIDENCE), read_table(store, part.placements, PLACEMENTS))
 
 
 def rows_of_documents(store: ObjectStore, version: str, doc_ids: Set[str]) -> Iterator[tuple[str, VersionRows]]:
-    """Yield the rows of some documents, each with its id; only their parts are read.
-
-    Raises:
-        TransientError: A part can't be read.
-    """
+    """Yield the rows of some documents, each with its id; only their parts are read."""
     parts, names = read_parts(store, version) or VersionParts(), sorted(doc_ids)
     for part in parts.with_documents(doc_ids):
         names_in_part = names[bisect.bisect_left(names, part.first) : bisect.bisect_right(names, part.last)]

@@ -17,7 +17,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
 from pipeline.records.notes import read_notes
 from schemas.base import batched
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
 from schemas.ids import document_file, version_file
@@ -46,19 +46,14 @@ def write_copies(workspace: Workspace, jobs: Iterable[TagJob], run_id: str) -> I
     passwords = workspace.passwords()
     for batch in batched(jobs, _JOBS_AT_ONCE):
         yield from tag_documents(
-            batch,
-            store_address=workspace.store.root,
-            limits=workspace.corpus.parse,
-            passwords=passwords,
-            run_id=run_id,
+            batch, store_address=workspace.store.root, limits=workspace.corpus.parse, passwords=passwords, run_id=run_id
         )
 
 
 def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], run_id: str) -> list[Failure]:
-    """Write ``tagged.json``, the copies of a version. Copies that no shard was asked for are made here.
+    """Write ``tagged.json``, the copies of a version, and make those that no shard was asked for.
 
-    Returns:
-        The failures, those of the shards included. Their documents are indexed all the same.
+    Returns the failures, those of the shards included; their documents are indexed all the same.
     """
     store = workspace.store
     failed = {
@@ -101,11 +96,7 @@ def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
 
 
 def write_tagged(path: Path, document: InspectedDocument, file: Path, options: ParseOptions | None = None) -> None:
-    """Write the tagged copy of a single PDF.
-
-    Raises:
-        UserError: The copy can't be made or written.
-    """
+    """Write the tagged copy of a single PDF; raises ``UserError`` where it can't be made or written."""
     inscriptions = tuple(
         Inscription(page.page, BBox(*figure.bbox), figure.tag)
         for page in document.pages

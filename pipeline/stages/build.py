@@ -19,7 +19,7 @@ from pipeline.records.manifests import (
 )
 from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes, read_plan_summary, write_note
 from pipeline.records.retention import spare_version
-from schemas.corpus.retrieval import LEXICAL_FIELDS
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import InsetError, TransientError
 from schemas.stages import Report, Stage, silent
 from schemas.versions import Counts
@@ -40,11 +40,8 @@ _CHANGED = "documents_since_fill"
 def build(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
     """Write a version's evidence and vectors to its collection; what a killed build left is dropped or completed first.
 
-    Where few documents changed, an embedded collection is derived from the parent's, and a server's collection that retention
-    would delete next is brought forward.
-
-    Raises:
-        TransientError: A row has no vector.
+    Where few documents changed, an embedded collection is derived from the parent's, and a server's collection that
+    retention would delete next is brought forward.
     """
     started = time.monotonic()
     store = workspace.store
@@ -107,7 +104,8 @@ def _is_small(changes: Difference, counted: Counts) -> bool:
 def _usable_difference(workspace: Workspace, version: str, documents: int) -> tuple[Difference, dict[str, int]] | None:
     """Return the difference to the parent, and counts of the derived collection.
 
-    None unless the parent's collection is undamaged, with vectors of the same models, and little changed since it was filled.
+    None unless the parent's collection is undamaged, with vectors of the same models, and little changed since it was
+    filled.
     """
     store = workspace.store
     parent = readable_manifest(store, read_plan_summary(store, version).parent)
@@ -132,8 +130,8 @@ def _derive_from_parent(
 ) -> int | None:
     """Derive a version's collection from its parent's and return the rows written; None where it has to be filled.
 
-    A damaged file of the parent's would damage the derived collection too, so the files that the engine rewrote are checked here.
-    Linked files are checked when the version is published.
+    A damaged file of the parent's would damage the derived collection too, so the files that the engine rewrote are checked
+    here. Linked files are checked when the version is published.
     """
     index, parent = workspace.index(version), workspace.index(changes.earlier)
     try:

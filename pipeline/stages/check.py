@@ -33,14 +33,7 @@ from pipeline.records.ledger import (
 )
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
-from pipeline.records.row_parts import (
-    DIGITS_OF_WORDS,
-    Facts,
-    VersionParts,
-    read_documents,
-    read_parts,
-    rows_of_documents,
-)
+from pipeline.records.row_parts import DIGITS_OF_WORDS, Facts, VersionParts, read_documents, read_parts, rows_of_documents
 from pipeline.records.tagged_copies import list_copies
 from ray_jobs.outcomes import Outcome, outcomes_of_batch
 from ray_jobs.pools import Batch, Run, ordered_pool
@@ -53,7 +46,7 @@ from schemas.ports import ObjectStore
 from schemas.stages import Report, Stage, Step, silent
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
-from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
+from tasks.reading.picture_places import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import (
     PLACED,
     ContentConserved,
@@ -88,9 +81,9 @@ class _Findings:
 def check(workspace: Workspace, version: str, report: Report = silent, *, assemble: Callable[..., StageNote]) -> StageNote:
     """Check a version's rows against their contract and the laws of conservation. Data Docs go to its ``quality/``.
 
-    A document that breaks a law is made again from finished work if it was taken over from the live version; otherwise, or if it
-    still breaks the law, it is quarantined. The stage ``assemble`` then writes the version again, which is checked. Tagged copies
-    are listed last.
+    A document that breaks a law is made again from finished work if it was taken over from the live version; otherwise, or
+    if it still breaks the law, it is quarantined. The stage ``assemble`` then writes the version again, which is checked.
+    Tagged copies are listed last.
     """
     started = time.monotonic()
     store = workspace.store
@@ -347,11 +340,7 @@ class _VersionData:
         return self._changed | (self.indexed.keys() - self._inherited.documents)
 
     def examine(self, run: Run) -> None:
-        """Examine the changed documents, and what they share with others.
-
-        Raises:
-            TransientError: A row lacks a vector.
-        """
+        """Examine the changed documents, and what they share with others."""
         batches = (
             [(doc_id, _ToExamine(doc_id not in self._inherited.documents, doc_id in self._verified)) for doc_id in doc_ids]
             for doc_ids in self._parts.shards(self.to_examine())
@@ -461,9 +450,8 @@ def _figures(
 ) -> GateVerdict:
     """Compare the pixels of figures with their names; those of the parent were compared by its check.
 
-    Raises:
-        TransientError: A figure is damaged or missing: its documents are parsed again. Those of ``parsed_now`` are at fault
-            themselves.
+    Raises ``DamagedError`` where figures can't be read, unless those of documents ``parsed_now``, which are at fault
+    themselves.
     """
     damaged: dict[str, Exception] = {}
 

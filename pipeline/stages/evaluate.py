@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from evaluation.calibrate import calibrate, foreign_questions, shuffled
-from evaluation.gates import retrieval_gates
-from evaluation.golden import ModeReport, ask, with_answers
+from evaluation.golden import ModeReport, ask, retrieval_gates, with_answers
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.models import is_here
@@ -40,8 +39,8 @@ from tasks.versions.check import quarantine_ceiling
 def evaluate(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
     """Answer the golden questions by the default preset and by each of its retrievers alone; compare with the live version.
 
-    With the default preset, unanswerable questions should get no answer. Reports go to the version's ``evaluation/``. A corpus
-    without golden questions gets a gate that says so. Gates on metrics run the corpus's experiment.
+    With the default preset, unanswerable questions should get no answer. Reports go to the version's ``evaluation/``. A
+    corpus without golden questions gets a gate that says so. Gates on metrics run the corpus's experiment.
     """
     started = time.monotonic()
     calibration: Calibration | None = None
@@ -97,11 +96,7 @@ def _has_models(workspace: Workspace, manifest: Manifest, preset: Preset) -> boo
 
 
 def _reports(
-    workspace: Workspace,
-    version: str,
-    questions: Sequence[Question],
-    presets: Sequence[Preset],
-    report: Report,
+    workspace: Workspace, version: str, questions: Sequence[Question], presets: Sequence[Preset], report: Report
 ) -> list[ModeReport]:
     opened = open_version(workspace, version)
     gold = gold_evidence(opened, questions)

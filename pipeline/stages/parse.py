@@ -12,11 +12,7 @@ from workers.parse_shard import ParseJob, parse_documents
 
 
 def parse(workspace: Workspace, version: str, shard: int | None = None, report: Report = silent) -> StageNote:
-    """Parse one shard of a plan, or all.
-
-    Each document is parsed in its own process and stored at once. Failures are in the note, and don't stop the others.
-    Shards count from 0; None means all.
-    """
+    """Parse one shard of a plan, counted from 0, or all where None; failures are in the note, and don't stop the others."""
     started = time.monotonic()
     plan = read_plan(workspace.store, version)
     shards: Sequence[Sequence[str]] = plan.shards if shard is None else [plan.shards[shard]]

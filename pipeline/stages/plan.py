@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing
-from evaluation.gates import OF_RETRIEVAL
+from evaluation.golden import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.metric_gates import metric_gates
@@ -59,10 +59,9 @@ MEASURED_PAGES = 50
 def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset(), rebuild: bool = False) -> Plan:
     """Compare the source with the live version and return the plan of the next one; nothing is written.
 
-    A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``. A refused
-    one is judged again by the present bounds of gates.
-    ``retry`` are quarantined documents to try again. ``rebuild`` builds even if the inputs are unchanged, because the live
-    version is damaged.
+    A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``. A
+    refused one is judged again by the present bounds of gates. ``retry`` are quarantined documents to try again.
+    ``rebuild`` builds even if the inputs are unchanged, because the live version is damaged.
 
     Raises:
         UserError: The source was never there or never held a PDF, or the default preset or the answer settings are invalid.
@@ -151,11 +150,7 @@ def _summary(
 
 
 def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
-    """Return whether sources are named, for all of which the live version keeps an earlier document.
-
-    Raises:
-        UserError: It keeps none for one of them.
-    """
+    """Return whether sources are named; raises ``UserError`` unless the live version keeps an earlier document of each."""
     live = read_pointer(workspace.store) if sources else None
     ledger = readable_ledger(workspace.store, live.version) if live else []
     sources_kept = {row.source for row in ledger if row.newer is not None}

@@ -22,9 +22,8 @@ _WORK = (Stage.PARSE, Stage.ENRICH, Stage.TAG)
 def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
     """Write a version's manifest, after which only ``forget`` changes it; it doesn't go live by that.
 
-    Raises:
-        ContractError: The lease was lost.
-        TransientError: The parent's collection is damaged; the next refresh fills a new one.
+    Raises ``ContractError`` where the lease was lost, ``TransientError`` where the parent's collection, from which this one
+    is derived, is damaged: the next refresh fills a new one.
     """
     store = workspace.store
     if not still_held(store, lease):
@@ -44,14 +43,9 @@ def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
 
 
 def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
-    """Write a version's manifest, and make it live if every gate holds and the corpus isn't held.
+    """Write a version's manifest, and make it live if gates hold and the corpus isn't held; return whether it is live now.
 
-    Returns:
-        Whether the version is live now.
-
-    Raises:
-        ContractError: The lease was lost, or another version was published meanwhile.
-        TransientError: The parent's collection is damaged; the next refresh fills a new one.
+    Raises as ``finish`` does, and ``ContractError`` where another version was published meanwhile.
     """
     store = workspace.store
     manifest = finish(workspace, version, lease)
@@ -84,17 +78,12 @@ def roll_back_version(
 
 
 def make_live(
-    workspace: Workspace,
-    version: str,
-    *,
-    override: str | None = None,
-    by: str | None = None,
-    reason: str | None = None,
+    workspace: Workspace, version: str, *, override: str | None = None, by: str | None = None, reason: str | None = None
 ) -> Pointer:
     """Make a finished version live, end a hold, and move the alias; ``override`` is the reason to ignore its gates.
 
-    ``by`` and ``reason`` are for the audit log; the person is by default the operating system's user, the reason that of the
-    override.
+    ``by`` and ``reason`` are for the audit log; the person is by default the operating system's user, the reason that of
+    the override.
 
     Raises:
         UserError: There is no such version, or the reason is empty.
@@ -142,9 +131,6 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},
         work={name: count for stage in _WORK for name, count in (notes[stage].counts if stage in notes else {}).items()},
         slowest=notes[Stage.PARSE].slowest if Stage.PARSE in notes else [],
-        sizes={
-            "sources": sum(document.size for document in plan.documents),
-            "evidence": counts.get("evidence_bytes", 0),
-        },
+        sizes={"sources": sum(document.size for document in plan.documents), "evidence": counts.get("evidence_bytes", 0)},
         ledger=sha256(workspace.store.get(version_file(plan.version, "ledger.parquet"))),
     )

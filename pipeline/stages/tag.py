@@ -23,10 +23,7 @@ def count_shards(workspace: Workspace, version: str) -> int:
 
 
 def tag(workspace: Workspace, version: str, shard: int, shards: int, report: Report = silent) -> StageNote:
-    """Write those copies of shard ``shard`` of ``shards``, counted from 0, that are missing.
-
-    Failures are in the note, and don't stop the others. ``check`` lists the copies of the version.
-    """
+    """Write the missing copies of shard ``shard`` of ``shards``, counted from 0; failures don't stop the others."""
     started = time.monotonic()
     store = workspace.store
     sources = first_sources(read_ledger(store, version))

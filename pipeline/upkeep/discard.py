@@ -31,11 +31,8 @@ _MADE = tuple(kind for kind in KINDS if kind != "documents")
 def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = silent) -> dict[str, DamagedError]:
     """Return an error for each damaged object of finished versions, and of what they share, by name.
 
-    By listings; with ``deep`` every object is read.
-
-    Raises:
-        UserError: A folder of the store can't be read.
-        TransientError: The store doesn't answer.
+    Listings show what is missing or cut; with ``deep`` every object is read. A folder that can't be read raises
+    ``UserError``.
     """
     store = workspace.store
     pointer = readable_pointer(store)
@@ -63,10 +60,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
 
 
 def is_live_damaged(workspace: Workspace) -> bool:
-    """Return whether files or failures of the live version are missing, or files cut, so that a new one has to be built.
-
-    A held corpus gets no new version.
-    """
+    """Return whether files or failures of the live version are missing, or files cut; False where the corpus is held."""
     pointer = read_pointer(workspace.store)
     if pointer is None or pointer.held:
         return False

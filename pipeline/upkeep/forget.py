@@ -45,7 +45,7 @@ from pipeline.records.row_parts import (
 )
 from pipeline.upkeep.prune import prune_all
 from pipeline.upkeep.retain import sweep
-from schemas.corpus.retrieval import LEXICAL_FIELDS
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import UserError
 from schemas.ids import key, sha256, version_file
 from schemas.parquet import to_parquet
@@ -124,12 +124,7 @@ def finish_forgetting(workspace: Workspace, report: Report = silent) -> None:
 
 
 def readmit(workspace: Workspace, source: str) -> list[str]:
-    """Let a forgotten document be taken in again, by source or digest; return the digests.
-
-    Raises:
-        UserError: It isn't forgotten.
-        TransientError: A refresh is running.
-    """
+    """Let a forgotten document be taken in again, by source or digest, and return the digests, or raise ``UserError``."""
     with alone(workspace.store, "forget"):
         before = read_forgotten(workspace.store)
         doc_ids = {source} if _DIGEST.fullmatch(source) else _digest_in_source(workspace, source)
@@ -275,10 +270,7 @@ def _finish_version(workspace: Workspace, manifest: Manifest, deletion: _Deletio
 
 
 def _delete_rows(store: ObjectStore, version: str, doc_ids: Set[str]) -> tuple[dict[str, int], bool]:
-    """Write a version's rows without those of some documents; return its counts, and whether there were any.
-
-    Rows of release 0.2.0 are written as parts.
-    """
+    """Write a version's rows, as parts, without those of some documents; return its counts, and whether there were any."""
     parts = read_parts(store, version)
     documents = read_documents(store, version) if parts is not None else {}
     remaining_rows = (

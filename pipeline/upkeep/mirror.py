@@ -16,7 +16,7 @@ from pipeline.records.lease import alone
 from pipeline.records.manifests import FILE, manifest_name, named_manifest, read_manifest, write_inventory
 from pipeline.records.publication import read_pointer, resolve_version
 from pipeline.records.retention import Needs, needs_of
-from schemas.corpus.retrieval import LEXICAL_FIELDS
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import ContractError, UserError
 from schemas.ids import collection_name, version_file
 from schemas.ports import ObjectStore

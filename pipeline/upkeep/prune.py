@@ -19,14 +19,10 @@ from schemas.stages import Report, silent
 
 
 def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> PruneResult:
-    """Remove everything below the corpus's root that no kept version needs, or list it.
+    """Remove everything below the corpus's root that no kept version needs, or list it; the lease is held meanwhile.
 
-    Kept are the live version, the previous one, pinned ones, the newest ones by retention, any that the engine's alias names, and
-    the one whose collection the next version takes over.
-    The lease is held meanwhile, so that no refresh runs.
-
-    Raises:
-        TransientError: A refresh is running, or the engine doesn't answer.
+    Kept are the live version, the previous one, pinned ones, the newest ones by retention, any that the engine's alias
+    names, and the one whose collection the next version takes over.
     """
     with alone(workspace.store, "prune"), TemporaryTables() as tables:
         return _prune(workspace, tables, dry_run=dry_run, report=report)

@@ -14,13 +14,10 @@ from schemas.ports import ObjectStore, SearchIndex
 
 
 def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare: bool = False) -> list[str]:
-    """Remove unfinished versions, and finished ones beyond the corpus's retention.
+    """Remove unfinished versions, and finished ones beyond the corpus's retention, under the lease; return them.
 
-    Call it under the lease, so that an unfinished version isn't in use. Caches stay, and so does a version that the engine's
-    alias names or whose server doesn't answer, until a later sweep, and the spare one unless ``with_spare``.
-
-    Returns:
-        The versions removed.
+    Caches stay, and so does a version that the engine's alias names or whose server doesn't answer, until a later sweep,
+    and the spare one unless ``with_spare``.
     """
     with contextlib.suppress(TransientError, ContractError):
         # A lost server must not block the version that replaces its contents.

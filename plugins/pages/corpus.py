@@ -1,6 +1,6 @@
-"""The tab of a corpus's DAG: its state, its versions, what changed between two of them, and what can be done."""
+"""The tab of a corpus's DAG: its state, its versions, what changed between two of them, its quarantine, and what can be done."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
@@ -9,11 +9,11 @@ from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from pipeline.operations.document_changes import document_changes
 from pipeline.operations.health import corpora_health, store_of
 from pipeline.operations.history import changes, history, spending, version_names
-from pipeline.records.publication import read_events
+from pipeline.operations.quarantine import quarantine
+from pipeline.records.publication import read_events, readable_pointer
 from plugins.pages.access import PREFIX, ReadsDag, User, startable
-from plugins.pages.paging import Paged
-from plugins.pages.rendering import render
-from schemas.errors import NotFoundError
+from plugins.pages.rendering import Paged, render
+from schemas.errors import FailureCode, NotFoundError
 from tasks.versions.diff import release_note
 
 PER_PAGE = 20
@@ -148,4 +148,31 @@ def document_diff(
         source=source,
         changed=changed,
         paged=Paged(changed.pages, page, PER_PAGE),
+    )
+
+
+@router.get("/quarantine", response_class=HTMLResponse)
+def quarantined_documents(
+    request: Request,
+    dag_id: str,
+    user: User,
+    code: FailureCode | Literal[""] = "",
+    document: Annotated[str, Query(max_length=200)] = "",
+    page: Annotated[int, Query(ge=1)] = 1,
+) -> HTMLResponse:
+    """Show a page of the documents in quarantine, of a code, or whose source contains a text."""
+    corpus_schedule = stored_corpus_of(dag_id)
+    store = store_of(corpus_schedule)
+    quarantined, pointer = quarantine(store), readable_pointer(store)
+    return render(
+        request,
+        "quarantine.html",
+        corpus=corpus_schedule.name,
+        dag_id=dag_id,
+        found=quarantined,
+        live=pointer.version if pointer else None,
+        paged=Paged(quarantined.matching(code or None, document) if quarantined else [], page, PER_PAGE),
+        code=code,
+        document=document,
+        may_start=dag_id in startable([dag_id], user),
     )

@@ -9,8 +9,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from pipeline.operations.health import corpora_health, orphans
 from plugins.pages.access import PREFIX, User, readable
-from plugins.pages.paging import Paged
-from plugins.pages.rendering import HEADERS, render
+from plugins.pages.rendering import HEADERS, Paged, render
 from plugins.remedies import in_ui
 
 PER_PAGE = 50

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.corpus.fields import GpuShare, Location, Money, Revision, Section, Server, Share, Text, Variable, Workers
+from schemas.base import GpuShare, Location, Money, Revision, Section, Server, Share, Text, Variable, Workers
 from schemas.models import DIMENSION, ENDPOINT, MINILM, MULTILINGUAL, ModelName, settings
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, JsonValue, create_model, field_validator, model_validator
 
-from schemas.corpus.fields import Address, Money, Section, Server, Text, Workers
+from schemas.base import Address, Money, Section, Server, Text, Workers
 from schemas.gates import GATES, Gate, metric_gate
 
 

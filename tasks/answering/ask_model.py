@@ -6,7 +6,7 @@ from contextlib import closing
 from importlib.resources import files
 from string import Template
 
-from schemas.generation import Message, Reply, Request
+from schemas.models import Message, Reply, Request
 from schemas.ports import StreamingModel
 from tasks.answering.trace import StepRecord
 

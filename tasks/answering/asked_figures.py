@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from schemas.evidence import Hit
-from schemas.figure_labels import caption_label, mentions
+from schemas.text import caption_label, mentions
 from tasks.answering.candidates import rarity_of, stems
 from tasks.answering.highlight import content_words
 
@@ -70,12 +70,7 @@ def asked_figures(
 ) -> list[tuple[Hit, float]]:
     """Return the figures that a question may ask for, each with its probability, best first.
 
-    Args:
-        question: Its words.
-        figures: Rows of figures.
-        cosines: Cosine of question and figure, by evidence id.
-        page_scores: Best score of a sentence on each page.
-        page_ranks: Rank of each page found, from 0.
+    ``cosines`` are of question and figure, by evidence id; ``page_scores`` the best of a sentence on each page; ranks are from 0.
     """
     terms = stems(content_words(question))
     captions = [terms & stems(figure.caption) for figure in figures]

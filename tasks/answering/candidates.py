@@ -164,14 +164,8 @@ def scores(
     """Return a score for each candidate, and the cosines of those compared.
 
     A score is by the question's words, weighted by rarity, by rank, and by the cosine of the sentence and the question. Only the
-    best candidates by words and rank are compared; the others count as far away as the farthest of those.
-
-    Args:
-        question: Its words.
-        candidates: The candidates.
-        passages: Their passages.
-        cosines: Returns the cosine of each candidate with the question; called once.
-        max_passages: Passages that the answer may show.
+    best candidates by words and rank are compared, in one call of ``cosines``; the others count as far away as the farthest of
+    those. ``max_passages`` are those that the answer may show.
     """
     by_words = _word_scores(question, candidates, passages)
     best = sorted(range(len(candidates)), key=lambda index: (-by_words[index], index))[: COMPARED * max_passages]

@@ -1,9 +1,12 @@
 """Citations: document, page and section of a passage, with links to page and PDF."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlencode
 
 from schemas.answers import Citation, FigurePart
-from schemas.evidence import CitedFigure, Hit
+from schemas.evidence import CitedFigure, CitedRegion, Hit
+from schemas.geometry import BBox
 from schemas.tags import escape
 
 MOST_BOXES = 50
@@ -51,3 +54,38 @@ def figure_part(
         folded=folded,
         added=added,
     )
+
+
+Row = Mapping[str, Any]
+"""A row of ``PLACEMENTS``."""
+
+
+def localise(
+    figure_refs: Iterable[str], doc_id: str, regions: Sequence[CitedRegion], placements: Sequence[Row]
+) -> list[CitedFigure]:
+    """Return the figures of a hit, each at the placement that the hit means; ``placements`` are tagged ones.
+
+    Of several in the document: the one inside a region of the hit, else on one of its pages, else on the nearest page.
+    """
+    cited_figures = []
+    for figure_id in figure_refs:
+        figure_placements = [row for row in placements if row["figure_id"] == figure_id and row["doc_id"] == doc_id]
+        if figure_placements:
+            best = min(figure_placements, key=lambda row: (*_distance(row, regions), row["order"]))
+            captions = (row["caption"] for row in (best, *figure_placements) if row["caption"])
+            cited_figures.append(
+                CitedFigure(
+                    figure_id=figure_id,
+                    number=best["number"],
+                    caption=next(captions, ""),
+                    page=best["page"],
+                    bbox=best["bbox"],
+                )
+            )
+    return cited_figures
+
+
+def _distance(row: Row, regions: Sequence[CitedRegion]) -> tuple[bool, int]:
+    box = BBox(*row["bbox"])
+    is_inside = any(region.page == row["page"] and BBox(*region.bbox).has_middle_of(box) for region in regions)
+    return not is_inside, min(abs(region.page - row["page"]) for region in regions)

@@ -5,13 +5,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from schemas.corpus.retrieval import AnswerOptions
+from schemas.corpus import AnswerOptions
 from schemas.evidence import Hit
-from schemas.figure_labels import mentions
 from schemas.filters import Filters
 from schemas.models import MINILM
 from schemas.ports import SearchIndex
-from schemas.text import folded_words
+from schemas.text import folded_words, mentions
 from schemas.versions import Calibration, FeatureScale
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.highlight import content_words, sentences

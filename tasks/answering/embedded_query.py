@@ -15,8 +15,7 @@ import numpy as np
 
 from schemas.errors import RequestError
 from schemas.ports import Embedder, TextEmbedder, Vector
-from schemas.traces import span
-from tasks.answering.trace import Stopped
+from tasks.answering.trace import Stopped, span
 from tasks.enriching.spaces import SPACES
 
 BATCH = 32
@@ -54,15 +53,7 @@ class QuestionBatches:
         return len(self._waiting)
 
     def vector(self, text: str, stopped: Callable[[], bool] = lambda: False) -> Vector:
-        """Return the vector of a question, shape ``(dimension,)``.
-
-        Args:
-            text: The question.
-            stopped: Returns true when nobody waits for the vector any more; the question then joins no batch.
-
-        Raises:
-            Stopped: Nobody waited when its batch began.
-        """
+        """Return the vector of a question, shape ``(dimension,)``; raises ``Stopped`` if nobody waits when its batch begins."""
         question = _Question(text, stopped)
         with self._lock:
             if text in self._kept:
@@ -135,13 +126,9 @@ def batches_of(embedder: TextEmbedder) -> QuestionBatches:
 
 
 class EmbeddedQuery:
-    """A query that is embedded once in each space that needs it. Thread-safe.
+    """A query that is embedded once in each space that needs it, by ``embedders`` of spaces. Thread-safe.
 
-    Args:
-        embedders: The model of each space, by the space's name.
-        words: The question in plain words; "" for a picture alone.
-        picture: An encoded picture.
-        stopped: Returns true when nobody waits for the vectors any more.
+    ``words`` is "" for a picture alone; ``stopped`` returns true when nobody waits for the vectors any more.
     """
 
     def __init__(
@@ -187,11 +174,8 @@ class EmbeddedQuery:
     def vector(self, space: str) -> Vector:
         """Return its vector in a space, shape ``(dimension,)``; for late interaction, ``(n, dimension)``.
 
-        Words and picture are combined as the normalised mean; for late interaction all vectors of both are kept.
-
-        Raises:
-            RequestError: The space's model can embed nothing of it.
-            Stopped: Nobody waits for it any more.
+        Words and picture are combined as the normalised mean; for late interaction all vectors of both are kept. Raises
+        ``RequestError`` if the space's model can embed nothing of it, and ``Stopped`` if nobody waits for it any more.
         """
         with self._embed_lock:
             if space not in self._vectors:

@@ -6,9 +6,9 @@ from itertools import groupby
 
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
 from schemas.evidence import CitedFigure, Hit, Span
-from schemas.figure_labels import caption_label, mentions
 from schemas.filters import Modality
 from schemas.tags import TagTemplate
+from schemas.text import caption_label, mentions
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.candidates import Candidate, is_how_to, stems
 from tasks.answering.cite import citation, figure_part
@@ -75,7 +75,8 @@ def extract(
         [figure for figure, probability in figures[:MOST_FIGURES] if probability >= SHOWN_FROM] if passages else []
     )
     how_to_terms = stems(content_words(question)) if is_how_to(question) else set()
-    answer = _Answer(template, corpus, version, tags, shown_figures, how_to_terms, speaks_of_pictures(question))
+    asked_ids = {figure.figure_id for figure in shown_figures}
+    answer = _Answer(template, corpus, version, tags, asked_ids, how_to_terms, speaks_of_pictures(question))
     if answer.is_of_pictures and not how_to_terms:
         answer.add_figures(shown_figures[:1])
     procedure = _procedure(candidates, candidate_scores, top) if how_to_terms else None
@@ -109,7 +110,7 @@ class _Answer:
     corpus: str
     version: str
     tags: Mapping[str, str]
-    asked_figures: Sequence[Hit]
+    asked_figures: Set[str | None]
     how_to_terms: Set[str]
     is_of_pictures: bool
     parts: list[Part] = field(default_factory=list)
@@ -117,39 +118,22 @@ class _Answer:
     passages: int = 0
     words: int = 0
     figures: int = 0
-    _shown_figures: set[str] = field(default_factory=set)
+    shown_figures: set[str | None] = field(default_factory=set)
     _cited: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def asked_ids(self) -> set[str | None]:
-        """The ids of the figures asked for."""
-        return {figure.figure_id for figure in self.asked_figures}
 
     def add(self, passage: Passage, marked_candidates: Sequence[Candidate], *, unfolded: bool) -> None:
         """Add a passage, with its marked sentences unfolded or wholly folded; skip it if it shows only figures shown before."""
-        figures_by_number = figures_of(passage)
-        if (
-            passage.rows[0].modality is Modality.FIGURE
-            and {figure.figure_id for figure in figures_by_number.values()} <= self._shown_figures
+        figures = figures_of(passage)
+        if passage.rows[0].modality is Modality.FIGURE and self.shown_figures.issuperset(
+            figure.figure_id for figure in figures.values()
         ):
             return
-        numbers = {number for number, figure in figures_by_number.items() if figure.figure_id in self.asked_ids}
-        selection = Unfolded.around(
-            passage, marked_candidates if unfolded else (), numbers if unfolded else (), how_to_terms=self.how_to_terms
-        )
-        marks = {(candidate.block, candidate.sentence) for candidate in marked_candidates} if unfolded else set()
-        parts = _without_empty_folds(
-            part
-            for block_number in selection.ordered_blocks(marked_candidates[0].block if marked_candidates else None)
-            for part in self._parts(
-                passage,
-                block_number,
-                selection.sentences.get(block_number, set()),
-                marks,
-                figures_by_number,
-                block_number in selection.procedure,
-            )
-        )
+        shown_candidates = marked_candidates if unfolded else ()
+        asked = {number for number, figure in figures.items() if unfolded and figure.figure_id in self.asked_figures}
+        selection = Unfolded.around(passage, shown_candidates, asked, how_to_terms=self.how_to_terms)
+        blocks = selection.ordered_blocks(marked_candidates[0].block if marked_candidates else None)
+        writer = _PassageWriter(self, figures, selection, {(mark.block, mark.sentence) for mark in shown_candidates})
+        parts = _without_empty_folds(part for block_number in blocks for part in writer.parts(block_number))
         self.parts.extend(_answer_first(parts, figures_lead=self.is_of_pictures or bool(selection.procedure)))
         self.passages += bool(parts)
 
@@ -157,39 +141,47 @@ class _Answer:
         """Add figures that are asked for and not shown yet, each as a passage of its own."""
         passages_before = self.passages
         for row in rows:
-            if self.figures < MOST_FIGURES and row.figure_id not in self._shown_figures:
+            if self.figures < MOST_FIGURES and row.figure_id not in self.shown_figures:
                 self.add(read_passage([row], {row.evidence_id: 0}, self.template), (), unfolded=True)
         self.passages = passages_before
 
-    def _parts(
-        self,
-        passage: Passage,
-        block_number: int,
-        shown_sentences: Set[int],
-        marks: set[tuple[int, int]],
-        figures_by_number: Mapping[str, CitedFigure],
-        in_procedure: bool,
-    ) -> Iterator[Part]:
-        block = passage.blocks[block_number]
+    def cite(self, hit: Hit) -> int:
+        """Return the number of a row's citation."""
+        if hit.evidence_id not in self._cited:
+            self._cited[hit.evidence_id] = len(self.citations) + 1
+            self.citations.append(citation(hit, len(self.citations) + 1, corpus=self.corpus, version=self.version))
+        return self._cited[hit.evidence_id]
+
+
+@dataclass
+class _PassageWriter:
+    """Writes the blocks of a passage as parts; ``marks`` are its sentences that answer, as block and sentence."""
+
+    answer: _Answer
+    figures: Mapping[str, CitedFigure]
+    selection: Unfolded
+    marks: Set[tuple[int, int]]
+
+    def parts(self, block_number: int) -> Iterator[Part]:
+        block = self.selection.passage.blocks[block_number]
+        cited = [self.answer.cite(self.selection.passage.rows[row_number]) for row_number in block.rows]
+        marks = {sentence_number for number, sentence_number in self.marks if number == block_number}
         if block.style == "table":
-            yield self._table(
-                passage,
-                block,
-                {sentence_number for number, sentence_number in marks if number == block_number},
-                figures_by_number,
-            )
+            yield self._table(self.selection.passage.rows[block.rows[0]], cited[:1], marks)
             return
-        cited = [self._cite(passage, number) for number in block.rows]
+        shown_sentences = self.selection.sentences.get(block_number, set())
+        in_procedure = block_number in self.selection.procedure
         if block.style in ("heading", "figure"):
-            folded = not (shown_sentences or (block_number, 0) in marks)
-            yield from self._pieces(block, (0, len(block.text)), [], cited, folded, figures_by_number, in_procedure)
+            folded = not (shown_sentences or 0 in marks)
+            yield from self._pieces(block, (0, len(block.text)), [], cited, folded=folded, in_procedure=in_procedure)
             return
-        for start, end, folded, marked_spans in _groups(
-            block, shown_sentences, {sentence_number for number, sentence_number in marks if number == block_number}
-        ):
-            yield from self._pieces(block, (start, end), marked_spans, cited, folded, figures_by_number, in_procedure)
-            if not folded:
-                yield from self._mentioned_figures(block.text[start:end], figures_by_number, cited)
+        for is_shown, run in groupby(range(len(block.sentences)), key=shown_sentences.__contains__):
+            numbers = list(run)
+            span = block.sentences[numbers[0]][0], block.sentences[numbers[-1]][1]
+            marked_spans = [block.sentences[number] for number in numbers if is_shown and number in marks]
+            yield from self._pieces(block, span, marked_spans, cited, folded=not is_shown, in_procedure=in_procedure)
+            if is_shown:
+                yield from self._mentioned_figures(block.text[slice(*span)], cited)
 
     def _pieces(
         self,
@@ -197,87 +189,66 @@ class _Answer:
         span: Span,
         marked_spans: Sequence[Span],
         cited: list[int],
+        *,
         folded: bool,
-        figures_by_number: Mapping[str, CitedFigure],
         in_procedure: bool,
     ) -> Iterator[Part]:
-        start, end = span
-        offset = start
-        for piece, number in self.template.split(block.text[start:end]):
-            stop = offset + len(piece)
-            if number is None:
-                stripped = block.text[offset:stop].strip("\n") if block.style == "code" else block.text[offset:stop].strip()
-                if stripped:
-                    first = offset + block.text[offset:stop].index(stripped)
-                    spans = [
-                        (max(mark_start, first) - first, min(mark_end, first + len(stripped)) - first)
-                        for mark_start, mark_end in marked_spans
-                        if mark_start < first + len(stripped) and mark_end > first
-                    ]
-                    if not folded:
-                        self.words += len(stripped.split())
-                    style = block.style if block.style in ("heading", "item", "code") else "prose"
-                    yield TextPart(text=stripped, citations=cited, style=style, marked=spans, folded=folded)
-            elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown_figures:
-                yield self._figure(figure, piece, cited, folded, in_procedure=in_procedure)
-            offset = stop
+        """Yield a span of a block as texts and figures, in order."""
+        style = block.style if block.style in ("heading", "item", "code") else "prose"
+        offset = span[0]
+        for piece, number in self.answer.template.split(block.text[slice(*span)]):
+            stripped = piece.strip("\n" if style == "code" else None)
+            first = offset + piece.index(stripped)
+            offset += len(piece)
+            if number is not None:
+                yield from self._figure(number, piece, cited, folded=folded, in_procedure=in_procedure)
+            elif stripped:
+                marked = [
+                    (max(mark_start, first) - first, min(mark_end, first + len(stripped)) - first)
+                    for mark_start, mark_end in marked_spans
+                    if mark_start < first + len(stripped) and mark_end > first
+                ]
+                self.answer.words += 0 if folded else len(stripped.split())
+                yield TextPart(text=stripped, citations=cited, style=style, marked=marked, folded=folded)
 
     def _figure(
-        self, figure: CitedFigure, tag: str, cited: list[int], folded: bool, *, in_procedure: bool = False
-    ) -> FigurePart:
-        """Return a figure; it is folded if enough are shown, those of a procedure apart."""
-        self._shown_figures.add(figure.figure_id)
-        folded = (folded and figure.figure_id not in self.asked_ids) or (self.figures >= MOST_FIGURES and not in_procedure)
-        self.figures += not folded
-        return figure_part(figure, tag, cited, folded=folded)
-
-    def _mentioned_figures(
-        self, text: str, figures_by_number: Mapping[str, CitedFigure], cited: list[int]
+        self, number: str, tag: str, cited: list[int], *, folded: bool, in_procedure: bool = False
     ) -> Iterator[FigurePart]:
-        labels = {label for label in mentions(text) if label.number}
-        for figure in figures_by_number.values() if labels else ():
-            if figure.figure_id in self._shown_figures or figure.figure_id not in self.tags:
-                continue
-            if caption_label(figure.caption) in labels and self.figures < MOST_FIGURES:
-                yield self._figure(figure, self.tags[figure.figure_id], cited, folded=False)
+        """Yield a figure that isn't shown yet; it is folded if enough are shown, those of a procedure apart."""
+        answer, figure = self.answer, self.figures.get(number)
+        if figure is not None and figure.figure_id not in answer.shown_figures:
+            answer.shown_figures.add(figure.figure_id)
+            too_many = answer.figures >= MOST_FIGURES and not in_procedure
+            folded = too_many or (folded and figure.figure_id not in answer.asked_figures)
+            answer.figures += not folded
+            yield figure_part(figure, tag, cited, folded=folded)
 
-    def _table(
-        self, passage: Passage, block: PassageBlock, key_rows: set[int], figures_by_number: Mapping[str, CitedFigure]
-    ) -> TablePart:
+    def _mentioned_figures(self, text: str, cited: list[int]) -> Iterator[FigurePart]:
+        """Yield the figures that a text mentions by number and that stand elsewhere."""
+        labels = {label for label in mentions(text) if label.number}
+        for number, figure in self.figures.items() if labels else ():
+            tag = self.answer.tags.get(figure.figure_id)
+            if tag and caption_label(figure.caption) in labels and self.answer.figures < MOST_FIGURES:
+                yield from self._figure(number, tag, cited, folded=False)
+
+    def _table(self, row: Hit, cited: list[int], key_rows: set[int]) -> TablePart:
         """Return a table with its figures in their cells; tags of figures that aren't shown are dropped."""
-        row = passage.rows[block.rows[0]]
-        cited = [self._cite(passage, block.rows[0])]
         parts_by_tag: dict[str, FigurePart] = {}
 
         def cell(text: str) -> str:
             pieces = []
-            for piece, number in self.template.split(text):
+            for piece, number in self.answer.template.split(text):
+                if number is not None and piece not in parts_by_tag:
+                    parts_by_tag.update((piece, part) for part in self._figure(number, piece, cited, folded=not key_rows))
                 if number is None or piece in parts_by_tag:
-                    pieces.append(piece)
-                elif (figure := figures_by_number.get(number)) is not None and figure.figure_id not in self._shown_figures:
-                    parts_by_tag[piece] = self._figure(figure, piece, cited, folded=not key_rows)
                     pieces.append(piece)
             return "".join(pieces).strip()
 
         rows = [[cell(text) for text in line] for line in row.tagged_rows]
-        if key_rows:
-            self.words += sum(
-                len(text.split()) for row_number, line in enumerate(rows) if row_number in {0, *key_rows} for text in line
-            )
-        return TablePart(
-            rows=rows,
-            figures=list(parts_by_tag.values()),
-            citations=cited,
-            key_rows=sorted(key_rows - {0}),
-            folded=not key_rows,
-        )
-
-    def _cite(self, passage: Passage, number: int) -> int:
-        hit = passage.rows[number]
-        if hit.evidence_id not in self._cited:
-            self._cited[hit.evidence_id] = len(self.citations) + 1
-            self.citations.append(citation(hit, len(self.citations) + 1, corpus=self.corpus, version=self.version))
-        return self._cited[hit.evidence_id]
+        shown_rows = [line for row_number, line in enumerate(rows) if row_number in {0, *key_rows}] if key_rows else []
+        self.answer.words += sum(len(text.split()) for line in shown_rows for text in line)
+        figures = list(parts_by_tag.values())
+        return TablePart(rows=rows, figures=figures, citations=cited, key_rows=sorted(key_rows - {0}), folded=not key_rows)
 
 
 def _without_empty_folds(parts: Iterable[Part]) -> list[Part]:
@@ -292,10 +263,7 @@ def _is_empty(fold: Sequence[Part]) -> bool:
 
 
 def _answer_first(parts: Sequence[Part], *, figures_lead: bool) -> list[Part]:
-    """Return a passage's parts with what stands before the answer behind it: figures that don't lead, and what is folded.
-
-    Icons among the figures are folded.
-    """
+    """Return a passage's parts with figures that don't lead, and folds, behind the answer that they precede; icons are folded."""
     first = next((n for n, part in enumerate(parts) if not part.folded and (figures_lead or part.type != "figure")), 0)
     second = first + 1 + any(part.type == "table" for part in parts[first + 1 : first + 2])  # a caption keeps its table
     stop = next((number for number in range(second, len(parts)) if parts[number].folded), len(parts))
@@ -311,29 +279,3 @@ def _answer_first(parts: Sequence[Part], *, figures_lead: bool) -> list[Part]:
 def _without_icon(figure: FigurePart) -> FigurePart:
     x0, y0, x1, y1 = figure.bbox
     return figure.model_copy(update={"folded": True}) if max(x1 - x0, y1 - y0) <= ICON_PT else figure
-
-
-def _groups(block: PassageBlock, shown_sentences: Set[int], marks: set[int]) -> Iterator[tuple[int, int, bool, list[Span]]]:
-    """Yield runs of sentences that are all folded or all unfolded: start, end, whether folded, and the marked spans."""
-    group: list[int] = []
-
-    def run() -> tuple[int, int, bool, list[Span]]:
-        ends = block.sentences
-        return (
-            ends[group[0]][0],
-            ends[group[-1]][1],
-            group[0] not in shown_sentences,
-            [
-                ends[sentence_number]
-                for sentence_number in group
-                if sentence_number in marks and sentence_number in shown_sentences
-            ],
-        )
-
-    for sentence_number in range(len(block.sentences)):
-        if group and (group[-1] in shown_sentences) != (sentence_number in shown_sentences):
-            yield run()
-            group = []
-        group.append(sentence_number)
-    if group:
-        yield run()

@@ -1,6 +1,7 @@
 """Merge rankings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 from schemas.errors import ContractError
 
@@ -37,19 +38,9 @@ def fuse(
 
 
 def fuse_scores(rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequence[float]) -> list[tuple[str, float]]:
-    """Merge best-first rankings by their min-max scaled scores.
+    """Merge best-first rankings by their min-max scaled scores; results and errors as of ``fuse``.
 
     A ranking gives a row ``weight * (score - worst) / (best - worst)``; the whole weight if all scores are equal.
-
-    Args:
-        rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.
-        weights: Weight of each ranking, ≥ 0.
-
-    Returns:
-        As ``fuse``.
-
-    Raises:
-        ContractError: A ranking names a row twice.
 
     Source:
         Lee, "Analyses of Multiple Evidence Combination", SIGIR 1997.
@@ -62,21 +53,10 @@ def fuse_scores(rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequen
 def fuse_shares(
     rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequence[float], *, depth: int
 ) -> list[tuple[str, float]]:
-    """Merge best-first rankings by each row's share of the ranking's best score.
+    """Merge best-first rankings by each row's share of the ranking's best score; results and errors as of ``fuse``.
 
     A ranking gives a row ``weight * score / best``, at least 0. A row that a full ranking of ``depth`` rows lacks gets the share
     of its last row; one that a shorter ranking lacks gets 0. Unlike ranks, shares keep how far the best row is ahead.
-
-    Args:
-        rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.
-        weights: Weight of each ranking, ≥ 0.
-        depth: Rows requested from each retriever.
-
-    Returns:
-        As ``fuse``.
-
-    Raises:
-        ContractError: A ranking names a row twice.
     """
     for ranking in rankings:
         _check_once([name for name, _ in ranking])
@@ -93,14 +73,7 @@ def fuse_shares(
 
 
 def in_turn(rankings: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
-    """Concatenate best-first rankings; a row keeps its first position.
-
-    Args:
-        rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.
-
-    Returns:
-        ``(evidence_id, score)``, best first; scores count down from 1.
-    """
+    """Concatenate best-first rankings; a row keeps its first position, and scores count down from 1."""
     names = list(dict.fromkeys(name for ranking in rankings for name, _ in ranking))
     return [(name, 1 / rank) for rank, name in enumerate(names, 1)]
 
@@ -128,3 +101,25 @@ def summed(rankings: Iterable[Iterable[tuple[str, float]]]) -> list[tuple[str, f
 def _check_once(names: Sequence[str]) -> None:
     if len(set(names)) != len(names):
         raise ContractError("a ranking names a row twice")
+
+
+GROUPED = 1_000
+"""Rows that are grouped, the best of a ranking: a constant, so that every page of hits is of the same groups."""
+
+
+class BestOfGroup(NamedTuple):
+    """The best row of a group, and how many others it has."""
+
+    evidence_id: str
+    score: float
+    others: int
+
+
+def group(ranked: Iterable[tuple[str, float, Hashable]]) -> list[BestOfGroup]:
+    """Return the best row of each group, best first, of rows given as evidence id, score and group, best first."""
+    first: dict[Hashable, tuple[str, float]] = {}
+    count: dict[Hashable, int] = {}
+    for evidence_id, score, name in ranked:
+        first.setdefault(name, (evidence_id, score))
+        count[name] = count.get(name, 0) + 1
+    return [BestOfGroup(evidence_id, score, count[name] - 1) for name, (evidence_id, score) in first.items()]

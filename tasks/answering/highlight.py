@@ -109,10 +109,7 @@ def sentences(text: str) -> list[Span]:
 def nearest_sentences(
     texts: Sequence[str], question: Vector, vectors: Callable[[Sequence[str]], Vector]
 ) -> list[Span | None]:
-    """Return for each text the sentence whose vector is nearest to the question's; None if it has no sentence.
-
-    ``vectors`` returns unit vectors of sentences; it is called once.
-    """
+    """Return for each text the sentence whose unit vector, by one call of ``vectors``, is nearest to the question's, if any."""
     spans = [sentences(text) for text in texts]
     pieces = [
         text[start:end]

@@ -23,7 +23,7 @@ _Sources = Mapping[str, Sequence[str]]
 def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
     """Return equivalent filters without globs and page ranges; ``NOTHING`` if they match no row.
 
-    ``sources`` are those of each document, by its id; ``longest`` is the number of pages of the longest one.
+    ``sources`` are by document id; ``longest`` is the number of pages of the longest document.
     """
     # A phrase of no words stands everywhere.
     changes: dict[str, object] = {

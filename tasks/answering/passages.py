@@ -8,10 +8,9 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from schemas.evidence import CitedFigure, Hit, Span
-from schemas.figure_labels import caption_label
 from schemas.filters import Modality
 from schemas.tags import TagTemplate
-from schemas.text import SUPERSCRIPTS, same_title, split_fenced
+from schemas.text import SUPERSCRIPTS, caption_label, same_title, split_fenced
 from tasks.answering.highlight import sentences
 from tasks.tables.mark_up import markdown
 
@@ -82,40 +81,32 @@ class Passage:
 
 
 def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str], reach: int = REACH) -> list[list[str]]:
-    """Return runs of rows to read: each row found with its neighbours in its section, overlapping runs merged.
+    """Return the ids of rows to read, a list a run: each row found with its neighbours in its section, overlapping runs merged.
 
-    ``positions`` are the rows of one document in reading order, ``evidence_ids`` are best first. A figure's or page's
-    row is read alone.
-
-    Returns:
-        Evidence ids in reading order, a list a run, in the order of ``evidence_ids``.
+    ``positions`` are the rows of one document in reading order; runs are in the order of ``evidence_ids``, best first. A figure's
+    or page's row is read alone.
     """
     running = [position for position in positions if position.modality in (Modality.TEXT, Modality.TABLE)]
     index_by_id = {position.evidence_id: number for number, position in enumerate(running)}
-    runs: list[range] = []
-    single_runs: dict[str, int] = {}
+    reads: list[range | str] = []  # numbers of running rows, or the id of a row that is read alone
     for evidence_id in evidence_ids:
         if evidence_id not in index_by_id:
-            single_runs[evidence_id] = len(runs)
-            runs.append(range(0))
+            reads.append(evidence_id)
             continue
-        middle = index_by_id[evidence_id]
+        first = last = middle = index_by_id[evidence_id]
         section_path = running[middle].section_path
-        first, last = middle, middle
         while first > 0 and middle - first < reach and running[first - 1].section_path == section_path:
             first -= 1
         while last + 1 < len(running) and last - middle < reach and running[last + 1].section_path == section_path:
             last += 1
-        overlapping = next((position for position, run in enumerate(runs) if middle in run), None)
-        if overlapping is None:
-            runs.append(range(first, last + 1))
+        run = range(first, last + 1)
+        for number, earlier in enumerate(reads):
+            if isinstance(earlier, range) and middle in earlier:
+                reads[number] = range(min(earlier.start, run.start), max(earlier.stop, run.stop))
+                break
         else:
-            runs[overlapping] = range(min(runs[overlapping].start, first), max(runs[overlapping].stop, last + 1))
-    ids_by_run = {position: evidence_id for evidence_id, position in single_runs.items()}
-    return [
-        [ids_by_run[position]] if position in ids_by_run else [running[number].evidence_id for number in run]
-        for position, run in enumerate(runs)
-    ]
+            reads.append(run)
+    return [[read] if isinstance(read, str) else [running[number].evidence_id for number in read] for read in reads]
 
 
 def text_before(positions: Sequence[RowPosition], evidence_id: str) -> str | None:
@@ -221,45 +212,43 @@ def _is_code(line: str) -> bool:
 
 def _append(blocks: list[PassageBlock], block: PassageBlock) -> None:
     """Append a block, joined with the previous one if code goes on, or a sentence around a figure, table, note or page."""
-    block_numbers = range(len(blocks) - 1, -1, -1)
-    previous = next(
-        (
-            block_number
-            for block_number in block_numbers
-            if blocks[block_number].style not in ("figure", "table") and not _NOTE.match(blocks[block_number].text)
-        ),
-        None,
-    )
-    if block.style == "prose" and previous is not None and _GOES_ON.match(block.text):
-        open_block = blocks[previous]
-        if open_block.style in ("prose", "item") and not _ENDED.search(open_block.text):
-            rows = tuple(dict.fromkeys((*open_block.rows, *block.rows)))
-            blocks[previous] = replace(open_block, text=f"{open_block.text} {block.text}", rows=rows)
-            return
-    if block.style == "code" and blocks and blocks[-1].style == "code":
-        rows = tuple(dict.fromkeys((*blocks[-1].rows, *block.rows)))
-        blocks[-1] = replace(blocks[-1], text=f"{blocks[-1].text}\n{block.text}", rows=rows)
-        return
-    blocks.append(block)
+    numbers = reversed(range(len(blocks)))
+    texts = (n for n in numbers if blocks[n].style not in ("figure", "table") and not _NOTE.match(blocks[n].text))
+    previous = next(texts, None)
+    if (
+        block.style == "prose"
+        and previous is not None
+        and blocks[previous].style in ("prose", "item")
+        and _GOES_ON.match(block.text)
+        and not _ENDED.search(blocks[previous].text)
+    ):
+        blocks[previous] = _joined(blocks[previous], block, " ")
+    elif block.style == "code" and blocks and blocks[-1].style == "code":
+        blocks[-1] = _joined(blocks[-1], block, "\n")
+    else:
+        blocks.append(block)
+
+
+def _joined(block: PassageBlock, following: PassageBlock, between: str) -> PassageBlock:
+    rows = tuple(dict.fromkeys((*block.rows, *following.rows)))
+    return replace(block, text=f"{block.text}{between}{following.text}", rows=rows)
 
 
 def _with_sentences(block: PassageBlock) -> PassageBlock:
     if block.style in ("heading", "figure", "table"):
         return block
-    if block.style == "code":
-        return replace(block, sentences=((0, len(block.text)),))
-    return replace(
-        block, sentences=tuple(span for sentence in sentences(block.text) for span in _lines(block.text, sentence))
-    )
+    spans = [(0, len(block.text))] if block.style == "code" else sentences(block.text)
+    return replace(block, sentences=tuple(line for span in spans for line in _lines(block, span)))
 
 
-def _lines(text: str, span: Span) -> Iterator[Span]:
-    start, end = span
-    if "\n" not in text[start:end] or len(text[start:end].split()) <= LONG_SENTENCE:
+def _lines(block: PassageBlock, span: Span) -> Iterator[Span]:
+    """Yield a sentence, or its lines if it is long prose."""
+    text = block.text[slice(*span)]
+    if block.style == "code" or "\n" not in text or len(text.split()) <= LONG_SENTENCE:
         yield span
         return
-    for line in re.finditer(r"[^\n]*\S", text[start:end]):
-        yield start + line.start(), start + line.end()
+    for line in re.finditer(r"[^\n]*\S", text):
+        yield span[0] + line.start(), span[0] + line.end()
 
 
 def runs(blocks: Sequence[PassageBlock]) -> list[range]:
@@ -327,38 +316,33 @@ def _marked_by(marker: re.Match[str]) -> tuple[int, int]:
 
 def kept_blocks(passage: Passage) -> list[int]:
     """Return the blocks to show: those of the rows found, the lists that cross their edges, and what the last one introduces."""
-    matching_blocks = [
-        block_number for block_number, block in enumerate(passage.blocks) if not passage.found_rows.isdisjoint(block.rows)
-    ]
-    if not matching_blocks:
+    blocks = passage.blocks
+    numbers = [number for number, block in enumerate(blocks) if not passage.found_rows.isdisjoint(block.rows)]
+    if not numbers:
         return []
-    first, last = matching_blocks[0], matching_blocks[-1]
-    for run in runs(passage.blocks):
+    first, last = numbers[0], numbers[-1]
+    lists = runs(blocks)
+    for run in lists:
         if run.start <= first < run.stop:
-            introduction = paragraph_before(passage.blocks, run.start)
-            first = (
-                run.start
-                if introduction is None or not passage.blocks[introduction].text.rstrip().endswith(":")
-                else introduction
-            )
+            introduction = paragraph_before(blocks, run.start)
+            introduces = introduction is not None and blocks[introduction].text.rstrip().endswith(":")
+            first = introduction if introduction is not None and introduces else run.start
         if run.start <= last < run.stop:
             last = run.stop - 1
-    while last > first and passage.blocks[last].style == "heading":
+    while last > first and blocks[last].style == "heading":
         last -= 1
-    if passage.blocks[last].text.rstrip().endswith(":"):
-        introduced = (run.stop for run in [*runs(passage.blocks), *_code_runs(passage.blocks)] if run.start == last + 1)
+    if blocks[last].text.rstrip().endswith(":"):
+        introduced = (run.stop for run in [*lists, *_code_runs(blocks)] if run.start == last + 1)
         last = max(introduced, default=last + 1) - 1
     return list(range(first, last + 1))
 
 
 def _code_runs(blocks: Sequence[PassageBlock]) -> Iterator[range]:
     """Yield runs of blocks that a sentence with a colon introduces beside lists: code or a table, with the figures in it."""
-    for is_introduced, numbers in groupby(
-        range(len(blocks)), key=lambda number: blocks[number].style in ("code", "table", "figure")
-    ):
+    for is_introduced, run in groupby(enumerate(blocks), lambda pair: pair[1].style in ("code", "table", "figure")):
+        numbers = [number for number, _ in run]
         if is_introduced:
-            block_numbers = list(numbers)
-            yield range(block_numbers[0], block_numbers[-1] + 1)
+            yield range(numbers[0], numbers[-1] + 1)
 
 
 def is_table_caption(blocks: Sequence[PassageBlock], block_number: int) -> bool:
@@ -377,19 +361,17 @@ def is_label(block: PassageBlock) -> bool:
 
 def paragraph_before(blocks: Sequence[PassageBlock], block_number: int) -> int | None:
     """Return the nearest paragraph before a block, skipping figures; None at a heading or the start."""
-    for neighbour in range(block_number - 1, -1, -1):
-        if blocks[neighbour].style == "figure":
-            continue
-        return neighbour if blocks[neighbour].style in ("prose", "item") else None
-    return None
+    return _first_paragraph(blocks, range(block_number - 1, -1, -1))
 
 
 def paragraph_after(blocks: Sequence[PassageBlock], block_number: int) -> int | None:
     """Return the nearest paragraph after a block, skipping figures; None at a heading or the end."""
-    for neighbour in range(block_number + 1, len(blocks)):
-        if blocks[neighbour].style != "figure":
-            return neighbour if blocks[neighbour].style in ("prose", "item") else None
-    return None
+    return _first_paragraph(blocks, range(block_number + 1, len(blocks)))
+
+
+def _first_paragraph(blocks: Sequence[PassageBlock], numbers: range) -> int | None:
+    number = next((number for number in numbers if blocks[number].style != "figure"), None)
+    return number if number is not None and blocks[number].style in ("prose", "item") else None
 
 
 def figures_of(passage: Passage) -> dict[str, CitedFigure]:

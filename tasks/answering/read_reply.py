@@ -10,8 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
 from schemas.tags import escape
-from tasks.answering.aliases import disarm, meant, plain
-from tasks.answering.compose import ModelInput
+from tasks.answering.compose import ModelInput, disarm, meant, plain
 from tasks.answering.highlight import sentences
 
 NO_ANSWER = "NO ANSWER"

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.generation import Message
+from schemas.models import Message
 from schemas.ports import Vector
 from schemas.retrieval import Judged, Nearness, Pages, Reranker, Scored, Seen
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.search import NO_WORDS, STOP_WORDS, Ranked, Search, ids, shortened, without
 from tasks.answering.trace import StepRecord
-from tasks.enriching.embed import search_text, searched_words
+from tasks.enriching.spaces import search_text, searched_words
 
 
 def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranked) -> Ranked:
@@ -30,7 +30,16 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
                 question, vectors = query.vector(space), search.index.vectors(pool, space)
                 return record.keep(reordered(ranked, {name: cosine(question, vector) for name, vector in vectors.items()}))
             case Judged(model=model):
-                return record.keep(judged(search, model, query, ranked, _passages(search, pool), record))
+                return record.keep(
+                    judged(
+                        search,
+                        model,
+                        query,
+                        ranked,
+                        {name: _words_of(row) for name, row in search.rows(pool).items()},
+                        record,
+                    )
+                )
             case Seen(model=model):
                 return record.keep(seen(search, model, query, ranked, pool, record))
             case Scored():
@@ -63,7 +72,7 @@ def seen(
     for number, row in enumerate(rows.values(), 1):
         picture_note = ""
         if row["figure_id"] is not None:
-            pictures.append(search.resources.picture(str(row["figure_id"])))
+            pictures.append(search.resources.picture(row["figure_id"]))
             picture_note = f"(picture {len(pictures)}) "
         lines.append(f"[{number}] {picture_note}{shortened(_words_of(row))}")
     prompt = filled("rerank-pictures", question=query.words, candidates="\n\n".join(lines))
@@ -74,12 +83,9 @@ def seen(
 def _scored(search: Search, model: str, query: EmbeddedQuery, pool: Sequence[str]) -> dict[str, float]:
     """Return the scores of candidates by their words, and by their pictures where the model sees them."""
     scorer, rows = search.scorer(model), search.rows(pool)
-    pictures = [_picture_of(search, row) for row in rows.values()] if scorer.sees_pictures else []
+    figures = [row["figure_id"] for row in rows.values()] if scorer.sees_pictures else []
+    pictures = [None if figure is None else search.resources.picture(figure) for figure in figures]
     return dict(zip(rows, scorer.scores(query.words, [_words_of(row) for row in rows.values()], pictures), strict=True))
-
-
-def _picture_of(search: Search, row: Mapping[str, object]) -> bytes | None:
-    return None if row["figure_id"] is None else search.resources.picture(str(row["figure_id"]))
 
 
 def _reorder_by_reply(ranked: Ranked, names: Sequence[str], model_reply: str, record: StepRecord) -> Ranked:
@@ -92,14 +98,9 @@ def _reorder_by_reply(ranked: Ranked, names: Sequence[str], model_reply: str, re
 
 
 def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) -> Ranked:
-    """Put the scored rows first, best first; the others keep their order behind them.
+    """Put the scored rows first, best first; the others keep their order behind them, and scores never rise.
 
-    Args:
-        ranked: ``(evidence_id, score)``, best first.
-        scores: Larger is better; may lack rows. Unknown rows and scores that aren't finite are ignored.
-
-    Returns:
-        The same rows, each once, with scores that never rise.
+    ``scores`` may lack rows; unknown rows and scores that aren't finite are ignored.
     """
     finite_scores = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
     ranks = {name: rank for rank, (name, _) in enumerate(ranked)}
@@ -120,14 +121,9 @@ def _lengths(vectors: Vector) -> Vector:
     return np.asarray(np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
 
 
-def _passages(search: Search, names: Sequence[str]) -> dict[str, str]:
-    return {name: _words_of(row) for name, row in search.rows(names).items()}
-
-
-def _words_of(row: Mapping[str, object]) -> str:
-    path = row["section_path"]
-    titles = [str(row["title"]), *(path if isinstance(path, list) else [])]
-    return "\n".join(filter(None, [" › ".join(filter(None, titles)), str(row["text"])]))
+def _words_of(row: Mapping[str, Any]) -> str:
+    titles = " › ".join(filter(None, (row["title"], *row["section_path"])))
+    return "\n".join(filter(None, (titles, row["text"])))
 
 
 K1, B = 1.2, 0.75
@@ -137,13 +133,7 @@ _WORD = re.compile(r"\w+")
 
 
 class PageRow(NamedTuple):
-    """A row with its page.
-
-    Attributes:
-        doc_id: The document.
-        number: The page, from 1.
-        text: The row's searched text.
-    """
+    """A row's document, page (from 1) and searched text."""
 
     doc_id: str
     number: int
@@ -155,16 +145,9 @@ def judge_pages(
 ) -> dict[str, float]:
     """Return a score a row that ranks page by page: a page's best row first, its further rows later.
 
-    A page's score is its best row's share of the best score, plus ``words`` times the BM25 score of the question's words on it,
-    relative to the best page's. BM25 is computed over the candidate pages alone. The n-th row of a page, from 0, gets
-    ``further ** n`` of it.
-
-    Args:
-        question: Its words, preferably without stop words.
-        ranked: ``(evidence_id, score)``, best first.
-        rows: The rows; those that are missing get no score.
-        words: Weight of words, ≥ 0.
-        further: Factor for each further row of a page, 0 to 1.
+    A page's score is its best row's share of the best score, plus ``words`` (≥ 0) times the BM25 score of the question's words on
+    it, relative to the best page's. BM25 is computed over the candidate pages alone, preferably without stop words. The n-th row
+    of a page, from 0, gets ``further ** n`` of it (0 to 1). Rows that are missing in ``rows`` get no score.
     """
     best = max((score for _, score in ranked), default=0.0)
     pages: dict[tuple[str, int], list[str]] = {}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from schemas.corpus.retrieval import Ranking
+from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.ports import SearchIndex, StreamingModel, Vector
@@ -22,8 +22,7 @@ from tasks.answering.retrievers import above, ask_index
 from tasks.answering.rewrite import rewritten
 from tasks.answering.search import FUSED, POOL, SHOWN_CHARS, Ranked, Resources, Search, ids
 from tasks.answering.trace import StepRecord, Trace
-from tasks.enriching.caption_quality import echoes, repeats, words_of
-from tasks.enriching.refusals import refuses
+from tasks.enriching.caption_quality import echoes, refuses, repeats, words_of
 from tasks.enriching.spaces import DEFAULT, SPACES
 
 THREADS = 32
@@ -49,8 +48,7 @@ def retrieve(
 ) -> Ranked:
     """Return the best ``k`` rows for a query. Up to ``POOL``, a smaller ``k`` gives the beginning of the same ranking.
 
-    Returns:
-        ``(evidence_id, score)``, best first; scores compare within one call only.
+    Scores compare within one call only.
 
     Raises:
         RequestError: The version lacks vectors, or the corpus file a model, that the plan needs; a model is of the wrong kind; or
@@ -90,15 +88,10 @@ def retrieve(
 def _check(plan: Steps, query: EmbeddedQuery, resources: Resources) -> None:
     """Check that version, corpus file and query have what the plan needs; errors as for ``retrieve``."""
     name = f"preset {plan.name}" if isinstance(plan, Preset) else "this search"
-    if absent := lacking_vectors(plan, query.embedders):
+    if absent := lacking_rows(plan, query.embedders, has_pages=resources.has_pages):
         raise RequestError(
             f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or set "
             f"{', '.join(dict.fromkeys(absent.values()))} in the corpus file and refresh"
-        )
-    if absent := lacking_rows(plan, has_pages=resources.has_pages):
-        raise RequestError(
-            f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or set "
-            f"{', '.join(absent.values())} in the corpus file and refresh"
         )
     if absent := lacking_models(plan, resources.models):
         raise RequestError(
@@ -121,21 +114,19 @@ def compares_pictures(plan: Steps) -> bool:
     return any(SPACES[space].sees for space in plan.spaces)
 
 
-def lacking_vectors(plan: Steps, available: Iterable[str]) -> dict[str, str]:
-    """Return the missing vectors, such as ``vectors image``, with the option that adds them."""
-    have = set(available)
-    return {f"vectors {name}": SPACES[name].option if name in SPACES else name for name in plan.spaces if name not in have}
+def lacking_rows(plan: Steps, spaces: Iterable[str], *, has_pages: bool) -> dict[str, str]:
+    """Return the missing vectors, such as ``vectors image``, and kinds of rows, with the options that add them."""
+    lacking = {
+        f"vectors {name}": SPACES[name].option if name in SPACES else name
+        for name in plan.spaces
+        if name not in set(spaces)
+    }
+    return lacking | ({"rows of pages": "captions.pages"} if plan.searches_only_pages and not has_pages else {})
 
 
 def lacking_models(plan: Steps, available: Iterable[str]) -> dict[str, str]:
     """Return the missing models, such as ``a model llm``, with the option that adds them."""
-    have = set(available)
-    return {f"a model {name}": f"retrieval.models.{name}" for name in plan.models if name not in have}
-
-
-def lacking_rows(plan: Steps, *, has_pages: bool) -> dict[str, str]:
-    """Return the missing kinds of rows, with the option that adds them."""
-    return {"rows of pages": "captions.pages"} if plan.searches_only_pages and not has_pages else {}
+    return {f"a model {name}": f"retrieval.models.{name}" for name in plan.models if name not in set(available)}
 
 
 def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filters: Filters) -> Filters:
@@ -144,26 +135,18 @@ def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filt
     with search.trace.step("documents", query.words) as record:
         rows_by_id = search.rows(rows)
         votes = fuse([rows], k=search.ranking.rrf_k)
-        ranked = summed([(str(rows_by_id[row]["doc_id"]), vote)] for row, vote in votes if row in rows_by_id)
+        ranked = summed([(rows_by_id[row]["doc_id"], vote)] for row, vote in votes if row in rows_by_id)
         if step.reranked_by is not None and not query.has_no_words:
-            document_names = {str(row["doc_id"]): f"{row['title']} ({_first_source(row)})" for row in rows_by_id.values()}
+            document_names = {row["doc_id"]: f"{row['title']} ({row['sources'][0]})" for row in rows_by_id.values()}
             ranked = judged(search, step.reranked_by, query, ranked[:MOST_JUDGED], document_names, record)
         best = record.keep(ranked[: step.k])
     return filters.model_copy(update={"documents": ids(best)}) if best else filters
 
 
-def _first_source(row: Mapping[str, object]) -> object:
-    sources = row["sources"]
-    return sources[0] if isinstance(sources, list) else ""
-
-
 def _rankings(
     search: Search, retrievers: Sequence[Retriever], query: EmbeddedQuery, depth: int, filters: Filters
 ) -> list[Ranked]:
-    """Run the retrievers, those that search for the question itself in parallel; the trace keeps the plan's order.
-
-    Engines search without Python's lock, so two searches take little longer than one.
-    """
+    """Run the retrievers, those that search for the question itself in parallel, since engines search without Python's lock."""
     traces = [search.trace.branch() for _ in retrievers]
 
     def ask(number: int, query: EmbeddedQuery) -> Ranked:
@@ -190,40 +173,32 @@ def _rankings(
 
 @functools.lru_cache(maxsize=1)
 def _threads(_process: int) -> ThreadPoolExecutor:
-    """Return the pool of threads; a forked process needs one of its own.
-
-    The threads are kept: an engine's client pays more for a new thread than for a search.
-    """
+    """Return threads, kept since an engine's client pays more for a new one than for a search; a forked process needs its own."""
     return ThreadPoolExecutor(THREADS, "retriever")
 
 
 def _with_evidence(search: Search, query: EmbeddedQuery, earlier_rankings: Sequence[Ranked]) -> EmbeddedQuery:
     best = [ranking[0][0] for ranking in earlier_rankings if ranking][:1]
-    texts = [str(row["text"])[:SHOWN_CHARS] for row in search.rows(best).values()]
+    texts = [row["text"][:SHOWN_CHARS] for row in search.rows(best).values()]
     return query.reworded("\n".join([query.words, *texts]).strip())
 
 
 def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) -> Ranked:
     if len(rankings) == 1:
         return rankings[0]
-    method, weights = plan.fuse.method or search.ranking.fusion, plan.fuse.weights
+    method = plan.fuse.method or search.ranking.fusion
     with search.trace.step(f"fuse: {method}") as record:
-        match method:
-            case "rrf":
-                return record.keep(_by_ranks(search, plan, rankings))
-            case "weighted":
-                return record.keep(fuse_scores(rankings, weights or _fusion_weights(plan.retrieve, search.ranking.alpha)))
-            case "shares":
-                counts = weights or _fusion_weights(plan.retrieve, search.ranking.alpha)
-                return record.keep(fuse_shares(rankings, counts, depth=depth))
-            case "in_turn":
-                return record.keep(in_turn(rankings))
+        if method == "in_turn":
+            return record.keep(in_turn(rankings))
+        if method == "rrf":
+            return record.keep(_by_ranks(search, plan, rankings))
+        weights = plan.fuse.weights or _fusion_weights(plan.retrieve, search.ranking.alpha)
+        shares = method == "shares"
+        return record.keep(fuse_shares(rankings, weights, depth=depth) if shares else fuse_scores(rankings, weights))
 
 
 def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
-    return fuse(
-        [ids(ranking) for ranking in rankings], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights
-    )
+    return fuse([*map(ids, rankings)], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights)
 
 
 def _concatenate(first: Ranked, second: Ranked) -> Ranked:
@@ -262,7 +237,7 @@ def _apply_quota(search: Search, quota: Mapping[Modality, int], ranked: Ranked) 
     rows = search.rows(ids(ranked))
     within_quota = []
     for name, score in ranked:
-        modality = Modality(str(rows[name]["modality"])) if name in rows else None
+        modality = Modality(rows[name]["modality"]) if name in rows else None
         if modality is not None and quota_left.get(modality, 0) > 0:
             quota_left[modality] -= 1
             within_quota.append((name, score))
@@ -284,14 +259,13 @@ MOST_CHARS = 1000
 def described(query: EmbeddedQuery, model: StreamingModel, record: StepRecord, *, needed: bool) -> EmbeddedQuery:
     """Return the query with a description of its picture added; unchanged, with a note, if the description isn't usable.
 
-    Raises:
-        RequestError: There is no description, and it is ``needed``.
-        UserError: The model can't be used as configured.
+    Raises ``RequestError`` if it is ``needed``, and ``UserError`` if the model can't be used as configured.
     """
     prompt = filled("describe")
     model_reply = reply(model, prompt, record, query.picture)
-    description = _usable(model_reply, prompt)
-    if description:
+    words = words_of(model_reply)
+    if words and not (refuses(model_reply) or repeats(words) or echoes(model_reply, words, prompt)):
+        description = " ".join(model_reply.split())[:MOST_CHARS]
         return query.reworded("\n".join(filter(None, [query.words, description])))
     record.note = record.note or "the model wrote nothing that describes the picture"
     if needed:
@@ -299,28 +273,12 @@ def described(query: EmbeddedQuery, model: StreamingModel, record: StepRecord, *
     return query
 
 
-def _usable(model_reply: str, prompt: str) -> str:
-    """Return a description on one line; "" if it isn't usable."""
-    words = words_of(model_reply)
-    if not words or refuses(model_reply) or repeats(words) or echoes(model_reply, words, prompt):
-        return ""
-    return " ".join(model_reply.split())[:MOST_CHARS]
-
-
 def diversify(
     query: Vector, ranked: Sequence[str], vectors: Mapping[str, Vector], *, k: int, relevance: float
 ) -> list[tuple[str, float]]:
-    """Choose rows one by one, each near to the query and far from those chosen before: maximal marginal relevance.
+    """Choose ``k`` rows one by one, each near to the query and far from those chosen before: maximal marginal relevance.
 
-    Args:
-        query: Vector of the question, shape ``(dimension,)``.
-        ranked: Evidence ids to choose from, best first.
-        vectors: Their vectors, of the query's space. Rows without one come last, in rank order.
-        k: Rows wanted.
-        relevance: Weight of nearness to the query, 0 to 1; 1 sorts by cosine similarity.
-
-    Returns:
-        ``(evidence_id, score)`` in the order of choice. Scores never rise; a row without a vector gets -1, below all others.
+    ``relevance``, 0 to 1, is the weight of nearness to the query. Scores never rise; rows without a vector come last, with -1.
 
     Source:
         Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.

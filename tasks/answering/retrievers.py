@@ -1,21 +1,26 @@
-"""Retrievers: by words, by vectors, by the table of contents, by page and figure numbers."""
+"""Retrievers: by words, by vectors, by the table of contents, by page and figure numbers, by phrases."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from schemas.filters import MOST_NAMED, Filters, Modality
+from schemas.ports import SearchIndex, Vector
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
+from schemas.text import folded, words
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.locators import Label, label_of, labels_named, pages_named
 from tasks.answering.narrow import both
-from tasks.answering.search import NO_WORDS, POOL, Ranked, Search, ids, searched
-from tasks.answering.sections import MOST_SECTIONS, contents_of, printed, rows_under
+from tasks.answering.search import NO_WORDS, POOL, ContentsRow, Ranked, Search, ids, searched
 from tasks.answering.trace import StepRecord
 from tasks.enriching.spaces import SPACES
 
 DOCUMENTS_READ = 5
 """Maximum number of documents whose contents a model picks sections from."""
+
+MOST_SECTIONS = 400
+"""Maximum lines of the contents shown to a model: some 6,000 tokens."""
 
 
 def ask_index(search: Search, retriever: Retriever, query: EmbeddedQuery, depth: int, filters: Filters) -> Ranked:
@@ -25,15 +30,17 @@ def ask_index(search: Search, retriever: Retriever, query: EmbeddedQuery, depth:
         joined_filters = both(filters, retriever.filters)
         if joined_filters is None:
             return record.keep([])
-        if search.resources.has_pages and not joined_filters.modalities and not _sees_pictures(retriever):
-            joined_filters = without_pages(joined_filters)
-        if query.has_no_words and not _sees_pictures(retriever):
-            record.note = NO_WORDS
-            return record.keep([])
+        # Only a retriever that compares pictures finds rows of whole pages by default.
+        if not any(SPACES[space].sees for space in retriever.spaces):
+            if query.has_no_words:
+                record.note = NO_WORDS
+                return record.keep([])
+            if search.resources.has_pages and not joined_filters.modalities:
+                joined_filters = without_pages(joined_filters)
         match retriever:
             case Words(weights=weights, stop_words=stop_words):
-                words = searched(query.words, search.ranking.stop_words if stop_words is None else stop_words)
-                ranking = search.index.bm25(words, k, joined_filters, weights or search.ranking.weights)
+                terms = searched(query.words, search.ranking.stop_words if stop_words is None else stop_words)
+                ranking = search.index.bm25(terms, k, joined_filters, weights or search.ranking.weights)
             case Vectors(space=space):
                 compare = search.index.late if SPACES[space].late else search.index.dense
                 ranking = compare(query.vector(space), k, joined_filters, space)
@@ -56,9 +63,23 @@ def without_pages(filters: Filters) -> Filters:
     return filters.model_copy(update={"modalities": [modality for modality in Modality if modality is not Modality.PAGE]})
 
 
-def _sees_pictures(retriever: Retriever) -> bool:
-    """Return whether a retriever compares pictures; only such a one finds rows of whole pages by default."""
-    return any(SPACES[space].sees for space in retriever.spaces)
+# Pages, figures and tables that a question names by number
+
+Label = tuple[str, str]
+"""Kind, such as ``figure``, and number as printed, such as ``3-2``."""
+
+MOST_PAGES = 30
+"""Maximum length of a range of pages; a longer one, as in "pages 1 to 300", is ignored."""
+
+_PICTURED = Filters(modalities=[Modality.FIGURE, Modality.TABLE])
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_NUMBERED = re.compile(
+    r"\b(?:pages?|slides?|pp?\.)\s*(?:no\.?\s*|number\s*)?(\d{1,4})"
+    r"(?:\s*(?:-|–|to|through|and)\s*(?:pages?\s*|slides?\s*)?(\d{1,4}))?\b",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(rf"\b({'|'.join(_ORDINALS)}|\d{{1,4}}(?:st|nd|rd|th))\s+(?:page|slide)\b", re.IGNORECASE)
+_LABEL = re.compile(r"\b(fig|figure|table|chart|exhibit|diagram)s?\b\.?\s*([A-Z]?\d+(?:[.-]\d+)*)\b", re.IGNORECASE)
 
 
 def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -> Ranked:
@@ -75,13 +96,52 @@ def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -
     return [(name, 1.0) for name in sorted(set(evidence_ids))][:k]
 
 
-_PICTURED = Filters(modalities=[Modality.FIGURE, Modality.TABLE])
-
-
 def _labelled(search: Search, labels: Collection[Label], filters: Filters) -> list[str]:
     label_words = " ".join(f"{kind} {number}" for kind, number in sorted(labels))
     rows = search.rows(ids(search.index.bm25(label_words, POOL, filters)))
-    return [name for name, row in rows.items() if label_of(str(row["caption"])) in labels]
+    return [name for name, row in rows.items() if label_of(row["caption"]) in labels]
+
+
+def pages_named(question: str) -> set[int]:
+    """Return the pages that a question names: "page 14", "slides 3 to 5", "the second page"; from 1."""
+    pages: set[int] = set()
+    for match in _NUMBERED.finditer(question):
+        first, last = int(match[1]), int(match[2] or match[1])
+        pages |= set(range(first, last + 1)) if first <= last < first + MOST_PAGES else {first, last}
+    for match in _COUNTED.finditer(question):
+        word = match[1].lower()
+        pages.add(_ORDINALS.index(word) + 1 if word in _ORDINALS else int(word[:-2]))
+    return pages - {0}
+
+
+def labels_named(question: str) -> set[Label]:
+    """Return the figures and tables that a question names by number: "Figure 3-2", "table 4"."""
+    return {_label(match) for match in _LABEL.finditer(question)}
+
+
+def label_of(caption: str) -> Label | None:
+    """Return the label at the start of a caption; None without one."""
+    match = _LABEL.match(caption.lstrip())
+    return _label(match) if match else None
+
+
+def _label(match: re.Match[str]) -> Label:
+    kind = match[1].lower()
+    return "figure" if kind == "fig" else kind, match[2].lower()
+
+
+# Sections that a generative model picks from the table of contents: the generative retriever of "OMG-QA: Building Open-Domain
+# Multi-Modal Generative Question Answering Systems"
+
+
+@dataclass(slots=True)
+class SectionEntry:
+    """A document (depth 0) or one of its sections; ``rows`` are those directly in it, in reading order."""
+
+    number: int
+    path: tuple[str, ...]
+    title: str
+    rows: list[str] = field(default_factory=list)
 
 
 def _in_sections(
@@ -102,3 +162,110 @@ def _in_sections(
     if step.order == "nearness":
         return sorted(scored_rows, key=lambda pair: (-pair[1], pair[0]))[:k]
     return [(row, 1 / rank) for rank, (row, _) in enumerate(scored_rows, 1)][:k]
+
+
+def contents_of(rows: Iterable[ContentsRow]) -> list[SectionEntry]:
+    """Return the contents of documents, numbered from 1, from their rows by document and in reading order."""
+    entries: dict[tuple[str, ...], SectionEntry] = {}
+    for row in rows:
+        path = (row.doc_id, *row.section_path)
+        for depth in range(1, len(path) + 1):
+            title = path[depth - 1] if depth > 1 else row.title
+            entries.setdefault(path[:depth], SectionEntry(len(entries) + 1, path[:depth], title))
+        entries[path].rows.append(row.evidence_id)
+    return list(entries.values())
+
+
+def printed(entries: Sequence[SectionEntry]) -> str:
+    """Return the first ``MOST_SECTIONS`` entries as indented lines."""
+    return "\n".join(
+        f"{'  ' * (len(entry.path) - 1)}- {entry.title or 'untitled'} [{entry.number}]" for entry in entries[:MOST_SECTIONS]
+    )
+
+
+def rows_under(entries: Sequence[SectionEntry], numbers: Sequence[int]) -> list[str]:
+    """Return the rows of chosen sections, in the order of choice and then in reading order, each once.
+
+    A section is skipped if one inside it is chosen too.
+    """
+    paths_by_number = {entry.number: entry.path for entry in entries}
+    paths = [paths_by_number[number] for number in numbers if number in paths_by_number]
+    smallest = [path for path in paths if not any(_is_within(inner, path) and inner != path for inner in paths)]
+    rows = (row for path in smallest for entry in entries if _is_within(entry.path, path) for row in entry.rows)
+    return list(dict.fromkeys(rows))
+
+
+def _is_within(path: tuple[str, ...], around: tuple[str, ...]) -> bool:
+    return path[: len(around)] == around
+
+
+# Phrases: candidates by BM25, word order by their text
+
+EXAMINED = 8_000
+"""Maximum number of rows whose text is read; 5,000 take a tenth of a second."""
+
+HOLDERS = 1_000
+"""Maximum number of rows returned."""
+
+_FIRST = 500
+
+
+def holding(index: SearchIndex, filters: Filters) -> list[str]:
+    """Return the ids of the rows that hold all phrases of the filters, best first; the other filters apply too.
+
+    A phrase is its words in sequence in ``text``, ignoring case, punctuation and white space. Rows with all words are examined,
+    best first, up to ``EXAMINED`` or until ``HOLDERS`` are found.
+
+    Raises:
+        RequestError: The version can't be filtered so.
+    """
+    padded_phrases = [f" {folded(phrase)} " for phrase in filters.phrases]
+    # What signs join is one term of an engine as well as several, and a phrase is compared without signs.
+    query_words = " ".join(phrase[word.start : word.end] for phrase in filters.phrases for word in words(phrase))
+    plain_filters = filters.model_copy(update={"phrases": []})
+    evidence_ids: list[str] = []
+    examined, limit = 0, _FIRST
+    while True:
+        ranked = ids(index.bm25(query_words, limit, plain_filters, {"text": 1.0}, every=True))
+        for row in index.fetch(ranked[examined:]):
+            text = f" {folded(str(row['text']))} "
+            if all(phrase in text for phrase in padded_phrases):
+                evidence_ids.append(str(row["evidence_id"]))
+        if len(ranked) < limit or limit == EXAMINED or len(evidence_ids) >= HOLDERS:
+            return evidence_ids[:HOLDERS]
+        examined, limit = limit, min(limit * 4, EXAMINED)
+
+
+# Similar figures
+
+ROWS_AT_MOST = 4000
+"""Maximum number of rows examined; a figure may stand in hundreds of documents, a row each."""
+
+_FIGURES = Filters(modalities=[Modality.FIGURE])
+
+
+def neighbours(
+    index: SearchIndex,
+    vector: Vector,
+    space: str,
+    figures_of: Callable[[Sequence[str]], Sequence[str | None]],
+    *,
+    excluded_figure: str,
+    k: int,
+) -> Ranked:
+    """Return the rows of the at most ``k`` figures with the vectors nearest to one, one row a figure, by cosine similarity.
+
+    ``excluded_figure`` is left out. ``figures_of`` returns the figure of each row by its evidence id.
+    """
+    depth = k + 1
+    while True:
+        depth = min(4 * depth, ROWS_AT_MOST)
+        nearest = index.dense(vector, depth, _FIGURES, space)
+        seen_figures: set[str | None] = {excluded_figure, None}
+        best = []
+        for (row, score), figure in zip(nearest, figures_of(ids(nearest)), strict=True):
+            if figure not in seen_figures:
+                seen_figures.add(figure)
+                best.append((row, score))
+        if len(best) >= k or len(nearest) < depth or depth == ROWS_AT_MOST:
+            return best[:k]

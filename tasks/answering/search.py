@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from schemas.corpus.retrieval import Ranking
+from schemas.corpus import Ranking
 from schemas.errors import ContractError, RequestError
 from schemas.filters import Filters
 from schemas.ports import PassageScorer, SearchIndex, StreamingModel
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT
 
@@ -48,6 +47,16 @@ def _no_picture(figure_id: str) -> bytes:
     raise ContractError(f"this search can't read pictures, such as {figure_id}")
 
 
+@dataclass(frozen=True, slots=True)
+class ContentsRow:
+    """The columns of a row that a table of contents needs."""
+
+    evidence_id: str
+    doc_id: str
+    title: str
+    section_path: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Resources:
     """What a plan may need beside the index.
@@ -72,12 +81,7 @@ class Search:
     resources: Resources
 
     def writer(self, name: str) -> StreamingModel:
-        """Return a generative model.
-
-        Raises:
-            RequestError: The model only scores passages.
-            UserError: The model can't be used as configured.
-        """
+        """Return a generative model; raises ``RequestError`` if it only scores, ``UserError`` if it can't be used."""
         model: StreamingModel = self._model(name, "stream", "writes: name one of kind llm or vlm")
         return model
 
@@ -98,7 +102,7 @@ class Search:
         """Return the rows nearest to the query's words."""
         return self.index.dense(query.vector(DEFAULT.name), k, filters, DEFAULT.name)
 
-    def rows(self, evidence_ids: Sequence[str]) -> dict[str, Mapping[str, object]]:
+    def rows(self, evidence_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return rows by id, in that order; unknown ones are left out."""
         return {str(row["evidence_id"]): row for row in self.index.fetch(evidence_ids)}
 

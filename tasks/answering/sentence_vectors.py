@@ -13,12 +13,7 @@ SENTENCES_KEPT = 10_000
 
 
 class SentenceVectors:
-    """Vectors of sentences; those used last are kept, in 16 bits. Thread-safe.
-
-    Args:
-        embed: Returns one unit vector a text, shape ``(texts, dimension)``.
-        max_sentences: Maximum number of sentences kept.
-    """
+    """Unit vectors of sentences by ``embed``, shape ``(texts, dimension)``; those used last are kept, in 16 bits. Thread-safe."""
 
     def __init__(self, embed: Callable[[Sequence[str]], Vector], max_sentences: int = SENTENCES_KEPT) -> None:
         self._embed, self._max_sentences = embed, max_sentences
@@ -26,10 +21,7 @@ class SentenceVectors:
         self._cached: OrderedDict[str, Vector] = OrderedDict()
 
     def __call__(self, texts: Sequence[str]) -> Vector:
-        """Return one vector a text, shape ``(texts, dimension)``; distinct new texts are embedded in one call.
-
-        A vector is the same whether it was kept or not.
-        """
+        """Return one vector a text, the same whether it was kept or not; distinct new texts are embedded in one call."""
         with self._lock:
             vectors_by_text = {text: self._cached[text] for text in texts if text in self._cached}
         absent = [text for text in dict.fromkeys(texts) if text not in vectors_by_text]

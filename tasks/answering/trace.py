@@ -1,11 +1,47 @@
-"""Record the steps of a search."""
+"""What a request did: spans of OpenTelemetry, and the steps of a search."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from schemas.traces import TracedRow, TraceStep, span
+from opentelemetry import trace
+
+from schemas.evidence import TracedRow, TraceStep
+
+_tracer = trace.get_tracer("inset")
+
+MEASURED: ContextVar[Callable[[str, float], None]] = ContextVar("measured", default=lambda _name, _seconds: None)
+"""Takes the name and the seconds of each span of a request, in whichever thread it ends."""
+
+
+@contextlib.contextmanager
+def span(name: str) -> Iterator[trace.Span]:
+    """Return a span below the current one; it is the current one while it is open."""
+    with _measured(name), _tracer.start_as_current_span(name) as current:
+        yield current
+
+
+@contextlib.contextmanager
+def side_span(name: str) -> Iterator[trace.Span]:
+    """Return a span below the current one, which stays current, for work that others interrupt."""
+    with _measured(name):
+        current = _tracer.start_span(name)
+        try:
+            yield current
+        finally:
+            current.end()
+
+
+@contextlib.contextmanager
+def _measured(name: str) -> Iterator[None]:
+    measured, began = MEASURED.get(), time.perf_counter()
+    try:
+        yield
+    finally:
+        measured(name, time.perf_counter() - began)
+
 
 ROWS_SHOWN = 20
 """Rows of a step that a trace shows."""
@@ -36,9 +72,7 @@ class StepRecord:
 class Trace:
     """The steps of one search, in the order in which they ended; parallel ones in the plan's order.
 
-    Args:
-        clock: Returns seconds.
-        stopped: Returns true when nobody waits for the search any more; the next step then raises ``Stopped``.
+    The clock returns seconds; when ``stopped`` returns true nobody waits any more, and the next step raises ``Stopped``.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, stopped: Callable[[], bool] = lambda: False) -> None:

@@ -31,13 +31,10 @@ _REFERS = re.compile(
     r"\s*(?:this|that|these|those|it|its|they|their|he|she|such|so|then|however|therefore|thus|otherwise|instead|but|and|also)\b",
     re.IGNORECASE,
 )
+
+
 _POINTS_AT_PICTURE = re.compile(
     r"\b(?:figures?|fig\.|images?|pictures?|screenshots?|diagrams?|charts?|plots?|shown|drawing|illustrat\w+|looks? like)\b",
-    re.IGNORECASE,
-)
-_POINTS_AT_CODE = re.compile(
-    r"\b(?:here|above|(?:this|these|the preceding|the previous) (?:examples?|codes?|commands?|programs?|scripts?|functions?|"
-    r"lines?|statements?|listings?|snippets?|declarations?|settings?))\b",
     re.IGNORECASE,
 )
 
@@ -80,13 +77,9 @@ class Unfolded:
         *,
         how_to_terms: Set[str],
     ) -> "Unfolded":
-        """Return what to show around the sentences that answer, best first.
+        """Return what to show around the sentences and table rows that answer, best first, and the figures asked for, by number.
 
-        Args:
-            passage: The passage.
-            marked_candidates: Its best sentences and table rows.
-            asked_figures: Numbers of the figures that the question asks for.
-            how_to_terms: Stems of a question that asks for a procedure; empty for other questions.
+        ``how_to_terms`` are the stems of a question that asks for a procedure; empty for other questions.
         """
         unfolded = cls(passage)
         lists = runs(passage.blocks)
@@ -215,7 +208,7 @@ class Unfolded:
         self._show_introduction(run.start)
 
     def _show_code(self, candidate: Candidate) -> None:
-        """Show the code that a sentence introduces or is about, and the sentence before code that answers."""
+        """Show the code that a sentence introduces, and the sentence before code that answers."""
         blocks = self.passage.blocks
         block, shown_sentences = blocks[candidate.block], self.sentences.get(candidate.block, set())
         last = len(block.sentences) - 1
@@ -228,57 +221,33 @@ class Unfolded:
             following += 1
         if block.style == "code" and (previous := paragraph_before(blocks, candidate.block)) is not None:
             self._show(previous, [len(blocks[previous].sentences) - 1])
-        code = next(
-            (block_number for block_number in range(candidate.block - 1, -1, -1) if blocks[block_number].style != "figure"),
-            None,
-        )
-        if (
-            block.style == "prose"
-            and code is not None
-            and blocks[code].style == "code"
-            and _is_about_code(block, shown_sentences)
-        ):
-            self._show(code)
 
     def _show_figures(self, asked_figures: Collection[str]) -> None:
         """Show the figures asked for, those between unfolded blocks, and those beside a sentence that refers to a picture."""
         blocks = self.passage.blocks
         is_figure_passage = self.passage.rows[0].modality is Modality.FIGURE
         for block_number in self.kept_block_numbers:
-            if blocks[block_number].style != "figure":
-                continue
-            is_asked = any(number in blocks[block_number].text for number in asked_figures)
-            if (
+            block = blocks[block_number]
+            if block.style == "figure" and (
                 is_figure_passage
-                or is_asked
+                or any(number in block.text for number in asked_figures)
                 or {block_number - 1, block_number + 1} <= self.sentences.keys()
-                or self._is_referred_to(block_number)
+                or any(
+                    map(
+                        self._refers_to_picture,
+                        (paragraph_before(blocks, block_number), paragraph_after(blocks, block_number)),
+                    )
+                )
             ):
                 self._show(block_number)
 
-    def _is_referred_to(self, block_number: int) -> bool:
-        blocks = self.passage.blocks
-        adjacent_blocks = [
-            adjacent_block
-            for adjacent_block in (paragraph_before(blocks, block_number), paragraph_after(blocks, block_number))
-            if adjacent_block in self.sentences
-        ]
-        return any(
-            blocks[adjacent_block].style == "item"
-            or _POINTS_AT_PICTURE.search(blocks[adjacent_block].text[slice(*blocks[adjacent_block].sentences[sentence])])
-            for adjacent_block in adjacent_blocks
-            if adjacent_block is not None and blocks[adjacent_block].sentences
-            for sentence in self.sentences[adjacent_block]
-        )
-
-
-def _is_about_code(block: PassageBlock, shown_sentences: Iterable[int]) -> bool:
-    """Return whether the sentences of a paragraph that are shown refer to the code before it."""
-    texts = {sentence_number: block.text[slice(*block.sentences[sentence_number])] for sentence_number in shown_sentences}
-    return any(
-        _POINTS_AT_CODE.search(text) or (sentence_number == 0 and _REFERS.match(text))
-        for sentence_number, text in texts.items()
-    )
+    def _refers_to_picture(self, block_number: int | None) -> bool:
+        """Return whether a block is an unfolded item, or has an unfolded sentence that refers to a picture."""
+        if block_number is None or block_number not in self.sentences:
+            return False
+        block = self.passage.blocks[block_number]
+        texts = [block.text[slice(*block.sentences[number])] for number in self.sentences[block_number]]
+        return block.style == "item" or any(map(_POINTS_AT_PICTURE.search, texts))
 
 
 def _short_paragraph(block: PassageBlock, sentence_number: int) -> list[int]:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from schemas.corpus.models import CONTEXT, CaptionerKind
 from schemas.documents import Chunk, PlacedFigure
 from schemas.filters import Modality
-from schemas.generation import Description, Flag, Subject, is_refused
+from schemas.models import Description, Flag, Subject, is_refused
 from schemas.ports import LanguageDetector
 from schemas.tags import escape, placeholder
 from tasks.enriching.caption_quality import flags, missing_input
 from tasks.enriching.cut import CountTokens, first_words, without_markup
-from tasks.enriching.embed import text_id
 from tasks.enriching.prompts import Prompt, Surroundings
+from tasks.enriching.spaces import text_id
 
 CAPTION_VERSION = "2"
 
@@ -110,13 +110,9 @@ def _of_figure(piece: Chunk, figure: PlacedFigure, result: DescriptionResult) ->
 
 
 def compose(caption: str, description: str, inner_text: str, section_path: Sequence[str]) -> str:
-    """Return the text of a figure's row, a part a line; never empty, so that every figure can be found.
+    """Return the text of a figure's row, a part a line, "" being none; never empty, so that every figure can be found.
 
-    Args:
-        caption: The caption as printed, or else the adjacent step; "" for neither.
-        description: A model's or person's; "" for none.
-        inner_text: Words inside the figure, by OCR or from a drawing's labels.
-        section_path: Titles of the sections around it, outermost first.
+    ``caption`` is as printed, or else the adjacent step; ``inner_text`` are words inside the figure, by OCR or labels.
     """
     section = section_path[-1] if section_path else ""
     parts = (caption.strip(), as_one_line(description), section.strip(), " ".join(inner_text.split()))

@@ -1,12 +1,15 @@
 """Cut a structured document into evidence: text, tables and figures."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
+import regex
+
+from schemas.documents import Block, BlockKind, Chunk, Page, PlacedFigure, Region, Role, StructuredDocument
 from schemas.filters import Modality
+from schemas.geometry import BBox
 from schemas.tags import placeholder, placeholders, strip
 from schemas.text import fenced
 from tasks.enriching.cut import (
@@ -49,14 +52,11 @@ def chunk(
     max_tokens: int,
     by: Literal["sections", "pages"] = "sections",
 ) -> list[Chunk]:
-    """Cut a document by its structure.
+    """Cut a document by its structure; chunks are in order, ``tagged_text`` has placeholders, ``text`` neither them nor leaders.
 
     Text chunks follow sections and paragraphs, or whole pages; a figure stays with its caption and adjacent step if they fit
     one chunk; a table is a chunk of its own, its header repeated in each part; each content figure has a chunk, whose text
     ``describe`` composes later.
-
-    Returns:
-        Chunks in order; ``text`` is searched and has no placeholders and leaders; ``tagged_text`` has placeholders.
     """
     captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
     steps = {figure.placement.order: figure.stands_by for figure in document.figures}
@@ -154,10 +154,7 @@ def _joins(units: Sequence[_Unit], steps: Mapping[int, Collection[int]]) -> set[
 
 
 def _packed(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[Chunk]:
-    """Fill chunks with units of one section; ``between`` are the tokens that joining adds.
-
-    A page break ends a half-full chunk, so that a citation names one page.
-    """
+    """Fill chunks with units of one section; a page break ends a half-full one, so that a citation names one page."""
     chunk_units: list[_Unit] = []
     total = 0
     for unit in units:
@@ -270,3 +267,78 @@ def _regions(blocks: Sequence[Block]) -> tuple[Region, ...]:
 
 def _unique(items: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items))
+
+
+PAGES_VERSION = "1"
+
+
+@dataclass(frozen=True)
+class PageWords:
+    """The words of a page without running heads, in reading order and without placeholders.
+
+    ``order`` is that of its first block, or of the block before it; the page begins in the section ``section_path``; ``printed``
+    is its printed number, "" if none is recognised.
+    """
+
+    order: int
+    section_path: tuple[str, ...]
+    text: str
+    printed: str
+
+
+def words_of_pages(pages: Iterable[Page], blocks: Iterable[Block]) -> dict[int, PageWords]:
+    """Return the words of each page, by its number."""
+    running: dict[int, list[Block]] = {}
+    margins: dict[int, list[str]] = {}
+    for block in blocks:
+        if block.kind is BlockKind.MARGIN:
+            margins.setdefault(block.page, []).append(block.text)
+        else:
+            running.setdefault(block.page, []).append(block)
+    words_by_page = {}
+    order = 0
+    section: tuple[str, ...] = ()
+    for page in sorted(page.page for page in pages):
+        page_blocks = running.get(page, [])
+        if page_blocks:
+            order, section = page_blocks[0].order, page_blocks[0].section_path
+        text = "\n".join(filter(None, (strip(block.text).strip() for block in page_blocks)))
+        words_by_page[page] = PageWords(order, section, text, _printed(margins.get(page, ())))
+        if page_blocks:
+            order, section = page_blocks[-1].order, page_blocks[-1].section_path
+    return words_by_page
+
+
+_NUMBER = regex.compile(r"\W*(?:\p{L}+\W+)?(\p{Nd}{1,4})(?:\W+(?:\p{L}+\W+)?\p{Nd}{1,4})?\W*")
+"""A printed page number: "12", "- 12 -", "Page 12", "12 / 40", "Seite 12 von 40"."""
+
+
+def _printed(margins: Iterable[str]) -> str:
+    lines = (line for text in margins for line in text.splitlines())
+    printed_numbers = {match[1] for line in lines if (match := _NUMBER.fullmatch(line))}
+    return printed_numbers.pop() if len(printed_numbers) == 1 else ""
+
+
+def rows_of_pages(
+    pages: Iterable[Page], words: Mapping[int, PageWords], pictures: Mapping[int, str], figures: Sequence[PlacedFigure]
+) -> list[Chunk]:
+    """Return a row for each page with a picture, by figure id; ``describe`` composes its text of the words in ``tagged_text``."""
+    page_rows = []
+    for page in pages:
+        if (picture := pictures.get(page.page)) is None:
+            continue
+        page_words = words[page.page]
+        standing = (figure.placement.figure_id for figure in figures if figure.placement.page == page.page)
+        page_rows.append(
+            Chunk(
+                order=page_words.order,
+                modality=Modality.PAGE,
+                regions=(Region(page.page, BBox(0, 0, page.width_pt, page.height_pt)),),
+                section_path=page_words.section_path,
+                text="",
+                tagged_text=page_words.text,
+                figure_refs=tuple(dict.fromkeys(name for name in standing if name is not None)),
+                figure_id=picture,
+            )
+        )
+    return page_rows

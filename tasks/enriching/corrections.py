@@ -68,8 +68,7 @@ class Corrected:
 def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemplate) -> Corrections:
     """Read corrections from a YAML mapping, or CSV with the columns ``figure`` and ``description``.
 
-    Raises:
-        CorrectionsError: It is neither, or a line names no figure, or one twice, or has no description.
+    Raises ``CorrectionsError`` if it is neither, or a line names no figure, or one twice, or has no description.
     """
     text = text.removeprefix("\ufeff")
     corrections_by_figure: dict[str, Correction] = {}
@@ -88,12 +87,9 @@ def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemp
 
 
 def match_corrections(corrections: Corrections, describable: Iterable[tuple[str, int | None]]) -> Corrected:
-    """Match corrections with the figures, pages and texts of a version.
+    """Match corrections with ids, perhaps repeated, of figures (with their SHA-1 as an integer, or its end), pages and texts.
 
-    ``describable`` yields ids, and of figures their SHA-1 as an integer, or its last digits; repeats are allowed.
-
-    Raises:
-        CorrectionsError: A name is ambiguous, or two names of one figure have different descriptions.
+    Raises ``CorrectionsError`` if a name is ambiguous, or two names of one figure have different descriptions.
     """
     entries = {entry.figure: entry for entry in corrections.entries}
     beginnings = {len(name) for name in entries if _ID.fullmatch(name)}

@@ -119,10 +119,7 @@ def _pieces(text: str, count_tokens: CountTokens, max_tokens: int, marks: "Seque
 def _largest_piece(
     text: str, start: int, ends: Sequence[int], first: int, count_tokens: CountTokens, max_tokens: int
 ) -> int:
-    """Return how many of ``ends`` the largest fitting piece after ``first`` covers; at least one.
-
-    The position is interpolated, since tokens are about proportional to length, and bisected if that fails.
-    """
+    """Return how many of ``ends`` the largest fitting piece after ``first`` covers, at least one; interpolated, else bisected."""
     low, high = first + 1, len(ends) + 1  # one fits, or can't be cut; the other doesn't
     guess = first + 4 * max_tokens
     for halve in cycle((False, False, True)):

@@ -26,10 +26,7 @@ def language_of(rows: Sequence[Chunk], detector: LanguageDetector) -> str | None
 
 
 def language_of_texts(all_texts: Sequence[str], detector: LanguageDetector) -> str | None:
-    """Return the language of most of some texts, in ISO 639-1, else 639-3; None without a majority.
-
-    Each passage has one vote, divided by the detector's probabilities.
-    """
+    """Return the language of most of some texts, in ISO 639-1, else 639-3; None without a majority of the passages' votes."""
     texts = [text for text in all_texts if len(text) >= LEAST_LETTERS]
     votes: Counter[str] = Counter()
     spread = (text[:PASSAGE_CHARACTERS] for text in texts[:: -(-len(texts) // PASSAGES) or 1])

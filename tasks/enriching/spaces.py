@@ -5,7 +5,7 @@ To add one, add an entry: keys, caches, the index, checks and copies iterate ove
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.corpus.models import (
     EmbeddingEndpoint,
@@ -15,13 +15,80 @@ from schemas.corpus.models import (
     Part,
     PoolOptions,
 )
+from schemas.errors import ContractError
+from schemas.ids import sha256
 from schemas.models import DEFAULT_SPACE, ENDPOINT, FLOAT32, Embeds, ModelName, Settings, settings
 from schemas.tags import with_ordinals
-from tasks.enriching import embed
-from tasks.enriching.embed import EmbeddingInput
 
 _TABLE = "table"
 """The modality; importing its enum would import Arrow."""
+
+
+EMBED_VERSION = "1"
+
+
+def search_text(title: str, section_path: Sequence[str], text: str) -> str:
+    """Return a row's text under the document's title and the two innermost section titles."""
+    heading = " > ".join(part for part in (title, *section_path[-2:]) if part)
+    return f"{heading}\n{text}" if heading else text
+
+
+_WRITTEN = frozenset({"text", "table"})
+"""Modalities of rows with text of their own; importing the enum would import Arrow."""
+
+
+def searched_words(modality: str, text: str, description: str | None) -> str:
+    """Return the searched text of a row: its text, or the summary of it."""
+    return description if description and modality in _WRITTEN else text
+
+
+def text_id(text: str) -> str:
+    """Return the id of a text in caches."""
+    return sha256(text.encode())[:32]
+
+
+class EmbeddingInput(NamedTuple):
+    """The embedded content of a row: text, a picture by its figure's id, or both."""
+
+    text: str | None = None
+    picture: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Its key in caches of vectors."""
+        if self.picture is None:
+            return text_id(self.text or "")
+        return self.picture if self.text is None else text_id(f"{self.picture}\n{self.text}")
+
+
+NORM_TOLERANCE = 1e-3
+
+
+def check_vectors(
+    vectors: "Sequence[Vector]", contents: Sequence[EmbeddingInput], model: str, dimension: int, *, late: bool
+) -> None:
+    """Raise ``ContractError`` unless a model's vectors are unit ones, ``(dimension,)`` each or ``(n, dimension)`` if ``late``."""
+    import numpy as np
+
+    if len(vectors) != len(contents):
+        raise ContractError(f"{model} made {len(vectors)} vectors of {len(contents)} inputs")
+    for vector, content in zip(vectors, contents, strict=True):
+        rows = np.atleast_2d(vector)
+        wrong = None
+        if vector.ndim != 1 + late or rows.shape[-1] != dimension or not len(rows):
+            expected_shape = f"(n, {dimension})" if late else f"({dimension},)"
+            wrong = f"an array of shape {vector.shape} where its card promises {expected_shape}"
+        elif not np.isfinite(rows).all():
+            wrong = "a vector with values that are no numbers"
+        elif (off := np.abs(np.linalg.norm(rows, axis=1) - 1)).max() > NORM_TOLERANCE:
+            wrong = f"a vector whose length is {float(off.max()):.2g} off 1"
+        if wrong:
+            raise ContractError(f"{model} made {wrong}, of {_shown(content)}; its vectors can't be used")
+
+
+def _shown(content: EmbeddingInput) -> str:
+    descriptions = [f"figure {content.picture}"] if content.picture else []
+    return " with ".join([*descriptions, *([repr(content.text[:60])] if content.text is not None else [])])
 
 
 class RowText(NamedTuple):
@@ -81,8 +148,8 @@ class Space:
 
 def searched_text(row: RowText) -> str:
     """Return the text of a row that BM25 and text models see."""
-    words = embed.searched_words(row.modality, row.text, row.description)
-    return embed.search_text(row.title, row.section_path, words)
+    words = searched_words(row.modality, row.text, row.description)
+    return search_text(row.title, row.section_path, words)
 
 
 def _words(row: RowText) -> EmbeddingInput:
@@ -90,7 +157,7 @@ def _words(row: RowText) -> EmbeddingInput:
 
 
 def _tagged_words(row: RowText) -> EmbeddingInput:
-    return EmbeddingInput(text=embed.search_text(row.title, row.section_path, with_ordinals(row.tagged_text)))
+    return EmbeddingInput(text=search_text(row.title, row.section_path, with_ordinals(row.tagged_text)))
 
 
 def _picture(row: RowText) -> EmbeddingInput | None:
@@ -127,12 +194,12 @@ def _precision(options: ImageModelOptions | LateModelOptions) -> str | None:
     return None if options.precision == FLOAT32 else options.precision
 
 
-TEXT = Space(name=DEFAULT_SPACE, version=embed.EMBED_VERSION, content=_words, model=lambda options: options.text_model)
+TEXT = Space(name=DEFAULT_SPACE, version=EMBED_VERSION, content=_words, model=lambda options: options.text_model)
 """Text of every row."""
 
 TABLES = Space(
     name="tables",
-    version=embed.EMBED_VERSION,
+    version=EMBED_VERSION,
     content=lambda row: _words(row) if row.modality == _TABLE else None,
     model=_table_model,
     option="embeddings.tables",
@@ -242,3 +309,7 @@ def query_settings(options: EmbeddingOptions) -> dict[str, Settings]:
         for name, model in model_by_space
         if model is not None
     }
+
+
+if TYPE_CHECKING:
+    from schemas.ports import Vector

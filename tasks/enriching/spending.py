@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schemas.corpus.models import ModelCaptioner, ModelConfig, Price
 from schemas.corpus.operations import Spend
-from schemas.generation import Description, Message, Subject, Usage
+from schemas.models import Description, Message, Subject, Usage
 from schemas.versions import Spent
 
 TOKEN_CHARACTERS = 3
@@ -74,13 +74,7 @@ class _Limit:
 
 
 class Budget:
-    """The budget of a refresh. Running calls count with their maximum cost.
-
-    Args:
-        refresh: Limits of one refresh.
-        corpus: Limits of all refreshes of the corpus together.
-        before: The spending of earlier refreshes.
-    """
+    """The budget of a refresh, and of all of a corpus, which spent ``before``; running calls count with their maximum cost."""
 
     def __init__(self, refresh: Spend, corpus: Spend, before: Spent) -> None:
         self._limits = _Limit(refresh, Spent()), _Limit(corpus, before)

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from schemas.documents import Kind, Line
 from schemas.drawings import Image, Mark
-from schemas.figure_labels import LabelKind, caption_label
 from schemas.geometry import BBox
+from schemas.text import LabelKind, caption_label
 from tasks.figures.anchor import caption_lines, running_text
 
 TOUCH_PT = 1.5

@@ -1,13 +1,15 @@
-"""Find the rules of a table in the pixels of a scanned page: long straight runs of ink."""
+"""Find the rules of a table, and the skew of the page, in the pixels of a scanned page."""
 
 import io
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from schemas.geometry import BBox
+from schemas.geometry import BBox, skewed
 
 LEAST_LENGTH_SHARE = 1 / 70
 """Minimum length of a rule, relative to the longer side of the page: 12 pt of A4, more than the strokes of letters."""
@@ -105,3 +107,142 @@ def _joined(first: _Bar, second: _Bar) -> _Bar:
     return _Bar(
         min(first.start, second.start), min(first.top, second.top), max(first.end, second.end), max(first.low, second.low)
     )
+
+
+SKEW_VERSION = "1"
+
+LARGEST_DEGREES = 6.0
+"""Maximum skew that is searched for."""
+LEAST_DEGREES = 0.25
+"""Skew from which on a page is straightened. Of 48 upright pages the angle is 0.0, of 144 turned ones within 0.15 but for two."""
+STEP_DEGREES, FINE_STEP_DEGREES = 0.5, 0.1
+PEAK_RATIO = 3.0
+"""Minimum ratio of the sharpness at the angle to the median of all angles: at least 3.1 of pages, at most 2.8 of photographs."""
+SHARPER_RATIO = 1.15
+"""Minimum ratio of the sharpness at the angle to that of the picture as it is."""
+LEAST_SIDE_PX, LARGEST_RATIO = 600, 2.0
+"""Minimum side and maximum aspect ratio of what may be a page."""
+SEARCHED_SIDE_PX = 1000
+"""Longer side of the picture in which the angle is searched: 25 ms a page."""
+STRAIGHT_SIDE_PX = 2000
+"""Maximum longer side of a straightened picture: models and the search for rules take no larger ones."""
+INK_LEVEL = 192
+"""Level below which a pixel is ink, of 255 levels."""
+MARGIN_SHARE = 0.05
+"""Margin around the ink of a straightened page, relative to its longer side."""
+EDGE_LEVELS = 40
+"""Minimum difference of two pixels at an edge, of 255 levels."""
+MOST_POINTS = 60_000
+"""Points of edges that are counted, in each direction. Bounds the work."""
+
+_Points = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+
+class Straightened(NamedTuple):
+    """A page's picture without its skew, uncompressed, and how to find places in the given one.
+
+    ``degrees`` are the skew, clockwise; ``corner`` is the picture's, in its pixels from the middle of the page; ``scale`` is from
+    its pixels to those of the given picture, of which ``middle`` is the middle.
+    """
+
+    picture: bytes
+    degrees: float
+    corner: tuple[float, float]
+    middle: tuple[float, float]
+    scale: float
+
+    def as_given(self, box: BBox) -> BBox:
+        """Return the box in the given picture around a box in the straightened one."""
+        (dx, dy), (x, y), scale = self.corner, self.middle, self.scale
+        level = BBox(
+            x + scale * (box.x0 + dx), y + scale * (box.y0 + dy), x + scale * (box.x1 + dx), y + scale * (box.y1 + dy)
+        )
+        return skewed(level, self.degrees, self.middle)
+
+
+def straightened(picture: bytes) -> Straightened | None:
+    """Return the encoded picture of a page without its skew; None if it has none, may be no page, or can't be decoded."""
+    try:
+        return _straightened(picture)
+    except (OSError, ValueError, SyntaxError, Pillow.DecompressionBombError):
+        return None  # The model that gets it says what is wrong with it.
+
+
+def _straightened(picture: bytes) -> Straightened | None:
+    with Pillow.open(io.BytesIO(picture)) as opened:
+        given_size = opened.size
+        if min(given_size) < LEAST_SIDE_PX or max(given_size) > LARGEST_RATIO * min(given_size):
+            return None
+        opened.draft("RGB", (STRAIGHT_SIDE_PX, STRAIGHT_SIDE_PX))
+        degrees = _skew(opened)
+        if not degrees:
+            return None
+        turn = math.radians(abs(degrees))
+        width, height = (given_size[axis] * math.cos(turn) + given_size[1 - axis] * math.sin(turn) for axis in (0, 1))
+        scale = max(1.0, math.ceil(max(width, height)) / STRAIGHT_SIDE_PX)
+        small = opened.convert("RGB").resize([round(side / scale) for side in given_size], Pillow.Resampling.BOX)
+        straight = small.rotate(degrees, Pillow.Resampling.BICUBIC, expand=True, fillcolor="white")
+    crop_x0, crop_y0, crop_x1, crop_y1 = _content(straight)
+    bitmap = io.BytesIO()
+    straight.crop((crop_x0, crop_y0, crop_x1, crop_y1)).save(bitmap, "BMP")
+    corner = crop_x0 - straight.width / 2, crop_y0 - straight.height / 2
+    return Straightened(bitmap.getvalue(), degrees, corner, (given_size[0] / 2, given_size[1] / 2), scale)
+
+
+def _content(straight: Pillow.Image) -> tuple[int, int, int, int]:
+    """Return the box of a straightened picture with all its ink and a margin: in a wide margin a layout model sees less."""
+    box = straight.convert("L").point([255 * (level < INK_LEVEL) for level in range(256)]).getbbox()
+    ink_x0, ink_y0, ink_x1, ink_y1 = box or (0, 0, *straight.size)
+    margin = round(MARGIN_SHARE * max(straight.size))
+    return (
+        max(0, ink_x0 - margin),
+        max(0, ink_y0 - margin),
+        min(straight.width, ink_x1 + margin),
+        min(straight.height, ink_y1 + margin),
+    )
+
+
+def _skew(page: Pillow.Image) -> float:
+    """Return by how many degrees the lines and rules of a page are turned clockwise; 0.0 if they aren't, or none are seen.
+
+    Edges are projected along each angle: where it is that of the lines, they fall on few rows.
+    """
+    scale = max(1.0, max(page.size) / SEARCHED_SIDE_PX)
+    small = page.convert("L").resize([round(side / scale) for side in page.size], Pillow.Resampling.BOX)
+    grey = np.asarray(small).astype(np.int16)
+    along, beside = _edges(grey), _edges(grey.T)
+    if not len(along[0]) or not len(beside[0]):
+        return 0.0
+    coarse = np.arange(-LARGEST_DEGREES, LARGEST_DEGREES + STEP_DEGREES / 2, STEP_DEGREES)
+    sharpness = _sharpness(along, beside, coarse)
+    near = coarse[sharpness.argmax()]
+    fine = np.arange(near - STEP_DEGREES, near + STEP_DEGREES + FINE_STEP_DEGREES / 2, FINE_STEP_DEGREES)
+    finer = _sharpness(along, beside, fine)
+    degrees = round(float(fine[finer.argmax()]), 1)
+    upright = sharpness[len(coarse) // 2]
+    is_sure = finer.max() >= max(PEAK_RATIO * np.median(sharpness), SHARPER_RATIO * upright)
+    return degrees if is_sure and LEAST_DEGREES <= abs(degrees) <= LARGEST_DEGREES else 0.0
+
+
+def _edges(grey: NDArray[np.int16]) -> _Points:
+    """Return the places of edges between a row and the next, along the rows and across them, from the middle."""
+    rows, columns = np.nonzero(np.abs(np.diff(grey, axis=0)) > EDGE_LEVELS)
+    some = slice(None, None, max(1, len(rows) // MOST_POINTS))
+    return (columns[some] - grey.shape[1] / 2).astype(np.float32), rows[some].astype(np.float32)
+
+
+def _sharpness(along: _Points, beside: _Points, degrees: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each angle how much the counts of edges differ from row to row, and from column to column."""
+    return np.array(
+        [
+            _contrast(along, math.tan(math.radians(turn))) + _contrast(beside, -math.tan(math.radians(turn)))
+            for turn in degrees
+        ]
+    )
+
+
+def _contrast(points: _Points, slope: float) -> float:
+    columns, rows = points
+    shifted = (rows - np.float32(slope) * columns).astype(np.int32)
+    counts = np.bincount(shifted - shifted.min()).astype(np.float64)
+    return float(np.square(np.diff(counts)).sum()) / len(rows)

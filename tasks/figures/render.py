@@ -1,17 +1,24 @@
-"""The pixels of a figure as the reader sees them, its name and its encoding."""
+"""Figures as pixels: what the reader sees is decoded or drawn once, encoded, named and kept once."""
 
 import hashlib
 import io
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from schemas.documents import Figure
-from schemas.drawings import Pixels
+from schemas.corpus import ParseOptions
+from schemas.documents import Figure, Kind, LayoutLabel, Line, PageRegion, Role
+from schemas.drawings import Image, Pixels
+from schemas.errors import BadInputError
+from schemas.geometry import BBox, overlap
 from schemas.ids import figure_id
+from schemas.ports import PdfImage, PdfPage
+from tasks.figures.parts import PictureRegion
+from tasks.tables.align import levels_of
 
 Matrix = tuple[float, float, float, float]
 """How the page rotates and scales an image's unit square, y downwards."""
@@ -93,3 +100,100 @@ def is_blank(pixels: Pixels) -> bool:
     """Return whether a picture has one colour only."""
     first = pixels[0, 0]
     return bool((pixels[::_STRIDE, ::_STRIDE] == first).all() and (pixels == first).all())
+
+
+KeepFigure = Callable[[str, bytes], None]
+"""Receives a figure's name in the store (``<figure_id>.png``) and its bytes."""
+
+
+class FigureCollector:
+    """The figures of a document so far."""
+
+    def __init__(self, options: ParseOptions, keep_figure: KeepFigure) -> None:
+        self.figures: dict[str, Figure] = {}
+        self._options = options
+        self._keep_figure = keep_figure
+        self._blank: set[str] = set()
+        # A reference to an image keeps it equal to its later occurrences.
+        self._seen: dict[tuple[PdfImage, tuple[int, ...] | None], tuple[Figure | BadInputError, str | None]] = {}
+
+    def figure_of(self, region: PictureRegion, box: BBox, role: Role, page: PdfPage) -> tuple[Figure, str | None]:
+        """Return the figure of a picture, and the digest of its embedded stream if it is exactly one image.
+
+        Args:
+            region: The picture.
+            box: Its box as stored.
+            role: Its role.
+            page: The page that draws it.
+
+        Raises:
+            BadInputError: It is too large, or can't be decoded or drawn.
+        """
+        image = region.image
+        # A background is kept as the page shows it: figures cut out of it include the words on it.
+        if role is Role.BACKGROUND or image is None or image.cut or image.is_mask or is_slanted(image.matrix):
+            return self._drawn(page, box), None
+        return self._embedded(image, page, upright=region.kind is Kind.SCAN)
+
+    def is_blank(self, figure: Figure) -> bool:
+        """Return whether a figure has only one colour."""
+        return figure.figure_id in self._blank
+
+    def _embedded(self, image: Image, page: PdfPage, *, upright: bool) -> tuple[Figure, str | None]:
+        """Return the figure of one image; ``upright``: as the page shows it, however it is stored."""
+        is_plain = stands_as_stored(image.matrix, page.rotation) and not upright
+        embedded = page.embedded(image)
+        cache_key = embedded, None if is_plain else (*matrix_signs(image.matrix), page.rotation)
+        if cache_key not in self._seen:
+            self._seen[cache_key] = self._decoded(embedded, None if is_plain else image.matrix, page.rotation)
+        figure, raw_sha1 = self._seen[cache_key]
+        if isinstance(figure, BadInputError):
+            raise figure
+        return figure, raw_sha1
+
+    def _decoded(self, embedded: PdfImage, turn: Matrix | None, rotation: int) -> tuple[Figure | BadInputError, str | None]:
+        try:
+            pixels = embedded.pixels()
+        except BadInputError as error:
+            return error, None
+        if turn is not None:
+            turned_pixels = as_displayed(pixels, turn, rotation)
+            pixels = pixels if turned_pixels is None else turned_pixels
+        raw_sha1 = stream_sha1(embedded)
+        return self._keep(scaled(pixels, self._options.max_figure_pixels)), raw_sha1
+
+    def _drawn(self, page: PdfPage, box: BBox) -> Figure:
+        pixels = page.draw(box, dpi=self._options.render_dpi, max_pixels=self._options.max_figure_pixels)
+        return self._keep(rotated_pixels(pixels, page.rotation))
+
+    def _keep(self, pixels: Pixels) -> Figure:
+        figure, data = encode(pixels)
+        if figure.figure_id not in self.figures:
+            self.figures[figure.figure_id] = figure
+            self._keep_figure(f"{figure.figure_id}.{figure.ext}", data)
+            if is_blank(pixels):
+                self._blank.add(figure.figure_id)
+        return figure
+
+
+def stream_sha1(image: PdfImage) -> str | None:
+    """Return the SHA-1 of an image's embedded bytes; None without any."""
+    stream = image.stream()
+    return None if stream is None else hashlib.sha1(stream, usedforsecurity=False).hexdigest()
+
+
+MARGIN_PT = 2.0
+"""Room around a formula, whose letters may reach beyond their boxes."""
+
+
+def formula_regions(
+    regions: Sequence[PageRegion], located: Sequence[PictureRegion], lines: Sequence[Line]
+) -> list[PictureRegion]:
+    """Return the formulas of several rows, such as fractions, that are in no picture yet and aren't code."""
+    formulas: list[PictureRegion] = []
+    for region in regions:
+        if region.label is LayoutLabel.FORMULA and not any(overlap(region.bbox, picture.bbox) for picture in located):
+            inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+            if len(levels_of(inner)) > 1 and not any(line.mono for line in inner):
+                formulas.append(PictureRegion(region.bbox.grown(MARGIN_PT), Kind.VECTOR))
+    return formulas

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.drawings import PageLine
-from schemas.figure_labels import caption_label
 from schemas.geometry import BBox, gap, is_level, union
+from schemas.text import caption_label
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.join import wraps
 from tasks.tables.rows import rotation_of, upright

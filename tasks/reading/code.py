@@ -28,26 +28,11 @@ BLANK_PITCHES = 1.5
 NUMBER_CHARACTERS = 4
 """Maximum length of the number before a line of a listing."""
 FEWEST_ROWS = 3
-"""Minimum rows without a blank in any, and minimum rows with cells of a table. 44 pages change at 2 (lists of names become
-code, code becomes tables), 20 at 4.
-"""
-FROM_GRID_LETTERS = 0.06
-"""Distance from a whole number of letters, from the left side of the code, from which on a piece is not typed there. At 0.2 a
-table of two columns is code by chance.
-"""
-OFF_GRID_SHARE = 0.3
-"""Share of such pieces from which on rows are set, as the cells of a table are, not typed. 4 pages change at 0.6 (tables
-become code), none at 0.15.
-"""
-STATEMENTS_SHARE = 0.3
-"""Share of rows that read as statements from which on they aren't a table without a header. 2 pages change at 0.15 (an array
-becomes code), 5 at 0.6 (listings become tables).
-"""
+"""Minimum rows without a blank in any. 44 pages change at 2 (lists of names become code), 20 at 4."""
 INDENT_EM = 1.0
 """Indent from which on a row is set off from the text around it. 7 pages change at 0.5, 5 at 2."""
 _ADDRESSES = re.compile(r"\W*(?:[\w.{}|,+-]+@[\w.-]+\W*)+|(?:\w+:)?//\S+")
 _BULLET = re.compile(r"\s*(?:[•◦▪■●○–—]|\d{1,2}[.)])\s")
-_STATEMENT = re.compile(r"[;{}]\s*$|//|/\*|--\w|^\s*[$#>%]|[\w)\]]\s*(?:[:<+-]?=)\s*\S|\w\([^)]*\)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +71,8 @@ def is_typewritten(lines: Sequence[Line]) -> bool:
 def find_code(lines: Sequence[Line], left_out: Set[Line] = frozenset()) -> list[tuple[Line, ...]]:
     """Return the code of an upright page, one block of lines each.
 
-    Code is rows in monospace alone: two or more with two words in one, three of any, or a single word that is indented below a
-    colon. A row that is part of a sentence isn't code, nor are addresses, list items, terms beside their description, and
-    cells: those begin where their column does, while code is typed on a grid of letters.
+    Code is rows in monospace alone: one or two with two words in one, or three of any. A row that is part of a sentence isn't
+    code, nor are addresses, list items, terms beside their description, and one or two rows of a table.
 
     Args:
         lines: In MuPDF's order.
@@ -196,14 +180,11 @@ def _is_code(rows: Sequence[_Row], run: range) -> bool:
         return False
     before = rows[run.start - 1] if run.start else None
     after = rows[run.stop] if run.stop < len(rows) else None
-    worded = any(len(text.split()) > 1 for text in texts)
-    if not (worded or len(code_rows) >= FEWEST_ROWS or (before is not None and _introduces(before, code_rows[0]))):
-        return False
-    if len(code_rows) < FEWEST_ROWS and any(
+    if len(code_rows) >= FEWEST_ROWS:
+        return True
+    return any(len(text.split()) > 1 for text in texts) and not any(
         _is_part_of_table(code_rows, adjacent_row) for adjacent_row in (before, after) if adjacent_row is not None
-    ):
-        return False
-    return not _may_be_table(code_rows, before)
+    )
 
 
 def _is_part_of_table(code_rows: Sequence[_Row], adjacent_row: _Row) -> bool:
@@ -213,29 +194,6 @@ def _is_part_of_table(code_rows: Sequence[_Row], adjacent_row: _Row) -> bool:
     first, last = code_rows[0], code_rows[-1]
     is_next = _is_below(last, adjacent_row) or _is_below(adjacent_row, first)
     return is_next and len(adjacent_row.parts) > 1 and any(len(row.parts) > 1 for row in code_rows)
-
-
-def _introduces(before: _Row, row: _Row) -> bool:
-    """Return whether a row ends in a colon, and the next one is indented."""
-    return before.text.endswith(":") and row.bbox.x0 - before.bbox.x0 > INDENT_EM * row.size
-
-
-def _may_be_table(rows: Sequence[_Row], before: _Row | None) -> bool:
-    """Return whether rows may be cells: below a header in another font, or set in columns and no statements."""
-    if sum(len(row.parts) > 1 for row in rows) < FEWEST_ROWS:
-        return False
-    if before is not None and len(before.parts) > 1 and _is_below(before, rows[0]):
-        return True
-    statements = sum(bool(_STATEMENT.search(row.text)) for row in rows)
-    return statements < STATEMENTS_SHARE * len(rows) and _is_set_in_columns([line for row in rows for line in row.parts])
-
-
-def _is_set_in_columns(lines: Sequence[Line]) -> bool:
-    """Return whether pieces begin off the grid of letters."""
-    code_x0, letter_width = _grid(lines)
-    columns = [(line.bbox.x0 - code_x0) / letter_width for line in lines if line.mono]
-    off = sum(abs(column - round(column)) > FROM_GRID_LETTERS for column in columns)
-    return off >= OFF_GRID_SHARE * len(columns)
 
 
 def _grid(lines: Sequence[Line]) -> tuple[float, float]:

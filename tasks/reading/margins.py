@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from schemas.documents import Furniture, LayoutLabel, Line, OutlineEntry, Page
 from schemas.drawings import EDGE_SHARE
-from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
-from schemas.text import ROMAN, roman_value, title_letters
+from schemas.text import ROMAN, caption_label, roman_value, title_letters
 from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.outline import LARGER, body_size
-from tasks.tables.contents_entries import contents_entries
+from tasks.tables.align import contents_entries
 
 SIDE_SHARE = 0.08
 """Share of a page's width at its sides that has stamps: arXiv's are within 0.06."""

@@ -8,10 +8,9 @@ from statistics import median
 from typing import NamedTuple
 
 from schemas.documents import LayoutLabel, Line, OutlineEntry, is_same_size
-from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
 from schemas.tags import strip
-from schemas.text import NUMBERING, SUPERSCRIPTS, same_title, title_letters, without_number
+from schemas.text import NUMBERING, SUPERSCRIPTS, caption_label, same_title, title_letters, without_number
 from tasks.reading.blocks import SURE_MARKER
 
 LARGER = 1.15

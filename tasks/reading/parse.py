@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from schemas.corpus.parse import Layout, ParseOptions
+from schemas.corpus import Layout, ParseOptions
 from schemas.documents import (
     TAGGED,
     Figure,
@@ -24,17 +24,15 @@ from schemas.drawings import MAX_SIDE_PT, Image, Ruling
 from schemas.errors import BadInputError, FailureCode, rejecting
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape
-from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient
-from tasks.figures.collect import FigureCollector, KeepFigure, formula_regions, stream_sha1
-from tasks.figures.demote import without_logos, without_repeats
+from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient, without_logos, without_repeats
 from tasks.figures.locate import Located, locate
 from tasks.figures.parts import PictureRegion
+from tasks.figures.render import FigureCollector, KeepFigure, formula_regions, stream_sha1
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.read import ParsedPage, is_unreadable, read_outline, read_page
-from tasks.tables.fill import lines_of_tables, with_placeholders
 from tasks.tables.promised import layout_tables
 from tasks.tables.rows import rotation_of
-from tasks.tables.tabulate import Grid, holds, tabulate
+from tasks.tables.tabulate import Grid, holds, lines_of_tables, tabulate, with_placeholders
 
 _LEAST_CHARACTERS = 4
 """Minimum length of a title in metadata: shorter ones are leftovers."""

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from statistics import median
 
-from schemas.corpus.parse import Layout
+from schemas.corpus import Layout
 from schemas.documents import LayoutLabel, Line, OutlineEntry, Page, PageRegion
 from schemas.drawings import MAX_SIDE_PT, Image, Letters, Mark, PageLine, ReplacementText
 from schemas.errors import FailureCode, rejecting
 from schemas.geometry import BBox, gap, is_level, turned, union
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape, strip
-from tasks.reading.bidi import has_right_to_left
+from tasks.reading.bidi import LineLetters, has_right_to_left, in_logical_order
 from tasks.reading.blocks import regroup_lines
-from tasks.reading.logical_order import LineLetters, in_logical_order
-from tasks.tables.under_titles import tables_under_titles
+from tasks.tables.promised import tables_under_titles
 
 _MARKS = {
     "`": "\N{COMBINING GRAVE ACCENT}",

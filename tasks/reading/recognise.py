@@ -19,7 +19,7 @@ from schemas.documents import (
 )
 from schemas.geometry import BBox, gap, skewed, straight, unrotated
 from schemas.tags import escape
-from tasks.reading.spreads import is_scanned_spread
+from tasks.reading.page_order import is_scanned_spread
 from tasks.tables.rows import upright
 from tasks.tables.tabulate import holds
 

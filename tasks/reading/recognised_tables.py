@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
+from statistics import median
 from types import MappingProxyType
 
 from schemas.documents import (
@@ -23,8 +25,8 @@ from schemas.tags import escape
 from tasks.figures.parts import Part, clusters
 from tasks.figures.ruled_tables import ruled_table
 from tasks.reading.recognise import SIZE_SHARE, page_scans
-from tasks.tables.align import align_region, gutters_of
-from tasks.tables.row_rules import has_wrapped_rows, rows_between, ruling_between
+from tasks.tables.align import gutters_of, is_split, levels_of
+from tasks.tables.promised import ruling_between
 from tasks.tables.rows import as_stored, upright
 from tasks.tables.tabulate import holds, tabulate
 
@@ -46,6 +48,10 @@ SPANNING_SHARE = 0.8
 """Minimum width of a rule between two rows, relative to the words of the table."""
 FEWEST_RULES = 2
 """Minimum rules between rows from which on they, not lines of words, are the edges of all rows; one is below the head."""
+FEWEST_ROWS, SPLIT_ROWS_SHARE = 3, 0.5
+"""Minimum rows of words with cells, and minimum share of them."""
+SENTENCE_CHARACTERS, MOST_SENTENCE_COLUMNS = 32, 1
+"""Length of a line from which on its column has sentences, and maximum such columns: more are columns of prose."""
 
 
 def with_recognised_tables(
@@ -141,36 +147,43 @@ def _tables(rules: Sequence[BBox], promised: Sequence[BBox], lines: Sequence[Lin
         free = [line for line in lines if not any(holds(table.bbox, line.bbox) for table in tables)]
         inner = [line._replace(bbox=upright(line.bbox, rotation)) for line in free if holds(box, line.bbox)]
         across = [upright(rule, rotation) for rule in rules if holds(box, rule)]
-        read_table = _between_rules(across, inner) or (
-            aligned.table if (aligned := align_region(inner)) is not None else None
-        )
-        if read_table is not None:
+        if (read_table := _in_columns(across, inner)) is not None:
             tables.append(
                 replace(read_table, bbox=as_stored(read_table.bbox, rotation).rounded(), found_by=FoundBy.RECOGNISED)
             )
     return tables
 
 
-def _between_rules(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion | None:
-    """Return the upright table whose rows rules separate, and whose columns only words show; None for groups of rows."""
-    if not lines:
+def _in_columns(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion | None:
+    """Return the upright table of a region whose columns words show; its rows end at rules, or each is a row of words."""
+    gutters = gutters_of(lines)
+    if not gutters:
         return None
     box = union(line.bbox for line in lines)
     across = sorted((rule.y0 + rule.y1) / 2 for rule in rules if rule.width >= SPANNING_SHARE * box.width)
     inner = [y for y in across if any(line.bbox.y1 <= y for line in lines) and any(y <= line.bbox.y0 for line in lines)]
-    gutters = gutters_of(lines)
-    if len(inner) < FEWEST_RULES or not gutters:
+    if is_ruled := len(inner) >= FEWEST_RULES:
+        below = [line.bbox for line in lines if line.bbox.y0 >= inner[-1]]
+        if any(line.x0 < gutter < line.x1 for line in below for gutter in gutters):
+            box = box._replace(y1=inner.pop())  # a note below the table
+            lines = [line for line in lines if line.bbox.y0 < box.y1]
+    else:
+        levels = levels_of(lines)
+        if sum(map(is_split, levels)) < max(FEWEST_ROWS, SPLIT_ROWS_SHARE * len(levels)):
+            return None
+        boxes = [union(line.bbox for line in level) for level in levels]
+        inner = [*accumulate(((above.y1 + below.y0) / 2 for above, below in pairwise(boxes)), max)]
+    # Rows of words are those of a layout model; between rules may be more than one.
+    found_by = FoundBy.RECOGNISED if is_ruled else FoundBy.LAYOUT
+    grid = tabulate(ruling_between(box, (box.y0, *inner, box.y1), gutters, found_by), lines, _letters_of)
+    if grid is None or sum(map(_is_prose, zip(*grid.rows, strict=True))) > MOST_SENTENCE_COLUMNS:
         return None
-    below = [line.bbox for line in lines if line.bbox.y0 >= inner[-1]]
-    if any(line.x0 < gutter < line.x1 for line in below for gutter in gutters):
-        box = box._replace(y1=inner.pop())  # a note below the table
-        lines = [line for line in lines if line.bbox.y0 < box.y1]
-    edges = (box.y0, *inner, box.y1)
-    if not has_wrapped_rows(rows_between(edges, gutters, lines)):
-        return None
-    ruling = ruling_between(box, edges, gutters, FoundBy.RECOGNISED)
-    grid = tabulate(ruling, lines, _letters_of)
-    return None if grid is None else TableRegion(lines[0].page, grid.bbox, grid.rows, grid.found_by, grid.spans)
+    return TableRegion(lines[0].page, grid.bbox, grid.rows, grid.found_by, grid.spans)
+
+
+def _is_prose(column: Sequence[str]) -> bool:
+    lengths = [len(line) for cell in column for line in cell.splitlines()]
+    return median(lengths or [0]) > SENTENCE_CHARACTERS
 
 
 def _tight(line: Line, rotation: int) -> Line:

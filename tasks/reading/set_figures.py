@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 
 from schemas.documents import BlockKind, FoundBy, Kind, Line, Page, Placement, Role
-from schemas.figure_labels import LabelKind, caption_label
 from schemas.geometry import BBox, distance, gap, is_level
 from schemas.tags import placeholder
+from schemas.text import LabelKind, caption_label
 from tasks.figures.anchor import anchor, running_text
 from tasks.figures.segment import fills_page
 from tasks.reading.bidi import runs_right_to_left
-from tasks.reading.draft_blocks import DraftBlock, PageContent, is_divisible, text_block, with_lines
 from tasks.reading.join import join_lines
+from tasks.reading.paragraphs import DraftBlock, PageContent, is_divisible, text_block, with_lines
 from tasks.reading.picture_places import PicturePlace, place_pictures
 from tasks.tables.rows import upright
 from tasks.tables.tabulate import holds

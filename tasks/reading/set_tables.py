@@ -6,11 +6,11 @@ from dataclasses import replace
 from itertools import takewhile, zip_longest
 
 from schemas.documents import BlockKind, FoundBy, Line, TableOnPage, TableRegion
-from schemas.figure_labels import LabelKind
 from schemas.geometry import BBox, gap
 from schemas.tags import placeholders, strip
+from schemas.text import LabelKind
 from tasks.reading.blocks import ENDS_SENTENCE
-from tasks.reading.draft_blocks import DraftBlock, with_lines
+from tasks.reading.paragraphs import DraftBlock, with_lines
 from tasks.tables.mark_up import head_rows, markdown
 
 FEWEST_ROWS = 2

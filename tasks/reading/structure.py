@@ -23,25 +23,30 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.errors import FailureCode
-from schemas.figure_labels import CaptionLabel, mentions
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholders, strip
-from schemas.text import ROMAN, roman, roman_value
-from tasks.figures.callouts import callouts, find_keys, match_keys
+from schemas.text import ROMAN, CaptionLabel, mentions, roman, roman_value
+from tasks.figures.anchor import callouts, find_keys, match_keys
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.code import find_code, is_typewritten
-from tasks.reading.draft_blocks import DraftBlock, PageContent, letters_of_text
 from tasks.reading.join import hyphenated_words, join_lines
 from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings, body_size
-from tasks.reading.page_order import in_page_order, with_margins_outside
-from tasks.reading.paragraphs import join_columns, paragraphs, with_footnotes, with_item_depths
+from tasks.reading.page_order import in_page_order, split_spread, with_margins_outside
+from tasks.reading.paragraphs import (
+    DraftBlock,
+    PageContent,
+    join_columns,
+    letters_of_text,
+    paragraphs,
+    with_footnotes,
+    with_item_depths,
+)
 from tasks.reading.recognise import as_scanned, pages_as_read, skews_of, straightened, with_words
 from tasks.reading.recognised_tables import tables_of_pictures, with_recognised_tables
 from tasks.reading.set_figures import with_figures, with_icons, with_words_of_segments
 from tasks.reading.set_tables import join_continued, with_tables, with_tables_of_pictures
-from tasks.reading.spreads import split_spread
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 

@@ -131,14 +131,10 @@ def number_figure(digest: int, digits: int = DIGITS_DEFAULT) -> str:
 
 
 def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> dict[str, str]:
-    """Return the tag number of every figure.
+    """Return the tag number of every figure, by figure id: ``digest mod 10^digits``, zero-padded; ``digits`` are 4 to 49.
 
-    The number is ``digest mod 10^digits``, zero-padded. Figures that share one get the shortest suffixes that distinguish
+    ``digests`` are the SHA-1 of figures as integers. Figures that share a number get the shortest suffixes that distinguish
     them. The result depends on the set only.
-
-    Args:
-        digests: Figure id to the integer value of its SHA-1.
-        digits: Digits of an unshared number, 4 to 49.
     """
     numbers: dict[str, str] = {}
     pending: dict[int, list[str]] = {digits: sorted(digests)}

@@ -178,8 +178,8 @@ def rows_reused(
 ) -> GateVerdict:
     """Check that documents reused from the live version have as many rows and placements as there, and that no row is lost.
 
-    ``before`` and ``now`` are these numbers of the live version's documents and of this one's; ``rows_in_parts`` are the rows
-    of its parts.
+    ``before`` and ``now`` are these numbers of the live version's documents and of this one's; ``rows_in_parts`` are the
+    rows of its parts.
     """
     violations = []
     for index, kind in enumerate(("rows", "placements")):
@@ -228,10 +228,7 @@ def _fate_of_figure(
 
 
 class TagsArePlacements(_Tally):
-    """Checks that a document's text has exactly one tag for each tagged placement.
-
-    Figures' rows are excluded: they repeat their placement's tag.
-    """
+    """Checks that a document's text has one tag for each tagged placement; figures' rows repeat theirs, and don't count."""
 
     def __init__(self, template: TagTemplate) -> None:
         super().__init__()
@@ -372,7 +369,8 @@ def figures_are_their_names(
 ) -> GateVerdict:
     """Check that every stored figure decodes to the pixels that its id digests; ``known`` ones were checked before.
 
-    The tables hold rows of ``PLACED``, grouped by figure. ``faults_of`` returns the ``pixel_fault`` of each of some figures.
+    The tables hold rows of ``PLACED``, grouped by figure. ``faults_of`` returns the ``pixel_fault`` of each of some
+    figures.
     """
     total = decoded = 0
     faults: dict[str, list[Violation]] = {}

@@ -30,10 +30,7 @@ TAGGED_FIGURE = pa.schema(
 
 @dataclass(frozen=True)
 class VersionFacts:
-    """The compared facts of a version.
-
-    ``sources`` are by name; ``found`` says whether each golden question's page was found.
-    """
+    """The compared facts of a version; ``sources`` by name, ``found``: whether each golden question's page was found."""
 
     manifest: Manifest
     sources: Iterable[SourceFate]

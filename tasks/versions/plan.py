@@ -135,11 +135,7 @@ def was_disturbed(ledger: Sequence[LedgerRow]) -> bool:
 
 
 def cut_shards(sizes: Mapping[str, int], shard_bytes: int, max_shards: int = 256) -> list[list[str]]:
-    """Distribute documents over at most ``max_shards`` shards of about equal bytes, largest first; deterministic.
-
-    Returns:
-        Document ids by shard, each sorted.
-    """
+    """Distribute documents over at most ``max_shards`` sorted shards of about equal bytes, largest first; deterministic."""
     if not sizes:
         return []
     count = min(max_shards, len(sizes), -(-sum(sizes.values()) // shard_bytes) or 1)

@@ -10,8 +10,7 @@ import pytest
 from backends.models.registry import LANGUAGE_MODELS, language_model
 from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, FailureCode, TransientError
-from schemas.generation import Message, Reply, Request, Usage
-from schemas.models import Model
+from schemas.models import Message, Model, Reply, Request, Usage
 from schemas.ports import LanguageModel
 from tests.endpoint_server import EndpointServer
 from tests.tiny_vlm import picture, requests

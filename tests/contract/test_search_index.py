@@ -32,7 +32,7 @@ from schemas.errors import ContractError, DamagedError, RequestError, TransientE
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector
-from tasks.answering.phrases import holding
+from tasks.answering.retrievers import holding
 from tests.memory_index import MemoryIndex
 from tests.waiting import wait_for
 from tests.weaviate_server import StartedServer
@@ -691,7 +691,7 @@ class TestFilters:
 
 
 class TestPhrases:
-    """What ``tasks/answering/phrases`` makes of an engine's words is the same on each."""
+    """What ``holding`` makes of an engine's words is the same on each."""
 
     def test_rows_hold_a_phrase_word_for_word(self, engine: Factory, tmp_path: Path) -> None:
         texts = {

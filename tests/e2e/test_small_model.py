@@ -6,7 +6,7 @@ import pytest
 
 from backends.models.endpoint import Endpoint
 from schemas.corpus.models import EndpointOptions, ModelConfig
-from schemas.generation import Message, Reply, Request
+from schemas.models import Message, Reply, Request
 from tests import small_model
 
 pytestmark = pytest.mark.live

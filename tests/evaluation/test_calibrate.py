@@ -3,7 +3,7 @@
 import pytest
 
 from evaluation.calibrate import calibrate, foreign_questions, shuffled
-from schemas.corpus.retrieval import AnswerOptions
+from schemas.corpus import AnswerOptions
 from schemas.versions import Manifest
 from tasks.answering.confidence import DEFAULT_CALIBRATION, Evidence, confidence, default_calibration, thresholds
 

@@ -2,10 +2,8 @@
 
 import pytest
 
-from evaluation.gates import retrieval_gates
-from evaluation.golden import ModeReport, QuestionScore, first_found
+from evaluation.golden import ModeReport, QuestionScore, first_found, paired_bootstrap, retrieval_gates
 from evaluation.questions import GoldPage, Question
-from evaluation.statistics import paired_bootstrap
 from schemas.corpus.operations import GateOptions
 from schemas.gates import GateResult
 

@@ -35,9 +35,8 @@ from backends.models.rapidocr_recogniser import (
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBEDDERS, UNIFIED_EMBEDDERS
 from schemas.corpus.models import EmbeddingOptions, EndpointOptions, ModelCaptioner
 from schemas.errors import InsetError
-from schemas.generation import Reply, Request
 from schemas.geometry import BBox
-from schemas.models import ModelName
+from schemas.models import ModelName, Reply, Request
 from schemas.ports import TextEmbedder
 from tests import endpoint_server, tiny_vlm
 from tests.manuals import picture, sentence

@@ -22,8 +22,8 @@ from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from backends.stores.object_store import open_store
 from ray_jobs.enrich import structure_with
+from schemas.corpus import ParseOptions
 from schemas.corpus.models import CaptionerKind, EmbeddingOptions
-from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     Chunk,
     Kind,
@@ -38,9 +38,9 @@ from schemas.documents import (
     Segmented,
     StructuredDocument,
 )
-from schemas.generation import Description, Flag
 from schemas.geometry import BBox
 from schemas.ids import document_file, figure_file, sha256
+from schemas.models import Description, Flag
 from schemas.tags import TagTemplate
 from tasks.enriching.caption import (
     DescriptionResult,
@@ -53,16 +53,12 @@ from tasks.enriching.caption import (
     fit_summaries,
 )
 from tasks.enriching.caption_quality import flags
-from tasks.enriching.chunk import chunk
-from tasks.enriching.embed import EMBED_VERSION, search_text
+from tasks.enriching.chunk import PageWords, chunk, rows_of_pages, words_of_pages
 from tasks.enriching.language import language_of
-from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
-from tasks.enriching.prompts import Prompt, Surroundings, presets
-from tasks.enriching.spaces import SPACES, RowText
-from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
-from tasks.figures.pixel_rules import rules_in
+from tasks.enriching.prompts import Prompt, Surroundings, presets, surroundings, surroundings_of_page, surroundings_of_text
+from tasks.enriching.spaces import EMBED_VERSION, SPACES, RowText, search_text
+from tasks.figures.pixel_rules import rules_in, straightened
 from tasks.figures.segment import cut, pictures_to_segment
-from tasks.figures.skew import straightened
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer, without_layer
@@ -539,17 +535,17 @@ def _inscribe(made: list[_Made]) -> Outputs:
 
 STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
     "parse": (_parse, "tasks.reading.parse:PARSE_VERSION"),
-    "skew": (_skew, "tasks.figures.skew:SKEW_VERSION"),
+    "skew": (_skew, "tasks.figures.pixel_rules:SKEW_VERSION"),
     "segment": (_segment, "tasks.figures.segment:SEGMENT_VERSION"),
     "structure": (_structure, "tasks.reading.structure:STRUCTURE_VERSION"),
     "text layers": (_text_layers, "tasks.reading.text_layers:TEXT_LAYERS_VERSION"),
     "chunk": (_chunk, "tasks.enriching.chunk:CHUNK_VERSION"),
     "prompt": (_prompt, "tasks.enriching.prompts:PROMPT_VERSION"),
     "caption": (_caption, "tasks.enriching.caption:CAPTION_VERSION"),
-    "pages": (_pages, "tasks.enriching.page_rows:PAGES_VERSION"),
+    "pages": (_pages, "tasks.enriching.chunk:PAGES_VERSION"),
     "quality": (_quality, "tasks.enriching.caption_quality:QUALITY_VERSION"),
     "assemble": (_assemble, "tasks.versions.assemble:ASSEMBLE_VERSION"),
-    "embed": (_embed, "tasks.enriching.embed:EMBED_VERSION"),
+    "embed": (_embed, "tasks.enriching.spaces:EMBED_VERSION"),
     "language": (_language, "tasks.enriching.language:LANGUAGE_VERSION"),
     "analysis": (_analysis, "backends.engines.analyser:ANALYSIS_VERSION"),
     "check": (_check, "tasks.versions.check:CHECK_VERSION"),

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.json_lines import read_records, write_records
-from evaluation.questions import Question
+from evaluation.questions import Question, read_records, write_records
 from lab.outcomes import Outcome
 from lab.pooling import Candidate, Correction, Judgement, answer_shares, judged_questions, pool, pool_answers
 from schemas.answers import AnswerResult, FigurePart, TextPart

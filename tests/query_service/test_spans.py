@@ -18,8 +18,8 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
 from query_service import access_log
 from query_service.app import create_app
-from schemas import traces
 from schemas.retrieval import AnswerQuery, Query
+from tasks.answering import trace
 from tests import endpoint_server
 from tests.manuals import write_manual
 from tests.query_service.fake_corpus import client_of
@@ -47,7 +47,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedCorpus
 def kept(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     kept, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    for module in (access_log, traces):
+    for module in (access_log, trace):
         monkeypatch.setattr(module, "_tracer", provider.get_tracer("test"))
     return kept
 

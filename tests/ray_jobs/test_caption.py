@@ -8,8 +8,8 @@ from backends.stores.object_store import open_store
 from ray_jobs.caption import Calls, CaptionRequest, caption
 from schemas.corpus.models import ModelCaptioner
 from schemas.corpus.operations import RayOptions
-from schemas.generation import Message, Reply
 from schemas.ids import figure_file
+from schemas.models import Message, Reply
 from tests.manuals import picture
 
 

@@ -16,12 +16,10 @@ from ray_jobs.outcomes import Outcome
 from schemas.corpus.models import EmbeddingOptions, ImageModelOptions
 from schemas.corpus.operations import RayOptions
 from schemas.errors import DamagedError, FailureCode
-from schemas.generation import Usage
 from schemas.ids import figure_file
-from schemas.models import Embeds, ModelName
+from schemas.models import Embeds, ModelName, Usage
 from schemas.ports import Vector
-from tasks.enriching.embed import EmbeddingInput
-from tasks.enriching.spaces import IMAGE
+from tasks.enriching.spaces import IMAGE, EmbeddingInput
 from tests.tiny_models import draw, write_clip
 
 COUNT = 21

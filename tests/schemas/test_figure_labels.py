@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.figure_labels import CaptionLabel, LabelKind, caption_label, mentions
+from schemas.text import CaptionLabel, LabelKind, caption_label, mentions
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import ContractError, FailureCode, InsetError, NotFoundError, TransientError, UserError
 from workers.child_processes import Done, Refused, prepare, run_all
 
@@ -30,7 +30,7 @@ def test_a_child_sees_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_process_of_celerys_default_pool_says_which_pool_to_use() -> None:
     code = (
-        "import billiard; from schemas.corpus.parse import ParseOptions; from workers.child_processes import run_all\n"
+        "import billiard; from schemas.corpus import ParseOptions; from workers.child_processes import run_all\n"
         "from tests.workers.test_child_processes import _variable\n"
         "def work(): list(run_all(_variable, ['HOME'], ParseOptions(workers=1)))\n"
         "process = billiard.Process(target=work, daemon=True); process.start(); process.join()"

@@ -9,7 +9,7 @@ import pymupdf
 import pytest
 
 from bench.page_bombs import transparency_bomb
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from tests.manuals import write_manual
 from workers import draw_pages

@@ -11,7 +11,7 @@ import pytest
 
 from backends.stores.object_store import FolderStore
 from backends.stores.sources import open_source
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, UserError
 from schemas.ids import document_file, sha256
 from workers import brief_reads, draw_pages, parse_shard, tag_shard

@@ -12,7 +12,7 @@ import pytest
 from backends.stores.document_files import parsed_file, read_parsed
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import FailureCode, InsetError
 from tests.manuals import endless, write_manual
 from workers.parse_shard import ParseJob, ParseOutcome, attempt_key, parse_documents, parse_key

@@ -8,7 +8,7 @@ import pytest
 
 from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import FailureCode, UserError
 from schemas.geometry import BBox
 from schemas.ids import sha256

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from pipeline.corpus.captioners import CaptionerInUse
+from pipeline.corpus.prompts import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import (
     CaptionTarget,
@@ -22,7 +22,7 @@ from ray_jobs.caption import Calls, CaptionRequest, caption
 from ray_jobs.outcomes import Outcome
 from schemas.base import batched
 from schemas.errors import Failure, FailureCode
-from schemas.generation import Description, Reply
+from schemas.models import Description, Reply
 from schemas.parquet import table_of
 from schemas.stages import Report, Step
 from schemas.versions import Spent
@@ -45,17 +45,12 @@ class Captioned:
 
 
 def describe_targets(
-    workspace: Workspace,
-    documents: Sequence[str],
-    sources: Mapping[str, str],
-    run_id: str,
-    budget: Budget,
-    report: Report,
+    workspace: Workspace, documents: Sequence[str], sources: Mapping[str, str], run_id: str, budget: Budget, report: Report
 ) -> Captioned:
     """Have models write the missing descriptions of figures, pages and texts of structured documents.
 
-    A picture or text is described once, at its first place. What the budget leaves out, or a model doesn't answer, becomes a
-    failure of its document, and the next refresh tries again.
+    A picture or text is described once, at its first place. What the budget leaves out, or a model doesn't answer, becomes
+    a failure of its document, and the next refresh tries again.
     """
     captioned = Captioned()
     if not workspace.captioners:

@@ -18,7 +18,7 @@ DOCUMENTS_AT_ONCE = 64
 
 
 def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict[str, int]:
-    """Draw the missing pages of structured documents, on this machine; return counts.
+    """Draw the missing pages of structured documents on this machine; return counts.
 
     A page that can't be drawn has no row; that is recorded and not tried again.
     """

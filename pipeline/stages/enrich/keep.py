@@ -58,11 +58,7 @@ class Writer(Generic[Record]):
         self._flush()
 
     def add(self, records: Iterable[Record]) -> None:
-        """Queue records.
-
-        Raises:
-            Exception: An earlier write failed.
-        """
+        """Queue records; raises what an earlier write raised."""
         if self._failure is not None:
             raise self._failure
         with self._lock:

@@ -41,13 +41,12 @@ from ray_jobs.outcomes import Outcome, RowFailure
 from schemas.base import batched
 from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError, UserError
-from schemas.generation import Usage
+from schemas.models import Usage
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import Vector
 from schemas.stages import Report, Stage, Step, silent
 from schemas.versions import Spent
-from tasks.enriching.embed import EmbeddingInput
-from tasks.enriching.spaces import RowText, Space
+from tasks.enriching.spaces import EmbeddingInput, RowText, Space
 from tasks.enriching.spending import Budget, cost_of, maximum_embedding_cost
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.recognise import pictures_to_recognise
@@ -293,11 +292,8 @@ def _embed(
 ) -> tuple[int, dict[str, Spent]]:
     """Embed what has no vector yet, some rows at a time, space by space.
 
-    Returns:
-        The number of vectors, and the cost of those that endpoints made, by ``expected_embeddings``' names.
-
-    Raises:
-        UserError: The budget doesn't hold the calls of an endpoint; what it held is kept.
+    Returns the number of vectors, and the cost of those that endpoints made, by ``expected_embeddings``' names. Raises
+    ``UserError`` where the budget doesn't hold the calls of an endpoint; what it held is kept.
     """
     spaces = open_vectors(workspace.store, workspace.spaces)
     rows = _passages(workspace, inherited, doc_ids, sources)
@@ -358,11 +354,7 @@ def _vectors(
     budget: Budget,
     paid: list[Spent],
 ) -> Iterator[list[Outcome[Vector]]]:
-    """Yield vectors as ``embed`` does; calls of an endpoint are held to the budget, and their cost is added to ``paid``.
-
-    Raises:
-        UserError: The budget doesn't hold the next calls.
-    """
+    """Yield vectors as ``embed`` does; calls of an endpoint are held to the budget, and their cost is added to ``paid``."""
     store, corpus = workspace.store, workspace.corpus
     endpoint = space.endpoint(corpus.embeddings)
     if endpoint is None:

@@ -28,11 +28,7 @@ def read_answer_preset(name: str, contents: Mapping[Any, Any]) -> AnswerPreset:
 
 
 def with_settings(preset: Answer, settings: Mapping[str, Any]) -> Answer:
-    """Return an answer preset with some settings changed.
-
-    Raises:
-        RequestError: A setting is unknown or its value invalid.
-    """
+    """Return an answer preset with some settings changed; raises ``RequestError`` for an unknown or invalid one."""
     if unknown := sorted(set(settings) - set(AnswerSettings.model_fields)):
         raise RequestError(f"answers have no setting {unknown[0]!r}; use {', '.join(AnswerSettings.model_fields)}")
     try:

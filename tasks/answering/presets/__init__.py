@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from schemas.corpus.retrieval import DEFAULT_PRESET
+from schemas.corpus import DEFAULT_PRESET
 from schemas.errors import RequestError
 from schemas.models import DEFAULT_SPACE
 from schemas.retrieval import NamedPreset, Preset, PresetInfo, Steps
@@ -43,11 +43,7 @@ def read_packaged(
 
 
 def read_preset(name: str, contents: Mapping[Any, Any]) -> Preset:
-    """Return the preset of a YAML mapping; ``name`` is the stem of its file.
-
-    Raises:
-        PresetError: It isn't a preset.
-    """
+    """Return the preset of a YAML mapping; ``name`` is the stem of its file; raises ``PresetError`` if it isn't one."""
     return read_named(name, contents, _valid)
 
 
@@ -62,11 +58,7 @@ def read_named(name: str, contents: Mapping[Any, Any], validate: Callable[[Mappi
 
 
 def preset_named(name: str, presets: Mapping[str, Named]) -> Named:
-    """Return a preset.
-
-    Raises:
-        RequestError: The name is unknown.
-    """
+    """Return a preset; raises ``RequestError`` if the name is unknown."""
     preset = presets.get(name) or presets.get(RENAMED.get(name, ""))
     if preset is None:
         raise RequestError(f"there is no preset {name!r}; use one of {', '.join(presets)}")
@@ -76,8 +68,7 @@ def preset_named(name: str, presets: Mapping[str, Named]) -> Named:
 def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
     """Return a preset with some steps overridden: keys that a step omits keep their values; lists are replaced.
 
-    Raises:
-        RequestError: The result isn't a valid plan.
+    Raises ``RequestError`` if the result isn't a valid plan.
     """
     if unknown := sorted(set(steps) - set(Steps.model_fields)):
         raise RequestError(f"a search has no step {unknown[0]!r}; its steps are {', '.join(Steps.model_fields)}")
@@ -92,10 +83,7 @@ def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
 
 
 def alone(preset: Preset) -> list[Preset]:
-    """Return a preset for each retriever of a plan with several; [] for a single one.
-
-    Retrievers that answer few questions, such as ``places``, are left out.
-    """
+    """Return a preset for each retriever of several, without those that answer few questions, such as ``places``; else []."""
     if len(preset.retrieve) < 2:
         return []
     searching = [retriever for retriever in preset.retrieve if retriever.stands_alone]

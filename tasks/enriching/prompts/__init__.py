@@ -1,8 +1,11 @@
-"""Prompts of captioners: files with YAML front matter between lines of ``---``, and placeholders of ``string.Template``."""
+"""Prompts of captioners, and what of the document fills their placeholders.
+
+Files have YAML front matter between lines of ``---``, and placeholders of ``string.Template``.
+"""
 
 import functools
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Annotated, Self, TypeVar
@@ -11,9 +14,12 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from schemas.corpus.models import CaptionerKind
-from schemas.generation import Message, Subject
+from schemas.documents import Chunk, PlacedFigure
+from schemas.filters import Modality
 from schemas.ids import sha256
-from schemas.tags import strip
+from schemas.models import Message, Subject
+from schemas.tags import placeholder, strip
+from tasks.enriching.chunk import PageWords
 
 PROMPT_VERSION = "1"
 """Goes up when ``render`` or ``surroundings`` changes the words of the same prompt and document: all replies become obsolete."""
@@ -30,15 +36,8 @@ _DEFAULTS_OF_WORDS: dict[Subject, str] = {"figure": "ocr-caption", "text": "text
 class Surroundings:
     """The document's context of a figure, page or text; "" is unknown.
 
-    Attributes:
-        caption: The figure's own.
-        section: Titles of its sections.
-        before: Text before it in reading order.
-        after: Text after it.
-        words: The words recognised in it; of a text, the text itself.
-        title: The document's.
-        page: Its page number, as printed if known.
-        language: The language of the reply; "" is the document's.
+    ``section`` has the titles of its sections, ``words`` those recognised in it (of a text, itself), ``page`` the number as
+    printed if known, ``language`` that of the reply, "" for the document's.
     """
 
     caption: str = ""
@@ -101,15 +100,9 @@ class CaptionFrontMatter(FrontMatter):
 class Prompt:
     """A prompt, and the expectations on its replies. It pickles.
 
-    Attributes:
-        name: The preset's name, or the file's.
-        source: The paper or page that it comes from.
-        subject: What it describes; None for anything.
-        picture: Whether it needs a model that sees.
-        words: Minimum and maximum words of a reply; None for no bounds.
-        bullets: Whether replies may have lines that begin with "- ".
-        body: The text with placeholders.
-        examples: Requests with their replies, in turn, which are sent before each request.
+    ``subject`` is None for anything; ``picture``: it needs a model that sees; ``words`` are the minimum and maximum of a reply;
+    ``bullets``: replies may have lines that begin with "- "; ``body`` has placeholders; ``examples`` are requests with their
+    replies, in turn, which are sent before each request.
     """
 
     name: str
@@ -176,11 +169,7 @@ def no_picture(name: str) -> bytes:
 
 
 def read_prompt(name: str, text: str, picture: Callable[[str], bytes] = no_picture) -> Prompt:
-    """Read a prompt's file; ``picture`` returns the encoded picture of an example by its file name.
-
-    Raises:
-        PromptError: It is invalid.
-    """
+    """Read a prompt's file, or raise ``PromptError``; ``picture`` returns the encoded picture of an example by its file name."""
     front, body = split_front_matter(text, CaptionFrontMatter)
     check_placeholders(body, PLACEHOLDERS)
     if not body.strip():
@@ -203,11 +192,7 @@ def read_prompt(name: str, text: str, picture: Callable[[str], bytes] = no_pictu
 
 
 def check_placeholders(body: str, placeholders: Sequence[str]) -> None:
-    """Check the placeholders of a prompt.
-
-    Raises:
-        PromptError: A ``$`` begins no known placeholder.
-    """
+    """Raise ``PromptError`` if a ``$`` of a prompt begins no known placeholder."""
     template = string.Template(body)
     if not template.is_valid():
         raise PromptError("a $ stands before something that isn't a placeholder; write $$ where a $ is meant")
@@ -216,11 +201,7 @@ def check_placeholders(body: str, placeholders: Sequence[str]) -> None:
 
 
 def split_front_matter(text: str, model: type[Front]) -> tuple[Front, str]:
-    """Return the front matter and the body of a prompt's file.
-
-    Raises:
-        PromptError: The front matter has no end, isn't YAML, or doesn't fit the model.
-    """
+    """Return front matter and body of a prompt's file; raises ``PromptError`` if it has no end, isn't YAML, or doesn't fit."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     first, _, following_text = text.partition("\n")
     if first.rstrip() != _FENCE:
@@ -253,3 +234,50 @@ def default_prompt(subject: Subject, kind: CaptionerKind) -> Prompt | None:
     """Return the default prompt of a subject and a kind of captioner; None if such a captioner can't describe it."""
     name = (_DEFAULTS if kind.sees else _DEFAULTS_OF_WORDS).get(subject)
     return presets()[name] if name is not None else None
+
+
+AROUND_CHARACTERS = 600
+"""Maximum characters of text on either side of a figure: some 150 tokens."""
+
+
+def surroundings(title: str, figure: PlacedFigure, chunks: Iterable[Chunk], *, language: str = "") -> Surroundings:
+    """Return the context of one placement of a figure, from the document's rows in order."""
+    before, after = _neighbouring_text(figure, chunks)
+    return Surroundings(
+        caption=figure.caption or figure.step,
+        section=" > ".join(figure.section_path),
+        before=before[-AROUND_CHARACTERS:],
+        after=after[:AROUND_CHARACTERS],
+        words=figure.inner_text,
+        title=title,
+        page=str(figure.placement.page),
+        language=language,
+    )
+
+
+def surroundings_of_page(title: str, page: PageWords, *, language: str = "") -> Surroundings:
+    """Return the context of a page."""
+    section = " > ".join(page.section_path)
+    return Surroundings(section=section, words=page.text, title=title, page=page.printed, language=language)
+
+
+def surroundings_of_text(title: str, piece: Chunk, *, language: str = "") -> Surroundings:
+    """Return a row of text or table with its context."""
+    section, page = " > ".join(piece.section_path), str(piece.regions[0].page) if piece.regions else ""
+    return Surroundings(caption=piece.caption, section=section, words=piece.text, title=title, page=page, language=language)
+
+
+def _neighbouring_text(figure: PlacedFigure, chunks: Iterable[Chunk]) -> tuple[str, str]:
+    """Return the text before and after a figure in its row; if it is in several, in the row on its page."""
+    mark = placeholder(figure.placement.figure_id or "")
+    holding = [piece for piece in chunks if piece.modality == Modality.TEXT and mark in piece.tagged_text]
+    if not holding:
+        return "", ""
+    page = figure.placement.page
+    nearest = next((piece for piece in holding if any(part.page == page for part in piece.regions)), holding[0])
+    before, _, after = nearest.tagged_text.partition(mark)
+    return _one_line(before), _one_line(after)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(strip(text).split())

@@ -21,7 +21,7 @@ from backends.models.endpoint_calls import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LO
 from backends.models.streaming import Outcome
 from schemas.corpus.models import EndpointOptions, ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
-from schemas.generation import Message, Reply, Request
+from schemas.models import Message, Reply, Request
 from tests.endpoint_server import Call, EndpointServer, Reaction, answer, cut, drip, hang, status, text, whole
 
 KEY = "sk-a-key-that-nobody-may-see"

@@ -14,7 +14,7 @@ from backends.models.local_model import FAILURES_FROM_THE_START, LocalModel
 from backends.models.streaming import Outcome
 from schemas.corpus.models import ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
-from schemas.generation import Message, Reply, Request
+from schemas.models import Message, Reply, Request
 from tests.tiny_vlm import picture, requests
 
 

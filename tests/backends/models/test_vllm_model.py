@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from backends.models.registry import language_model, language_model_card
 from schemas.corpus.models import ModelCaptioner
 from schemas.errors import BadInputError, UserError
-from schemas.generation import Reply, Request
+from schemas.models import Reply, Request
 from tests.tiny_models import draw
 
 

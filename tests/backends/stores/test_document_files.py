@@ -18,7 +18,7 @@ from backends.stores.document_files import (
 )
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_table
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.errors import DamagedError
 from schemas.parquet import to_parquet
 from tasks.reading.contents import build_tree

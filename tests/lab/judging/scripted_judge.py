@@ -12,7 +12,7 @@ from PIL import Image, ImageChops
 
 from lab.judging.known_pairs import picture
 from schemas.errors import BadInputError, TransientError
-from schemas.generation import Reply, Request
+from schemas.models import Reply, Request
 
 Said = str | BadInputError | TransientError
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.corrections import read_corrections
+from pipeline.corpus.workspace import read_corrections
 from schemas.errors import UserError
 from schemas.tags import TagTemplate
 

@@ -11,7 +11,7 @@ from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from pipeline.upkeep.doctor import diagnose
-from schemas.corpus.retrieval import IndexOptions
+from schemas.corpus import IndexOptions
 from schemas.errors import TransientError
 from schemas.retrieval import Query
 from schemas.stages import Stage

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pipeline.corpus.models import Embedders, QueryModels, loaded
+from schemas.corpus import RetrievalOptions
 from schemas.corpus.models import EmbeddingOptions
-from schemas.corpus.retrieval import RetrievalOptions
 from schemas.errors import TransientError
-from schemas.generation import Reply, Request
+from schemas.models import Reply, Request
 from schemas.versions import VectorSpace
 from tests.endpoint_server import EndpointServer, status
 from tests.pipeline.records.test_spaces import CARD, Hashed

@@ -8,10 +8,10 @@ import pymupdf
 import pytest
 
 from backends.pdf.document import open_document
-from backends.pdf.page_renderer import OverlayBox
+from backends.pdf.pixels import OverlayBox
 from pipeline.inspection import view
 from pipeline.inspection.inspect import inspect
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import StructuredDocument
 from schemas.reports import InspectedDocument
 from tasks.reading.parse import parse

@@ -18,10 +18,9 @@ from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
 from schemas.errors import RequestError, UserError
-from schemas.evidence import Hit, SearchResult
+from schemas.evidence import Hit, SearchResult, TraceStep
 from schemas.models import ModelName
 from schemas.retrieval import Query
-from schemas.traces import TraceStep
 from tasks.answering.presets import packaged
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, status

@@ -32,8 +32,7 @@ from schemas.ports import Vector
 from schemas.retrieval import Query
 from schemas.stages import Stage
 from schemas.versions import ModelCard
-from tasks.enriching.embed import EmbeddingInput
-from tasks.enriching.spaces import SPACES, TEXT, Space
+from tasks.enriching.spaces import SPACES, TEXT, EmbeddingInput, Space
 from tests.memory_index import MemoryIndex
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence

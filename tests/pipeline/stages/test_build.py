@@ -15,7 +15,7 @@ from pipeline.records.evidence import evidence_parts
 from pipeline.records.manifests import changed
 from pipeline.records.notes import read_notes
 from pipeline.run import refresh
-from schemas.corpus.retrieval import LEXICAL_FIELDS
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import TransientError
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters

@@ -25,8 +25,8 @@ from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.forget import forget, readmit
 from pipeline.upkeep.prune import prune
 from schemas.errors import NotFoundError, TransientError, UserError
-from schemas.generation import Description
 from schemas.ids import document_file, sha256
+from schemas.models import Description
 from schemas.parquet import table_of
 from schemas.reports import Finding, ListPart
 from schemas.retrieval import Query

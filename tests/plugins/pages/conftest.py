@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from plugins.pages import access
-from plugins.pages.app import create_app
+from plugins.pages.plugin import create_app
 
 
 @pytest.fixture

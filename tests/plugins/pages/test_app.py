@@ -8,8 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from plugins.pages.app import create_app
-from plugins.pages.plugin import InsetPlugin
+from plugins.pages.plugin import InsetPlugin, create_app
 from plugins.pages.rendering import WEB
 
 ROUTES = [route for route in create_app().routes if isinstance(route, APIRoute)]

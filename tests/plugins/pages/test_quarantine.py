@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from plugins.pages import quarantine
+from plugins.pages import corpus
 from schemas.errors import FailureCode
 from schemas.versions import RunOptions
 from tests.pipeline.operations.corpora import version_name, write_corpus
@@ -44,16 +44,16 @@ def test_the_form_starts_a_refresh_that_replays(client: TestClient, folder: Path
 
 def test_documents_are_filtered_and_paged_and_the_pages_keep_the_filter(client: TestClient, folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=1)
-    number = 2 * quarantine.PER_PAGE + 1
+    number = 2 * corpus.PER_PAGE + 1
     some = [failure(f"a & b/{index:03}.pdf", FailureCode.CRASHED) for index in range(number)]
     write_quarantine(store, version_name(0), [*some, failure("other.pdf")])
     asked = {"code": "crashed", "document": "A & B"}
     pages = [client.get(PAGE, params=asked | {"page": page}).text for page in (1, 3)]
-    assert [page.count('scope="row"') for page in pages] == [quarantine.PER_PAGE, 1]
+    assert [page.count('scope="row"') for page in pages] == [corpus.PER_PAGE, 1]
     assert f"Page 3 of 3, {number} in all" in pages[1]
     assert 'href="?code=crashed&amp;document=A+%26+B&amp;page=2"' in pages[0]
     assert "other.pdf" not in "".join(pages)
-    assert client.get(f"{PAGE}?code=").text.count('scope="row"') == quarantine.PER_PAGE
+    assert client.get(f"{PAGE}?code=").text.count('scope="row"') == corpus.PER_PAGE
     assert "No document fits" in client.get(f"{PAGE}?document=nothing").text
 
 

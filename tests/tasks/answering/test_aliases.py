@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.answering.aliases import aliases, disarm, meant, quoted
+from tasks.answering.compose import aliases, disarm, meant, quoted
 
 IDS = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(150)]
 

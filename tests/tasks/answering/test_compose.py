@@ -6,7 +6,7 @@ import pytest
 
 from schemas.evidence import CitedFigure, CitedRegion, Hit
 from schemas.filters import Modality
-from schemas.generation import Message
+from schemas.models import Message
 from schemas.tags import TagTemplate, escape
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.compose import ModelInput, compose, read_answer_prompt

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.retrieval import Turn
-from tasks.answering.follow_up import refers_back, with_subject
+from tasks.answering.rewrite import refers_back, with_subject
 
 DIALOGUES = Path(__file__).parents[3] / "bench" / "questions" / "dialogues.jsonl"
 

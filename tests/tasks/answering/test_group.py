@@ -1,6 +1,6 @@
 """Hits by page or document."""
 
-from tasks.answering.group import BestOfGroup, group
+from tasks.answering.fuse import BestOfGroup, group
 
 
 def test_the_best_of_each_group_comes_in_the_order_of_the_best() -> None:

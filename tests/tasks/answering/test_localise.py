@@ -1,7 +1,7 @@
 """Where the figures of a hit stand."""
 
 from schemas.evidence import CitedRegion
-from tasks.answering.localise import localise
+from tasks.answering.cite import localise
 
 DOC, OTHER = "d1" * 32, "d2" * 32
 FIGURE = "f1" * 32

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.answering.locators import label_of, labels_named, pages_named
 from tasks.answering.rerank import PageRow, judge_pages
+from tasks.answering.retrievers import label_of, labels_named, pages_named
 
 
 def test_a_hand_computed_example() -> None:

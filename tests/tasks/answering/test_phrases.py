@@ -5,8 +5,8 @@ import pytest
 
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters, Modality
-from tasks.answering import phrases
-from tasks.answering.phrases import holding
+from tasks.answering import retrievers
+from tasks.answering.retrievers import holding
 from tests.memory_index import MemoryIndex
 
 TEXTS = [
@@ -60,7 +60,7 @@ def test_rows_hold_a_phrase_word_for_word(filters: Filters, found: set[str]) -> 
 
 
 def test_rows_are_looked_through_until_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phrases, "_FIRST", 2)
+    monkeypatch.setattr(retrievers, "_FIRST", 2)
     texts = [
         *(f"filter oil {'filter oil ' * number}" for number in range(30)),
         "in a long text, the oil filter " + "x " * 99,
@@ -74,7 +74,7 @@ def test_rows_are_looked_through_until_all_are(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_of_very_many_rows_the_best_are_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phrases, "_FIRST", 2)
-    monkeypatch.setattr(phrases, "EXAMINED", 8)
-    monkeypatch.setattr(phrases, "HOLDERS", 5)
+    monkeypatch.setattr(retrievers, "_FIRST", 2)
+    monkeypatch.setattr(retrievers, "EXAMINED", 8)
+    monkeypatch.setattr(retrievers, "HOLDERS", 5)
     assert len(holding(_index(["the oil filter"] * 40), Filters(phrases=["oil filter"]))) == 5

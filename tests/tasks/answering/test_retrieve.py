@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from backends.engines.index_rows import PAGES as PAGE_COLUMN
 from backends.engines.index_rows import filtered
-from schemas.corpus.retrieval import Ranking
+from schemas.corpus import Ranking
 from schemas.errors import ContractError, UserError
 from schemas.filters import Filters, Modality
 from schemas.ports import Vector

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.answering.spelling import spelt
+from tasks.answering.rewrite import spelt
 
 PASSAGES = ["Mortgage closing costs are paid once.", "The Torch keeps its height; a price list follows."]
 INDEXED = {"mortgage", "closing", "costs", "torch", "height", "price", "list"}

@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.answers import TextPart
-from tasks.answering.support import with_support
+from tasks.answering.generate import with_support
 
 PASSAGES = ["The pump opens at 3 bar. It does not need oil.", "The winch lifts 300 kg by its steel rope."]
 QUESTION = "At which pressure does the Kestrel pump open?"

@@ -6,7 +6,7 @@ import pytest
 
 from backends.models.languages import Py3LangId
 from schemas.corpus.models import CaptionerKind
-from schemas.generation import MARKING, REFUSING, Description, Flag, is_refused
+from schemas.models import MARKING, REFUSING, Description, Flag, is_refused
 from tasks.enriching.caption_quality import flags, length, missing_input, words_of
 from tasks.enriching.prompts import Surroundings, presets, read_prompt
 

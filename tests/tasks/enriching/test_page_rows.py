@@ -3,14 +3,13 @@
 import pytest
 
 from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
-from schemas.generation import Description, Flag
 from schemas.geometry import BBox
+from schemas.models import Description, Flag
 from schemas.tags import placeholder
 from tasks.enriching.caption import DescriptionResult, describe
 from tasks.enriching.caption_quality import flags
-from tasks.enriching.page_rows import rows_of_pages, words_of_pages
-from tasks.enriching.prompts import presets
-from tasks.enriching.surroundings import surroundings_of_page
+from tasks.enriching.chunk import rows_of_pages, words_of_pages
+from tasks.enriching.prompts import presets, surroundings_of_page
 
 BOX = BBox(10, 10, 90, 90)
 FIGURE, SHEET = "f" * 64, "a" * 64

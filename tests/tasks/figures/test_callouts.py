@@ -2,7 +2,7 @@
 
 from schemas.documents import Line
 from schemas.geometry import BBox
-from tasks.figures.callouts import callouts, find_keys, match_keys
+from tasks.figures.anchor import callouts, find_keys, match_keys
 
 
 def _line(text: str, x0: float, y0: float, *, block: int = 0) -> Line:

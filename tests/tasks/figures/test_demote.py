@@ -6,8 +6,7 @@ import pytest
 
 from schemas.documents import Kind, Line, Page, Placement, Role
 from schemas.geometry import BBox
-from tasks.figures.classify import CAPTIONED
-from tasks.figures.demote import without_logos, without_repeats
+from tasks.figures.classify import CAPTIONED, without_logos, without_repeats
 
 BOX = BBox(150, 200, 350, 300)
 LOGO = BBox(450, 30, 510, 70)

@@ -7,8 +7,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from schemas.geometry import BBox, skewed, straight
-from tasks.figures.pixel_rules import rules_in
-from tasks.figures.skew import straightened
+from tasks.figures.pixel_rules import rules_in, straightened
 
 
 def _page(width: int = 850, height: int = 1100) -> Image.Image:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pymupdf
 
 from backends.pdf.document import open_document
-from schemas.corpus.parse import Layout, ParseOptions
+from schemas.corpus import Layout, ParseOptions
 from schemas.documents import (
     Block,
     BlockKind,

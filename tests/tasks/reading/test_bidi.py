@@ -7,7 +7,7 @@ import pymupdf
 import pytest
 
 from backends.pdf.document import open_document
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import BlockKind, StructuredDocument
 from tasks.reading.bidi import logical_order, runs_right_to_left
 from tasks.reading.parse import parse

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.pdf.document import open_document
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.geometry import BBox
 from tasks.reading.page_order import LayoutBlock, may_be_out_of_order, reordered
 from tasks.reading.parse import parse

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pymupdf
 
 from backends.pdf.document import open_document
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import BlockKind, Furniture, LayoutLabel, Line, OutlineEntry, PageRegion
 from schemas.drawings import PageLine
 from schemas.errors import FailureCode

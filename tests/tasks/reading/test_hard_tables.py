@@ -6,7 +6,7 @@ import random
 import pytest
 
 from backends.pdf.document import open_document
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import StructuredDocument
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image as Pillow
 
 from backends.pdf.document import open_document
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import TAGGED, Kind, ParsedDocument, Placement, Role
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox

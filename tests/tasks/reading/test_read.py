@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from schemas.documents import Line, OutlineEntry
 from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import BadInputError, FailureCode

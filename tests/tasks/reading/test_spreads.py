@@ -7,7 +7,7 @@ import pytest
 
 from schemas.documents import BlockKind, RecognisedLine
 from schemas.geometry import BBox
-from tasks.reading.spreads import is_scanned_spread
+from tasks.reading.page_order import is_scanned_spread
 from tasks.reading.structure import structure
 from tests.manuals import picture
 from tests.tasks.reading.pages import SCAN, paragraph, scanned, starts, structured

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from backends.pdf.document import open_document
-from schemas.corpus.parse import ParseOptions
+from schemas.corpus import ParseOptions
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 from tests.synthetic import PRESETS, STREAMS, synthesize

@@ -6,8 +6,8 @@ import pytest
 
 from schemas.documents import Line
 from schemas.geometry import BBox, turned
-from tasks.tables.columns import Boxes, split_columns
 from tasks.tables.rows import WRITTEN
+from tasks.tables.tabulate import Boxes, split_columns
 
 SIZE = 10.0
 XS = (72.0, 172.0, 232.0, 292.0)

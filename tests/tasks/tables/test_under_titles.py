@@ -6,7 +6,7 @@ import pytest
 
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.geometry import BBox, union
-from tasks.tables.under_titles import tables_under_titles
+from tasks.tables.promised import tables_under_titles
 
 WIDTH, SIZE, TITLE_SIZE = 4.0, 8.0, 11.0
 LEFT, RIGHT = 50.0, 300.0

@@ -15,7 +15,7 @@ from schemas.geometry import BBox
 from schemas.ids import figure_id
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
 from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
-from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
+from tasks.reading.picture_places import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import DocumentContent, documents_conserved, documents_gone, quarantine_ceiling, rows_reused
 from tests.versions import (
     content_conserved,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pymupdf
 import pytest
 
-from pipeline.inspection.source_language import text_model_for
+from pipeline.corpus.languages import text_model_for
 from tests.pipeline.records.test_languages import PAGES
 
 

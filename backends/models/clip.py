@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from backends.models.devices import best_device, raising_memory_errors
-from backends.models.files import loading, model_folder, model_json
+from backends.models.files import check_extra, loading, model_folder, model_json
 from backends.models.pictures import open_picture
 from schemas.base import batched
 from schemas.errors import UserError
@@ -40,10 +40,7 @@ THREADS = 8
 
 def model(model_name: ModelName) -> Model[PictureEmbedder | PairEmbedder]:
     """Return an open_clip model, unloaded; one of combined vectors where the settings say how."""
-    if importlib.util.find_spec("open_clip") is None:
-        raise UserError(
-            f"{model_name.option}: {model_name.name!r} needs the extra: pip install -e '.[torch]', or make setup"
-        )
+    check_extra(f"{model_name.option}: {model_name.name!r}", "torch", "open_clip")
     if model_name.setting(COMBINE) is None:
         return Model(card=lambda: clip_card(model_name), load=lambda batch: Clip(model_name, batch))
     tower_settings = tuple(pair for pair in model_name.settings if pair[0] not in (COMBINE, IMAGE_WEIGHT))

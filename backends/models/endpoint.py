@@ -23,9 +23,9 @@ from backends.models.endpoint_calls import (
     EndpointCalls,
     Parameters,
     Tokens,
-    check_client,
     message_of,
 )
+from backends.models.files import check_extra
 from backends.models.pictures import encode
 from backends.models.streaming import Outcome, words_of
 from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
@@ -129,7 +129,7 @@ def card(captioner: Asked) -> ModelCard:
 
 def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
     """Return a model behind an endpoint, unloaded; ``concurrency`` alone bounds the calls at once."""
-    check_client(config_key)
+    check_extra(f"{config_key}: an endpoint", "endpoints", "openai")
     return Model(card=lambda: card(captioner), load=lambda _batch: Endpoint(config_key, captioner))
 
 

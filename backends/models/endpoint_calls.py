@@ -10,7 +10,6 @@
 * 401, 403, 404 and the like, an unknown parameter, only 400 from the start: ``UserError``.
 """
 
-import importlib.util
 import os
 import re
 import time
@@ -303,12 +302,6 @@ class EndpointCalls:
         """Return the first line of a server's text, without the key."""
         line = next((line.strip() for line in text.splitlines() if line.strip()), "no more is known")
         return (line.replace(self._api_key, "***") if self._api_key else line)[:_SHOWN_CHARACTERS]
-
-
-def check_client(config_key: str) -> None:
-    """Raise ``UserError`` if the client of endpoints is not installed; ``config_key`` is the corpus file's key."""
-    if importlib.util.find_spec("openai") is None:
-        raise UserError(f"{config_key}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
 
 
 @cache

@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from backends.models import minilm
-from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters, Tokens, check_client
+from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters, Tokens
+from backends.models.files import check_extra
 from schemas.corpus.models import EmbeddingEndpoint
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.models import DIMENSION, ENDPOINT, MINILM, ModelName, TextModel, Usage
@@ -36,7 +37,7 @@ def card(model_name: ModelName) -> ModelCard:
 
 def model(model_name: ModelName) -> TextModel:
     """Return a model behind an endpoint, unloaded. Tokens are counted by the packaged model's tokenizer."""
-    check_client(model_name.option)
+    check_extra(f"{model_name.option}: an endpoint", "endpoints", "openai")
     return TextModel(
         card=lambda: card(model_name),
         load=lambda batch: EndpointEmbedder(model_name, batch),

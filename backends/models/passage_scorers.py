@@ -1,6 +1,5 @@
 """Scorers of passages: cross-encoders of sentence-transformers, and late interaction over the tokens of a text encoder."""
 
-import importlib.util
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -9,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from backends.models.devices import best_device, raising_memory_errors
-from backends.models.files import loading, model_folder
+from backends.models.files import check_extra, loading, model_folder
 from backends.models.pictures import fit
 from schemas.base import batched
 from schemas.corpus.models import ScorerConfig
-from schemas.errors import UserError
 from schemas.models import Model, ModelName
 from schemas.ports import PassageScorer, Vector
 from schemas.versions import ModelCard
@@ -33,10 +31,10 @@ PROJECTION = "linear.weight"
 def model(config_key: str, options: ScorerConfig) -> Model[PassageScorer]:
     """Return a scorer, unloaded; ``UserError`` if what runs it is not installed."""
     is_late = options.kind == "late"
-    packages = ("transformers", "torch") if is_late else ("sentence_transformers",)
-    if any(importlib.util.find_spec(package) is None for package in packages):
-        noun = "a late-interaction model" if is_late else "a cross-encoder"
-        raise UserError(f"{config_key}: {noun} needs the extra: pip install -e '.[torch]', or make setup")
+    if is_late:
+        check_extra(f"{config_key}: a late-interaction model", "torch", "transformers", "torch")
+    else:
+        check_extra(f"{config_key}: a cross-encoder", "torch", "sentence_transformers")
     model_name = ModelName(options.model, options.revision, option=config_key)
     scorer = LateScorer if is_late else CrossEncoder
     return Model(card=lambda: ModelCard(name=options.model, revision=options.revision), load=lambda _: scorer(model_name))

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
         LanguageModel,
         LateEmbedder,
         LayoutDetector,
-        PairEmbedder,
         PassageScorer,
-        PictureEmbedder,
         Recogniser,
     )
     from schemas.versions import ModelCard
@@ -122,16 +120,8 @@ TEXT_EMBEDDERS: ModelKind[TextModel] = ModelKind(
     served="backends.models.endpoint_embedder",
 )
 
-IMAGE_EMBEDDERS: "ModelKind[Model[PictureEmbedder]]" = ModelKind(
+IMAGE_EMBEDDERS: ModelKind[Model[Any]] = ModelKind(
     noun="embedder of pictures", section="embeddings", key="image", modules={}, others="backends.models.clip"
-)
-
-UNIFIED_EMBEDDERS: "ModelKind[Model[PairEmbedder]]" = ModelKind(
-    noun="embedder of pictures with words",
-    section="embeddings",
-    key="image",
-    modules={},
-    others="backends.models.clip",
 )
 
 LATE_EMBEDDERS: "ModelKind[Model[LateEmbedder]]" = ModelKind(
@@ -142,7 +132,7 @@ EMBEDDERS: dict[Embeds, ModelKind[Any]] = {
     Embeds.TEXTS: TEXT_EMBEDDERS,
     Embeds.PICTURES: IMAGE_EMBEDDERS,
     Embeds.EITHER: IMAGE_EMBEDDERS,
-    Embeds.PAIRS: UNIFIED_EMBEDDERS,
+    Embeds.PAIRS: IMAGE_EMBEDDERS,
     Embeds.PATCHES: LATE_EMBEDDERS,
 }
 """By their inputs."""

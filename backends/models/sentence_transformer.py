@@ -4,7 +4,6 @@ Padding to the longest text of a batch changes a vector's bits. So texts are bat
 one machine a text has the same vector whatever the batch size, order and threads.
 """
 
-import importlib.util
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.models.devices import best_device, raising_memory_errors
-from backends.models.files import model_file, model_json
+from backends.models.files import check_extra, model_file, model_json
 from backends.models.languages import languages_of
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter, load_tokenizer
 from schemas.base import batched
@@ -76,10 +75,7 @@ def model(model_name: ModelName) -> TextModel:
     Raises:
         UserError: sentence-transformers is not installed; raised at planning already.
     """
-    if importlib.util.find_spec("sentence_transformers") is None:
-        raise UserError(
-            f"{model_name.option}: {model_name.name!r} needs the extra: pip install -e '.[torch]', or make setup"
-        )
+    check_extra(f"{model_name.option}: {model_name.name!r}", "torch", "sentence_transformers")
     if model_name.revision is None:
         raise ContractError("a model that is not packaged needs a revision")
     return TextModel(
@@ -112,12 +108,12 @@ def open_sentence_transformer(model_name: ModelName, *, batch: int) -> SentenceE
             revision=revision,
             device=device,
             local_files_only=local,
-            trust_remote_code=_trusts_remote_code(model_name),
+            trust_remote_code=bool(model_name.setting(TRUST)),
             model_kwargs=dict(code),
             config_kwargs=dict(code),
         ).eval()
     except ValueError as error:
-        if _trusts_remote_code(model_name) or "trust_remote_code" not in str(error):
+        if model_name.setting(TRUST) or "trust_remote_code" not in str(error):
             raise
         raise UserError(
             f"{model_name.option}: {model_name.name} comes with code of its own; read it, and set trust_remote_code: true "
@@ -153,7 +149,7 @@ def sentence_transformer_card(model_name: ModelName) -> ModelCard:
         UserError: There is no such model, its dimension is unknown, or its code isn't pinned.
         TransientError: The hub can't be reached and the files are not in its local cache.
     """
-    if _trusts_remote_code(model_name):
+    if model_name.setting(TRUST):
         _check_code_is_pinned(model_name)
     dimension: int | None = None
     for module in model_json(model_name, "modules.json"):
@@ -168,10 +164,6 @@ def sentence_transformer_card(model_name: ModelName) -> ModelCard:
     return ModelCard(
         name=model_name.name, revision=model_name.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION
     )
-
-
-def _trusts_remote_code(model_name: ModelName) -> bool:
-    return bool(model_name.setting(TRUST))
 
 
 def _check_code_is_pinned(model_name: ModelName) -> None:

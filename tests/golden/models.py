@@ -32,7 +32,7 @@ from backends.models.rapidocr_recogniser import (
     PARAMETERS,
     RapidOcr,
 )
-from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBEDDERS, UNIFIED_EMBEDDERS
+from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBEDDERS
 from schemas.corpus.models import EmbeddingOptions, EndpointOptions, ModelCaptioner
 from schemas.errors import InsetError
 from schemas.geometry import BBox
@@ -257,7 +257,7 @@ def _unified(folder: Path) -> Outputs:
         for weight in (0.25, 0.5, 1.0)
     }
     _unhurried()
-    model = UNIFIED_EMBEDDERS.find(_named(write_clip(folder), combine="mean", image_weight=0.25)).load(2)
+    model = IMAGE_EMBEDDERS.find(_named(write_clip(folder), combine="mean", image_weight=0.25)).load(2)
     found = {
         "a pair": model.embed_pairs([draw(1)], ["a pump"]),
         "a question": model.embed_query("Which pump?"),

@@ -14,7 +14,7 @@ from PIL import Image
 
 from backends.models import clip
 from backends.models.clip import Clip, combine
-from backends.models.registry import IMAGE_EMBEDDERS, UNIFIED_EMBEDDERS
+from backends.models.registry import IMAGE_EMBEDDERS
 from schemas.errors import BadInputError, UserError
 from schemas.models import ModelName
 from schemas.ports import PairEmbedder, PictureEmbedder
@@ -35,7 +35,8 @@ def named(folder: Path, **settings: str | float) -> ModelName:
 
 @pytest.fixture(scope="module")
 def embedder(folder: Path) -> PictureEmbedder:
-    return IMAGE_EMBEDDERS.find(named(folder)).load(4)
+    model: PictureEmbedder = IMAGE_EMBEDDERS.find(named(folder)).load(4)
+    return model
 
 
 def test_it_is_what_its_card_says(folder: Path, embedder: PictureEmbedder) -> None:
@@ -116,8 +117,8 @@ def test_an_architecture_comes_with_the_file_of_its_weights(
 
 def test_describing_a_model_imports_neither_torch_nor_open_clip(folder: Path) -> None:
     code = (
-        "import sys\nfrom backends.models.registry import UNIFIED_EMBEDDERS\nfrom schemas.models import ModelName\n"
-        f"assert UNIFIED_EMBEDDERS.find(ModelName({str(folder)!r}, '1')).card().dimension == {CLIP_DIMENSION}\n"
+        "import sys\nfrom backends.models.registry import IMAGE_EMBEDDERS\nfrom schemas.models import ModelName\n"
+        f"assert IMAGE_EMBEDDERS.find(ModelName({str(folder)!r}, '1')).card().dimension == {CLIP_DIMENSION}\n"
         "assert not {'torch', 'open_clip', 'PIL'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -174,7 +175,7 @@ def test_a_unified_vector_is_the_weighted_mean_or_the_concatenation(
 ) -> None:
     texts = ["a pump", "a winch", "a gasket"]
     pictures, words = embedder.embed_pictures(PICTURES[:3]), embedder.embed_documents(texts)
-    offered = UNIFIED_EMBEDDERS.find(named(folder, combine=how, image_weight=0.25))
+    offered = IMAGE_EMBEDDERS.find(named(folder, combine=how, image_weight=0.25))
     unified: PairEmbedder = offered.load(4)
     made = unified.embed_pairs(PICTURES[:3], texts)
     asked = unified.embed_query("a seal")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from backends.models import clip, late_interaction
-from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, UNIFIED_EMBEDDERS
+from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS
 from backends.stores.object_store import open_store
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.models import loaded
@@ -83,7 +83,7 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
         assert any(gate.gate == f"rows: a vector {space} has length 1" and gate.passed for gate in made.gates)
     options = workspace.corpus.embeddings
     image = IMAGE_EMBEDDERS.find(IMAGE.model(options) or ModelName("")).load(1)
-    unified = UNIFIED_EMBEDDERS.find(UNIFIED.model(options) or ModelName("")).load(1)
+    unified = IMAGE_EMBEDDERS.find(UNIFIED.model(options) or ModelName("")).load(1)
     late = LATE_EMBEDDERS.find(LATE.model(options) or ModelName("")).load(1)
     published = PublishedCorpus(workspace)
     try:

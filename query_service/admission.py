@@ -23,9 +23,9 @@ from starlette.exceptions import HTTPException
 
 from pipeline.published.corpus import PublishedCorpus
 from query_service.access import name_of, within
-from query_service.access_log import address_of
 from query_service.errors import ClientGoneError
 from query_service.stream import disconnected
+from query_service.telemetry import address_of
 from schemas.errors import TransientError
 from schemas.retrieval import AnswerQuery, Judged, Preset, Query, Scored, Seen
 

@@ -30,9 +30,8 @@ from pydantic import BaseModel, Field
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from pipeline.published.corpus import PublishedCorpus
-from query_service import agents, browse, errors, metrics, questions
+from query_service import agents, browse, errors, questions, telemetry
 from query_service.access import CORS, Access, AccessControl, check_k
-from query_service.access_log import LOGS, LogOptions, Observed
 from query_service.admission import (
     DEADLINE_S,
     Admission,
@@ -41,7 +40,6 @@ from query_service.admission import (
 )
 from query_service.errors import one_line
 from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
-from query_service.metrics import Metrics
 from query_service.requests import (
     A_VERSION,
     ERRORS,
@@ -60,6 +58,7 @@ from query_service.requests import (
     parse_box,
 )
 from query_service.stream import EVENT_MODELS, as_json
+from query_service.telemetry import LOGS, LogOptions, Metrics, Observed
 from schemas.answers import AnswerPresetInfo
 from schemas.errors import InsetError
 from schemas.evidence import SimilarFigures
@@ -425,7 +424,8 @@ def create_app(
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     app.add_middleware(Observed, metrics=measured, options=logs, client_of=access.client)
-    for router in (_listing, _v1, questions.router, browse.router, questions.batches, _operations, metrics.router, _pages):
+    questioning = (questions.router, browse.router, questions.batches)
+    for router in (_listing, _v1, *questioning, _operations, telemetry.router, _pages):
         app.include_router(router)
     app.router.routes.append(agents.ROUTE)
     app.mount("/static", StaticFiles(directory=WEB), name="static")

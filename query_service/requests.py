@@ -27,10 +27,10 @@ from starlette.exceptions import HTTPException
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import Box
 from query_service.access import visible
-from query_service.access_log import note_corpus
 from query_service.admission import Admission
 from query_service.errors import Problem
 from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
+from query_service.telemetry import note_corpus
 from schemas.answers import AnswerSettings
 from schemas.errors import NotFoundError
 from schemas.filters import Filters

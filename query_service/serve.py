@@ -32,11 +32,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipeline.published.corpus import every_published, open_published
 from query_service.access import access_of, origins_of
-from query_service.access_log import SLOW_S, LogOptions
 from query_service.admission import DEADLINE_S
 from query_service.app import create_app
 from query_service.guard import trusted
-from query_service.metrics import FOLDER
+from query_service.telemetry import FOLDER, SLOW_S, LogOptions
 from schemas.errors import UserError
 from schemas.printing import lines
 from workers.child_processes import prepare
@@ -89,7 +88,7 @@ def settings() -> dict[str, Any]:
     return {
         "log_config": _logs(),
         "server_header": False,
-        "access_log": False,  # query_service.access_log has its own, without queries
+        "access_log": False,  # query_service.telemetry has its own, without queries
         "proxy_headers": False,  # query_service.access believes the peer's own address alone
         "ws": "none",
         "http": TimedProtocol,  # of h11: the other parser has no limit on headers

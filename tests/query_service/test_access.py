@@ -15,11 +15,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from query_service import access, access_log
+from query_service import access, telemetry
 from query_service.access import Access, AccessControl, access_of, origins_of
-from query_service.access_log import LOGS, LogOptions
 from query_service.app import create_app
 from query_service.keys import KEY_PREFIX, Key, KeyFile, digest, key_line
+from query_service.telemetry import LOGS, LogOptions
 from schemas.errors import UserError
 from tests.query_service.fake_corpus import FIGURE_ID, LIVE, FakeCorpus
 
@@ -529,7 +529,7 @@ def test_a_span_names_the_route_and_holds_no_key(
     kept = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    monkeypatch.setattr(access_log, "_tracer", provider.get_tracer("test"))
+    monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("test"))
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     client = service(Access(KeyFile(file)))
     client.post(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from query_service.metrics import FOLDER, Metrics
+from query_service.telemetry import FOLDER, Metrics
 
 
 def test_a_file_that_a_worker_is_making_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,7 +18,7 @@ def test_a_file_that_a_worker_is_making_is_waited_for(tmp_path: Path, monkeypatc
         paused.append(seconds)
         os.truncate(begun, 1 << 20)
 
-    monkeypatch.setattr("query_service.metrics.time.sleep", pause)
+    monkeypatch.setattr("query_service.telemetry.time.sleep", pause)
     assert Metrics().text() == b""
     assert len(paused) == 1
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
-from query_service import access_log
+from query_service import telemetry
 from query_service.app import create_app
 from schemas.retrieval import AnswerQuery, Query
 from tasks.answering import trace
@@ -47,7 +47,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedCorpus
 def kept(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     kept, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    for module in (access_log, trace):
+    for module in (telemetry, trace):
         monkeypatch.setattr(module, "_tracer", provider.get_tracer("test"))
     return kept
 

@@ -6,7 +6,6 @@ A stream differs in three points: it isn't retried after the first word, ``timeo
 reply longer than ``max_tokens`` is cut.
 """
 
-import base64
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -26,11 +25,11 @@ from backends.models.endpoint_calls import (
     message_of,
 )
 from backends.models.files import check_extra
-from backends.models.pictures import encode
+from backends.models.pictures import content_parts
 from backends.models.streaming import Outcome, words_of
 from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
-from schemas.models import Message, Model, Reply, Request, Usage
+from schemas.models import Model, Reply, Request, Usage
 from schemas.ports import LanguageModel
 from schemas.versions import ModelCard
 
@@ -236,20 +235,12 @@ class _Calls(EndpointCalls):
 
     def _messages(self, request: Request) -> "list[Sent]":
         """Return the messages of a request; raise ``BadInputError`` if a picture can't be decoded."""
-        return [
-            cast(
-                "Sent", {"role": message.role, "content": message.text if message.role != "user" else self._parts(message)}
-            )
-            for message in request.messages
-        ]
-
-    def _parts(self, message: Message) -> list[dict[str, Any]]:
-        parts: list[dict[str, Any]] = []
-        for source_picture in message.pictures:
-            picture, media_type = encode(source_picture, self._max_side_px)
-            url = f"data:{media_type};base64,{base64.b64encode(picture).decode()}"
-            parts.append({"type": "image_url", "image_url": {"url": url}})
-        return [*parts, {"type": "text", "text": message.text}]
+        messages: list[Sent] = []
+        for message in request.messages:
+            is_user = message.role == "user"
+            content = content_parts(message.text, message.pictures, self._max_side_px) if is_user else message.text
+            messages.append(cast("Sent", {"role": message.role, "content": content}))
+        return messages
 
     def _checked(self, answer: "_Answer", used: Usage) -> Reply:
         """Return the reply in an answer; errors as for ``call``."""

@@ -17,7 +17,6 @@ Split over several GPUs of a node (``tensor_parallel``), models are run by vLLM.
 it is installed on GPU nodes alone. Its replies may differ in nearly equal words, so the card does, too.
 """
 
-import base64
 import copy
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from backends.models.devices import BatchSize, ahead
 from backends.models.files import check_extra, model_files
-from backends.models.pictures import encode, fit
+from backends.models.pictures import content_parts, fit
 from backends.models.streaming import Outcome, words_of
 from schemas.base import batched
 from schemas.corpus.models import ModelCaptioner, ModelConfig
@@ -377,12 +376,7 @@ class VllmModel:
             yield outcome
 
     def _message(self, message: Message) -> dict[str, Any]:
-        pictures = [encode(picture, self._max_side_px) for picture in message.pictures]
-        picture_parts = [
-            {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{base64.b64encode(picture).decode()}"}}
-            for picture, kind in pictures
-        ]
-        return {"role": message.role, "content": [*picture_parts, {"type": "text", "text": message.text}]}
+        return {"role": message.role, "content": content_parts(message.text, message.pictures, self._max_side_px)}
 
     def _outcome(self, completion: Any) -> Outcome:
         (reply,) = completion.outputs

@@ -1,11 +1,12 @@
 """Pictures as models want them."""
 
+import base64
 import io
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,16 @@ def encode(picture: bytes, largest_side: int) -> tuple[bytes, str]:
     buffer = io.BytesIO()
     image.save(buffer, encoding, quality=_JPEG_QUALITY)
     return buffer.getvalue(), media_type
+
+
+def content_parts(text: str, pictures: Sequence[bytes], largest_side: int) -> list[dict[str, Any]]:
+    """Return the content of a message, pictures first, in OpenAI's form; raises as ``encode`` does."""
+    parts: list[dict[str, Any]] = []
+    for source_picture in pictures:
+        picture, media_type = encode(source_picture, largest_side)
+        url = f"data:{media_type};base64,{base64.b64encode(picture).decode()}"
+        parts.append({"type": "image_url", "image_url": {"url": url}})
+    return [*parts, {"type": "text", "text": text}]
 
 
 RECEIVED_PIXELS = 25_000_000

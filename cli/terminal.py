@@ -32,6 +32,7 @@ from rich.text import Text
 
 from schemas import printing
 from schemas.errors import Failure
+from schemas.stages import Report
 
 _ANY_WIDTH = 10_000
 """Characters; wider than any table."""
@@ -120,34 +121,6 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         show(f"  {', '.join(labelled_cells)}", bold=str(first))
 
 
-class _ProgressBars:
-    """A progress bar per step; finished steps stay on the screen."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._tasks: dict[str, TaskID] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, step: str, done: int, total: int, spent: str = "") -> None:
-        with self._lock:
-            if step not in self._tasks:
-                self._tasks[step] = self._progress.add_task(step, total=total, spent=spent)
-            self._progress.update(self._tasks[step], completed=done, total=max(total, done), spent=spent)
-
-
-class _ProgressLines:
-    """A line per tenth of a step, for logs and pipes."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, int] = {}
-
-    def __call__(self, step: str, done: int, total: int, spent: str = "") -> None:
-        tenth = 10 * done // total if total else 10
-        if self._last.get(step) != tenth:
-            self._last[step] = tenth
-            say(f"{step}: {done} of {total}{f', {spent}' if spent else ''}")
-
-
 class _RateColumn(ProgressColumn):
     """Items per second."""
 
@@ -158,10 +131,26 @@ class _RateColumn(ProgressColumn):
 
 
 @contextmanager
-def reporting() -> Iterator[Any]:
-    """Yield a function that shows progress."""
+def reporting() -> Iterator[Report]:
+    """Yield a function that shows progress: a bar per step, or in logs and pipes a line per tenth of a step."""
+    tenths: dict[str, int] = {}
+    tasks: dict[str, TaskID] = {}
+    lock = threading.Lock()
+
+    def write_line(step: str, done: int, total: int, spent: str = "") -> None:
+        tenth = 10 * done // total if total else 10
+        if tenths.get(step) != tenth:
+            tenths[step] = tenth
+            say(f"{step}: {done} of {total}{f', {spent}' if spent else ''}")
+
+    def update_bar(step: str, done: int, total: int, spent: str = "") -> None:
+        with lock:
+            if step not in tasks:
+                tasks[step] = progress.add_task(step, total=total, spent=spent)
+            progress.update(tasks[step], completed=done, total=max(total, done), spent=spent)
+
     if not _errors.is_terminal:
-        yield _ProgressLines()
+        yield write_line
         return
     columns = (
         SpinnerColumn(finished_text="✓"),
@@ -173,7 +162,7 @@ def reporting() -> Iterator[Any]:
         TextColumn("{task.fields[spent]}"),
     )
     with Progress(*columns, console=_errors) as progress:
-        yield _ProgressBars(progress)
+        yield update_bar
 
 
 def by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:

@@ -138,16 +138,13 @@ def _overview(corpus: PublishedCorpus) -> CorpusOverview:
 
 
 def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
-    schema = {"type": "string", "format": "binary"}
+    content = {"content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
     responses: dict[int | str, dict[str, Any]] = {
-        200: {"description": description, "content": {media_type: {"schema": schema}}}
+        200: {"description": description, **content},
+        304: {"description": "The client has it already, as if-none-match says."},
     }
-    responses[304] = {"description": "The client has it already, as if-none-match says."}
     if media_type == "application/pdf":
-        responses[206] = {
-            "description": "The part that the range header names.",
-            "content": {media_type: {"schema": schema}},
-        }
+        responses[206] = {"description": "The part that the range header names.", **content}
         responses[416] = {"description": "The range is beyond the end."}
     return responses
 

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,22 +69,19 @@ def _is_stale(output: Path, *inputs: Path) -> bool:
     return not output.is_file() or output.stat().st_mtime < max(source.stat().st_mtime for source in inputs)
 
 
-def build_sdist(*arguments: Any) -> Any:
-    """Build a source distribution (PEP 517)."""
-    generate()
-    return build_meta.build_sdist(*arguments)
+def _generating(build: Callable[..., str]) -> Callable[..., str]:
+    """Return a hook of PEP 517 or 660 that generates before it builds."""
+
+    def hook(*arguments: Any) -> str:
+        generate()
+        return build(*arguments)
+
+    return hook
 
 
-def build_wheel(*arguments: Any) -> Any:
-    """Build a wheel (PEP 517)."""
-    generate()
-    return build_meta.build_wheel(*arguments)
-
-
-def build_editable(*arguments: Any) -> Any:
-    """Build an editable wheel (PEP 660)."""
-    generate()
-    return build_meta.build_editable(*arguments)
+build_sdist, build_wheel, build_editable = map(
+    _generating, (build_meta.build_sdist, build_meta.build_wheel, build_meta.build_editable)
+)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,16 @@
-"""Cores and devices of models, batches that fit their memory, and work done ahead."""
+"""Cores and devices of models, batches that fit their memory, work done ahead, and replies streamed from a thread."""
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from queue import Empty, Queue, SimpleQueue
 from typing import TypeVar
+
+from schemas.errors import BadInputError, TransientError
+from schemas.models import Reply
 
 STARVED = re.compile(
     r"bad[ _]?alloc|out of memory|insufficient memory|(failed|can't|unable) to allocate|alloc_failed", re.I
@@ -74,3 +79,37 @@ def raising_memory_errors(model: str) -> Iterator[None]:
         if isinstance(error, MemoryError) or STARVED.search(str(error)):
             raise MemoryError(f"there is no room for so much at once: {model}") from error
         raise
+
+
+Outcome = Reply | BadInputError | TransientError
+
+LOOK_S = 0.1
+"""Seconds between two checks whether the caller stopped."""
+
+
+def words_of(
+    call: Future[Outcome], pieces: "Queue[str | None] | SimpleQueue[str | None]", stopped: Callable[[], bool]
+) -> Generator[str | Outcome]:
+    """Yield the pieces of a reply, then its outcome: the contract of ``LanguageModel.stream``.
+
+    White space around the whole reply is dropped. ``call`` runs in another thread and puts its pieces into the queue, None
+    at the end.
+    """
+    call.add_done_callback(lambda _: pieces.put(None))
+    reply_text, trailing_blanks = "", ""
+    while not stopped():
+        try:
+            piece = pieces.get(timeout=LOOK_S)
+        except Empty:
+            continue
+        if piece is None:
+            outcome = call.result()
+            yield replace(outcome, text=reply_text) if isinstance(outcome, Reply) else outcome
+            return
+        pending_text = (trailing_blanks + piece) if reply_text else piece.lstrip()
+        visible_text = pending_text.rstrip()
+        trailing_blanks = pending_text[len(visible_text) :]
+        if visible_text:
+            reply_text += visible_text
+            yield visible_text
+    yield TransientError("nobody waits for the reply any more")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ValidationError
 
+from backends.models.devices import Outcome, words_of
 from backends.models.endpoint_calls import (
     UNKNOWN_PARAMETER,
     Clock,
@@ -26,7 +27,6 @@ from backends.models.endpoint_calls import (
 )
 from backends.models.files import check_extra
 from backends.models.pictures import content_parts
-from backends.models.streaming import Outcome, words_of
 from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
 from schemas.models import Model, Reply, Request, Usage

@@ -1,17 +1,8 @@
-"""Generative models of ``transformers`` in this process: on a GPU in bfloat16, else on the CPU in float32.
+"""Generative models of ``transformers`` in this process: on a GPU in bfloat16, else on the CPU in float32. Nothing is downloaded.
 
-Models with a chat template of the image-text-to-text kind, or of the causal kind for text alone. Nothing is downloaded: the
-weights are in a folder, or in the local cache of the Hugging Face hub.
-
-Prompts are padded on the left and masked, so at temperature 0 replies don't depend on the batch in float32; in bfloat16
-nearly equal words may swap. A batch that runs out of memory is halved and retried; later batches keep the size that
-fitted, and grow again while they fit. Pictures of the next batch are decoded while the model runs.
-
-Control tokens in a prompt's text (``<|im_end|>``, a picture's place) are encoded letter by letter, so that documents can't
-inject them.
-
-A stream runs in the model's own thread, one at a time. A hook before each layer ends it when the caller stops, even while a
-long prompt is read.
+Prompts are padded on the left and masked, so at temperature 0 replies don't depend on the batch in float32; in bfloat16 nearly
+equal words may swap. Control tokens in a prompt's text (``<|im_end|>``, a picture's place) are encoded letter by letter, so that
+documents can't inject them.
 
 Split over several GPUs of a node (``tensor_parallel``), models are run by vLLM. It isn't a dependency: it pins torch itself, so
 it is installed on GPU nodes alone. Its replies may differ in nearly equal words, so the card does, too.
@@ -25,10 +16,9 @@ from itertools import islice
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from backends.models.devices import BatchSize, ahead
+from backends.models.devices import BatchSize, Outcome, ahead, words_of
 from backends.models.files import check_extra, model_files
 from backends.models.pictures import content_parts, fit
-from backends.models.streaming import Outcome, words_of
 from schemas.base import batched
 from schemas.corpus.models import ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
@@ -121,6 +111,7 @@ class LocalModel:
             if stop_requested.is_set():
                 raise _StoppedError
 
+        # Before each layer, since a long prompt takes long to read.
         hooks = [module.register_forward_pre_hook(go_on) for module in self.model.modules()]
         try:
             ((_, outcome),) = self._outcomes([chat], words)

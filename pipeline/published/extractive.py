@@ -90,6 +90,9 @@ def evidence_for(
     with trace.step("figures", question.words):
         figures = _figures(opened, question, hits, passages, list(zip(answer_candidates, candidate_scores, strict=True)))
     best = sorted(range(len(candidate_scores)), key=lambda index: -candidate_scores[index])[:TYPE_SENTENCES]
+    near_similarities = [
+        similarity for candidate, similarity in similarities.items() if passages[candidate.passage].rank < PASSAGES
+    ]
     with trace.step("confidence", question.words):
         evidence = gather(
             question,
@@ -98,14 +101,7 @@ def evidence_for(
             resolved_filters,
             word_score=opened.word_score,
             analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
-            sentence=max(
-                (
-                    similarities[near_candidate]
-                    for near_candidate in similarities
-                    if passages[near_candidate.passage].rank < PASSAGES
-                ),
-                default=0.0,
-            ),
+            sentence=max(near_similarities, default=0.0),
             pictured=figures[0][1] if figures and speaks_of_pictures(question.words) else 0.0,
             lacks_type=lacks_asked_type(question.words, (answer_candidates[index].text for index in best)),
             judged=bool(plan.rerank) and isinstance(plan.rerank[-1], Scored),

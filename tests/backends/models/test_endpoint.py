@@ -16,9 +16,9 @@ import pytest
 from PIL import Image
 
 from backends.models import endpoint_calls
+from backends.models.devices import Outcome
 from backends.models.endpoint import CHARACTERS_A_TOKEN, Endpoint
 from backends.models.endpoint_calls import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S
-from backends.models.streaming import Outcome
 from schemas.corpus.models import EndpointOptions, ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.models import Message, Reply, Request

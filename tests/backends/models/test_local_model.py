@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from backends.models.devices import Outcome
 from backends.models.local_model import FAILURES_FROM_THE_START, LocalModel
-from backends.models.streaming import Outcome
 from schemas.corpus.models import ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.models import Message, Reply, Request

@@ -62,36 +62,30 @@ _PLACED = ("caption", "doc_id", "source", "page")
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 
-def server_of(connect: Connect) -> MCPServer:
-    """Return the server; ``connect`` returns the client of a request."""
-    server = MCPServer(
-        "inset",
-        instructions="Evidence from technical PDFs. list_corpora names what can be searched. Cite source and page of what you "
-        "use. <image:…> in a text marks where a figure stands; open_figure shows one, open_page the page.",
-        log_level="WARNING",
-        subscriptions=False,
-    )
+class _Tools:
+    """What agents call; ``connect`` returns the client of a request."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
 
     @asynccontextmanager
-    async def asking(ctx: Context) -> AsyncIterator[AsyncClient]:
+    async def _asking(self, ctx: Context) -> AsyncIterator[AsyncClient]:
         try:
-            async with connect(ctx.request_context.request) as client:
+            async with self._connect(ctx.request_context.request) as client:
                 yield client
         except ApiError as error:
             raise ResourceError(str(error)) from error
         except httpx.TransportError as error:
             raise ResourceError(f"the service can't be reached: {error}") from error
 
-    @server.tool(annotations=_READS, structured_output=False)
-    async def list_corpora(ctx: Context) -> list[dict[str, Any]]:
+    async def list_corpora(self, ctx: Context) -> list[dict[str, Any]]:
         """List the corpora, with what each holds and questions to start with."""
         fields = ("name", "documents", "pages", "figures", "languages", "doc_types", "suggestions", "problem")
-        async with asking(ctx) as inset:
+        async with self._asking(ctx) as inset:
             return [_select(fields, corpus) for corpus in await inset.corpora()]
 
-    @server.tool(annotations=_READS, structured_output=False)
-    @_takes_filters
     async def search(
+        self,
         ctx: Context,
         corpus: str,
         query: str,
@@ -103,22 +97,14 @@ def server_of(connect: Connect) -> MCPServer:
         filters: "Filters",
     ) -> dict[str, Any]:
         """Return passages, tables and figures for a query in plain words, best first, each with its document and page."""
-        async with asking(ctx) as inset:
+        async with self._asking(ctx) as inset:
             reply = await inset.search(
-                corpus,
-                query=query,
-                k=k,
-                offset=offset,
-                filters=filters,
-                highlight=False,
-                version=version,
-                preset=preset,
+                corpus, query=query, k=k, offset=offset, filters=filters, highlight=False, version=version, preset=preset
             )
         return {**reply, "hits": [_select(_HIT, hit) for hit in reply["hits"]]}
 
-    @server.tool(annotations=_READS, structured_output=False)
-    @_takes_filters
     async def answer(
+        self,
         ctx: Context,
         corpus: str,
         question: str,
@@ -129,7 +115,7 @@ def server_of(connect: Connect) -> MCPServer:
         filters: "Filters",
     ) -> dict[str, Any]:
         """Answer a question by text, tables and figures in order; ``citations`` of a part are numbers of those below."""
-        async with asking(ctx) as inset:
+        async with self._asking(ctx) as inset:
             reply = await inset.answer(
                 corpus,
                 question=question,
@@ -141,53 +127,46 @@ def server_of(connect: Connect) -> MCPServer:
         answer_fields = _select(("version", "abstained", "unsure", "model", "follow_up", "parts"), reply)
         return {**answer_fields, "citations": [_select(_CITATION, citation) for citation in reply["citations"]]}
 
-    @server.tool(annotations=_READS, structured_output=False)
     async def open_page(
-        ctx: Context, corpus: str, doc_id: str, page: int, dpi: int = 80, version: str | None = None
+        self, ctx: Context, corpus: str, doc_id: str, page: int, dpi: int = 80, version: str | None = None
     ) -> Image:
         """Show a page of a document as a picture; ``page`` counts from 1."""
-        async with asking(ctx) as inset:
+        async with self._asking(ctx) as inset:
             return Image(data=await inset.page_image(corpus, doc_id, page, dpi=dpi, version=version))
 
-    @server.tool(annotations=_READS, structured_output=False)
     async def open_figure(
-        ctx: Context, corpus: str, figure_id: str, version: str | None = None
+        self, ctx: Context, corpus: str, figure_id: str, version: str | None = None
     ) -> tuple[Image, dict[str, Any]]:
         """Show a figure as a picture, with its caption and the text round it at each place where it stands."""
-        async with asking(ctx) as inset:
+        async with self._asking(ctx) as inset:
             context = await inset.figure_context(corpus, figure_id, around=1, limit=3, version=version)
             pixels = await inset.figure(corpus, figure_id, version=context["version"])
         placements = [
-            {
-                **_select(_PLACED, placement),
-                **{side: [row["text"] for row in placement[side]] for side in ("before", "after")},
-            }
+            _select(_PLACED, placement) | {side: [row["text"] for row in placement[side]] for side in ("before", "after")}
             for placement in context["items"]
         ]
         return Image(data=pixels), {"version": context["version"], "places": placements}
 
-    @server.resource("inset://{corpus}/documents/{doc_id}", mime_type="application/json")
-    async def document(ctx: Context, corpus: str, doc_id: str) -> dict[str, Any]:
+    async def document(self, ctx: Context, corpus: str, doc_id: str) -> dict[str, Any]:
         """A document: its sources, title, size and sections."""
-        async with asking(ctx) as inset:
+        async with self._asking(ctx) as inset:
             info = await inset.document_info(corpus, doc_id)
             outline = await inset.outline(corpus, doc_id, limit=200, version=info["version"])
         return {**info, "outline": outline["items"]}
 
-    @server.resource("inset://{corpus}/documents/{doc_id}/original.pdf", mime_type="application/pdf")
-    async def original(ctx: Context, corpus: str, doc_id: str) -> bytes:
+    async def original(self, ctx: Context, corpus: str, doc_id: str) -> bytes:
         """The original PDF of a document."""
-        async with asking(ctx) as inset:
+        async with self._asking(ctx) as inset:
             return await inset.document(corpus, doc_id)
 
-    async def with_documents(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def with_documents(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """List the documents as resources, corpus after corpus; the cursor is a corpus and its own cursor."""
         result = await call_next(ctx)
         if ctx.method != "resources/list":
             return result
         corpus, _, cursor = str((ctx.params or {}).get("cursor") or "").partition(" ")
         try:
-            async with connect(ctx.request) as client:
+            async with self._connect(ctx.request) as client:
                 names = [
                     listed["name"]
                     for listed in await client.corpora()
@@ -212,7 +191,24 @@ def server_of(connect: Connect) -> MCPServer:
             next_cursor=following[0] if following else None,
         )
 
-    server.middleware.append(with_documents)
+
+def server_of(connect: Connect) -> MCPServer:
+    """Return the server; ``connect`` returns the client of a request."""
+    server = MCPServer(
+        "inset",
+        instructions="Evidence from technical PDFs. list_corpora names what can be searched. Cite source and page of what you "
+        "use. <image:…> in a text marks where a figure stands; open_figure shows one, open_page the page.",
+        log_level="WARNING",
+        subscriptions=False,
+    )
+    tools = _Tools(connect)
+    with_filters = (_takes_filters(tools.search), _takes_filters(tools.answer))
+    for tool in (tools.list_corpora, *with_filters, tools.open_page, tools.open_figure):
+        server.tool(annotations=_READS, structured_output=False)(tool)
+    address = "inset://{corpus}/documents/{doc_id}"
+    server.resource(address, mime_type="application/json")(tools.document)
+    server.resource(f"{address}/original.pdf", mime_type="application/pdf")(tools.original)
+    server.middleware.append(tools.with_documents)
     return server
 
 

@@ -96,15 +96,9 @@ def relevance(
 
 def with_answers(report: ModeReport, questions: Sequence[Question], answers: Callable[[str], bool]) -> ModeReport:
     """Return a report with the shares of questions that got an answer; ``answers`` says whether a query gets one."""
-    answered_by_kind: dict[bool, list[bool]] = {True: [], False: []}
-    for question in questions:
-        answered_by_kind[question.answerable].append(answers(question.question))
-    return report.model_copy(
-        update={
-            "answered": _share(answered_by_kind[True]),
-            "abstained": _share([not was_answered for was_answered in answered_by_kind[False]]),
-        }
-    )
+    answered = [answers(question.question) for question in questions if question.answerable]
+    abstained = [not answers(question.question) for question in questions if not question.answerable]
+    return report.model_copy(update={"answered": _share(answered), "abstained": _share(abstained)})
 
 
 def _share(outcomes: Sequence[bool]) -> float | None:
@@ -193,18 +187,12 @@ def _not_lost(
 
 
 def _named(questions: Sequence[Question], ids: Set[str]) -> str:
-    named_questions = [question for question in questions if question.id in ids]
-    descriptions = [
+    names = [
         f"{question.id} ({', '.join(question.documents) or 'any document'}{_pages(question)})"
-        for question in named_questions[:EXAMPLES]
+        for question in questions
+        if question.id in ids
     ]
-    return ", ".join(descriptions) + (
-        f" and {len(named_questions) - EXAMPLES} more" if len(named_questions) > EXAMPLES else ""
-    )
-
-
-def _documents(question: Question) -> str:
-    return ", ".join(question.documents) or "any document"
+    return ", ".join(names[:EXAMPLES]) + (f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else "")
 
 
 def _pages(question: Question) -> str:

@@ -368,15 +368,11 @@ def _edit_signatures(name: str) -> Iterator[str]:
         yield name[:position] + name[position + 1 :]  # one insertion and one deletion
 
 
-def _difference(first: str, second: str) -> int:
-    return sum(a != b for a, b in zip(first, second, strict=True))
-
-
 def _one_edit(first: str, second: str) -> bool:
     """Return whether one insertion, deletion or replacement turns one text into the other."""
     if abs(len(first) - len(second)) > 1:
         return False
     if len(first) == len(second):
-        return _difference(first, second) == 1
+        return sum(a != b for a, b in zip(first, second, strict=True)) == 1
     short, long = sorted((first, second), key=len)
     return any(long[:position] + long[position + 1 :] == short for position in range(len(long)))

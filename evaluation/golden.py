@@ -52,7 +52,15 @@ class ModeReport(BaseModel):
 def ask(questions: Sequence[Gold], search: Search, mode: str) -> ModeReport:
     """Run the answerable questions with one preset; a hit finds the pages that its regions are on, and the figures it shows."""
     answerable = [gold for gold in questions if gold.question.answerable]
-    scores = [_score(gold, search(gold.question.question, DEPTH)) for gold in answerable]
+    _, page_level, _, figure_level = LEVELS
+    scores = [
+        QuestionScore(
+            id=gold.question.id,
+            page_rank=page_level.first_hit(gold, hits),
+            figure_rank=figure_level.first_hit(gold, hits),
+        )
+        for gold, hits in ((gold, search(gold.question.question, DEPTH)) for gold in answerable)
+    ]
     pages = [score.page_rank for score in scores]
     figures = [score.figure_rank for score, gold in zip(scores, answerable, strict=True) if gold.question.figures]
     return ModeReport(
@@ -103,13 +111,6 @@ def with_answers(report: ModeReport, questions: Sequence[Question], answers: Cal
 
 def _share(outcomes: Sequence[bool]) -> float | None:
     return sum(outcomes) / len(outcomes) if outcomes else None
-
-
-def _score(gold: Gold, hits: Sequence[Hit]) -> QuestionScore:
-    _, pages, _, figures = LEVELS
-    return QuestionScore(
-        id=gold.question.id, page_rank=pages.first_hit(gold, hits), figure_rank=figures.first_hit(gold, hits)
-    )
 
 
 RESAMPLES = 2_000

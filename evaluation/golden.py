@@ -52,7 +52,15 @@ class ModeReport(BaseModel):
 def ask(questions: Sequence[Gold], search: Search, mode: str) -> ModeReport:
     """Run the answerable questions with one preset; a hit finds the pages that its regions are on, and the figures it shows."""
     answerable = [gold for gold in questions if gold.question.answerable]
-    scores = [_score(gold, search(gold.question.question, DEPTH)) for gold in answerable]
+    _, page_level, _, figure_level = LEVELS
+    scores = [
+        QuestionScore(
+            id=gold.question.id,
+            page_rank=page_level.first_hit(gold, hits),
+            figure_rank=figure_level.first_hit(gold, hits),
+        )
+        for gold, hits in ((gold, search(gold.question.question, DEPTH)) for gold in answerable)
+    ]
     pages = [score.page_rank for score in scores]
     figures = [score.figure_rank for score, gold in zip(scores, answerable, strict=True) if gold.question.figures]
     return ModeReport(
@@ -96,26 +104,13 @@ def relevance(
 
 def with_answers(report: ModeReport, questions: Sequence[Question], answers: Callable[[str], bool]) -> ModeReport:
     """Return a report with the shares of questions that got an answer; ``answers`` says whether a query gets one."""
-    answered_by_kind: dict[bool, list[bool]] = {True: [], False: []}
-    for question in questions:
-        answered_by_kind[question.answerable].append(answers(question.question))
-    return report.model_copy(
-        update={
-            "answered": _share(answered_by_kind[True]),
-            "abstained": _share([not was_answered for was_answered in answered_by_kind[False]]),
-        }
-    )
+    answered = [answers(question.question) for question in questions if question.answerable]
+    abstained = [not answers(question.question) for question in questions if not question.answerable]
+    return report.model_copy(update={"answered": _share(answered), "abstained": _share(abstained)})
 
 
 def _share(outcomes: Sequence[bool]) -> float | None:
     return sum(outcomes) / len(outcomes) if outcomes else None
-
-
-def _score(gold: Gold, hits: Sequence[Hit]) -> QuestionScore:
-    _, pages, _, figures = LEVELS
-    return QuestionScore(
-        id=gold.question.id, page_rank=pages.first_hit(gold, hits), figure_rank=figures.first_hit(gold, hits)
-    )
 
 
 RESAMPLES = 2_000
@@ -193,18 +188,12 @@ def _not_lost(
 
 
 def _named(questions: Sequence[Question], ids: Set[str]) -> str:
-    named_questions = [question for question in questions if question.id in ids]
-    descriptions = [
+    names = [
         f"{question.id} ({', '.join(question.documents) or 'any document'}{_pages(question)})"
-        for question in named_questions[:EXAMPLES]
+        for question in questions
+        if question.id in ids
     ]
-    return ", ".join(descriptions) + (
-        f" and {len(named_questions) - EXAMPLES} more" if len(named_questions) > EXAMPLES else ""
-    )
-
-
-def _documents(question: Question) -> str:
-    return ", ".join(question.documents) or "any document"
+    return ", ".join(names[:EXAMPLES]) + (f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else "")
 
 
 def _pages(question: Question) -> str:

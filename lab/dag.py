@@ -4,16 +4,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import (
-    DAG,
-    Asset,
-    AssetAny,
-    AssetOrTimeSchedule,
-    CronTriggerTimetable,
-    Param,
-    get_current_context,
-    task,
-)
+from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from pipeline.corpus.schedules import corpus_schedules

@@ -39,14 +39,7 @@ class Generated:
 
 
 def generate_questions(
-    workspace: Workspace,
-    version: str,
-    kind: Kind,
-    count: int,
-    *,
-    model: str,
-    seed: int = 0,
-    report: Report = silent,
+    workspace: Workspace, version: str, kind: Kind, count: int, *, model: str, seed: int = 0, report: Report = silent
 ) -> Generated:
     """Let a model of ``retrieval.models`` write ``count`` questions from materials of a kind, chosen by ``seed``, of a version.
 

@@ -202,14 +202,8 @@ _OF_ANSWERS: Sequence[tuple[Metric, Scorer]] = (
     (Metric("figure_order", "pairs of figures in order", "figures in answers"), figure_order),
     (Metric("figure_adjacency", "figures beside text of their source", "figures in answers"), figure_adjacency),
     (Metric("false_figure", "figures where none is needed", "figures in answers", "less", headline=True), false_figure),
-    (
-        Metric("figures_shown", "images a query", "figures in answers", None),
-        lambda _, outcome: float(len(outcome.figures)),
-    ),
-    (
-        Metric("pictures_sent", "pictures sent to the model", "cost", None),
-        lambda _, outcome: float(len(outcome.pictures)),
-    ),
+    (Metric("figures_shown", "images a query", "figures in answers", None), lambda _, outcome: float(len(outcome.figures))),
+    (Metric("pictures_sent", "pictures sent to the model", "cost", None), lambda _, outcome: float(len(outcome.pictures))),
     (
         Metric("unknown_tags", "invented figures", "figures in answers", "less"),
         lambda _, outcome: float(_answer_of(outcome).counts.unknown_tags),

@@ -116,15 +116,7 @@ class BadInputError(InsetError):
         return type(self), (self.message, self.code, self.page)
 
 
-_OF_BAD_FILES: tuple[type[BaseException], ...] = (
-    RuntimeError,
-    ValueError,
-    AssertionError,
-    OSError,
-    LookupError,
-    TypeError,
-    AttributeError,
-)
+_OF_BAD_FILES = (RuntimeError, ValueError, AssertionError, OSError, LookupError, TypeError, AttributeError)
 
 
 @contextmanager

@@ -173,9 +173,7 @@ class Filters(Frozen):
         "upper and lower case differ.",
     )
     pages: Annotated[list[PageNumber], Condition("filter_pages", "shares")] = Field(
-        [],
-        max_length=MOST_NAMED,
-        description="Pages of those documents, counted from 1, whatever is printed on them.",
+        [], max_length=MOST_NAMED, description="Pages of those documents, counted from 1, whatever is printed on them."
     )
     page_ranges: Annotated[
         list[PageRange],
@@ -224,9 +222,7 @@ class Filters(Frozen):
         Option(("--has-figure/--no-figure",), "Only hits with a figure, or without."),
         Input("figures", "{}", "Figures", "figures"),
     ] = Field(
-        None,
-        strict=True,
-        description="true: rows that are a figure, or show or mention one; false: rows that don't.",
+        None, strict=True, description="true: rows that are a figure, or show or mention one; false: rows that don't."
     )
     since: Annotated[
         Day | None,
@@ -283,10 +279,7 @@ class Filters(Frozen):
             setting = getattr(self, name)
             for condition in field.metadata:
                 if isinstance(condition, Condition) and setting is not None and setting != []:
-                    yield (
-                        condition,
-                        [*map(condition.by, setting)] if isinstance(setting, list) else condition.by(setting),
-                    )
+                    yield (condition, [*map(condition.by, setting)] if isinstance(setting, list) else condition.by(setting))
 
 
 NO_FILTERS = Filters()

@@ -284,6 +284,9 @@ OUR_FAULT = "this is a fault of Inset: please report it"
 """The remedy for inconsistent data."""
 
 
+_UNKNOWN = "a document that isn't in the version ({})"
+
+
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A violation of an invariant.
@@ -308,28 +311,28 @@ def descriptions_by_document(verdicts: Iterable[GateVerdict], documents: Collect
     """Describe the violations of each document of a version."""
     faults_by_document: dict[str, list[str]] = {}
     for verdict in verdicts:
-        laid: dict[str, list[Violation]] = {}
-        for violation in verdict.violations:
-            if violation.doc_id is not None and violation.doc_id in documents:
-                laid.setdefault(violation.doc_id, []).append(violation)
-        for doc_id, violations in laid.items():
-            faults_by_document.setdefault(doc_id, []).append(f"{verdict.gate.gate}: {describe_faults(violations)}")
+        for doc_id, violations in _by_document(verdict.violations).items():
+            if doc_id is not None and doc_id in documents:
+                faults_by_document.setdefault(doc_id, []).append(f"{verdict.gate.gate}: {describe_faults(violations)}")
     return {doc_id: "; ".join([*broken, OUR_FAULT]) for doc_id, broken in faults_by_document.items()}
+
+
+def _by_document(violations: Iterable[Violation]) -> dict[str | None, list[Violation]]:
+    by_document: dict[str | None, list[Violation]] = {}
+    for violation in violations:
+        by_document.setdefault(violation.doc_id, []).append(violation)
+    return by_document
 
 
 def describe_violations(violations: Sequence[Violation], names: Mapping[str, str]) -> str:
     """Describe violations by sources and pages; a few are named, the rest counted. ``names`` has a source of each document."""
-    laid: dict[str | None, list[Violation]] = {}
-    for violation in violations:
-        laid.setdefault(violation.doc_id, []).append(violation)
-    named_violations = sorted(
-        (_name(doc_id, names), document_violations) for doc_id, document_violations in laid.items() if doc_id is not None
+    by_document = _by_document(violations)
+    unnamed = [describe_faults(by_document.pop(None))] if None in by_document else []
+    described = sorted(
+        f"{names.get(str(doc_id), _UNKNOWN.format(str(doc_id)[:12]))}: {describe_faults(faults)}"
+        for doc_id, faults in by_document.items()
     )
-    unnamed = [describe_faults(laid[None])] if None in laid else []
-    return _first_few(
-        [*unnamed, *(f"{name}: {describe_faults(document_violations)}" for name, document_violations in named_violations)],
-        "document",
-    )
+    return _first_few([*unnamed, *described], "document")
 
 
 def describe_faults(violations: Sequence[Violation]) -> str:
@@ -347,10 +350,6 @@ def on_pages(pages: Iterable[int]) -> str:
         return ""
     remaining_note = f" and {len(page_numbers) - EXAMPLES} more" if len(page_numbers) > EXAMPLES else ""
     return f" (page{'s' if len(page_numbers) > 1 else ''} {', '.join(map(str, page_numbers[:EXAMPLES]))}{remaining_note})"
-
-
-def _name(doc_id: str, names: Mapping[str, str]) -> str:
-    return names.get(doc_id, f"a document that isn't in the version ({doc_id[:12]})")
 
 
 def _first_few(items: Sequence[str], kind: str) -> str:

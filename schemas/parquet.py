@@ -75,7 +75,8 @@ def required(**columns: pa.DataType) -> "list[pa.Field[Any]]":
 @functools.cache
 def schema_of(noun: type) -> pa.Schema:
     """Derive the Arrow schema of a noun from its annotations."""
-    return pa.schema([_field(name, hint) for name, hint in typing.get_type_hints(noun).items()])
+    hints = {name: _unwrap(hint) for name, hint in typing.get_type_hints(noun).items()}
+    return pa.schema([pa.field(name, _arrow_type(bare), nullable=nullable) for name, (bare, nullable) in hints.items()])
 
 
 def table_of(noun: type, rows: Sequence[Any]) -> pa.Table:
@@ -160,11 +161,6 @@ def _one_list(table: pa.Table) -> "pa.Array[Any]":
     structs = pa.StructArray.from_arrays([column.combine_chunks() for column in table.columns], fields=[*table.schema])
     ends: Any = pa.array([0, len(structs)], pa.int32())
     return pa.ListArray.from_arrays(ends, structs)
-
-
-def _field(name: str, hint: Any) -> "pa.Field[Any]":
-    bare, nullable = _unwrap(hint)
-    return pa.field(name, _arrow_type(bare), nullable=nullable)
 
 
 def _unwrap(hint: Any) -> tuple[Any, bool]:

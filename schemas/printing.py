@@ -58,9 +58,5 @@ def _shown(char_match: re.Match[str]) -> str:
 
 
 def _json_escape(char_match: re.Match[str]) -> str:
-    return "".join(f"\\u{int.from_bytes(unit, 'big'):04x}" for unit in _utf16(char_match[0]))
-
-
-def _utf16(char: str) -> list[bytes]:
-    data = char.encode("utf-16-be", "surrogatepass")
-    return [data[offset : offset + 2] for offset in range(0, len(data), 2)]
+    digits = char_match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{digits[start : start + 4]}" for start in range(0, len(digits), 4))

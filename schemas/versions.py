@@ -124,17 +124,14 @@ class Spent(Frozen):
     money: float = 0.0
 
     def __add__(self, other: "Spent") -> "Spent":
-        return self._with(other, 1)
+        return Spent(**{name: value + getattr(other, name) for name, value in self})
 
     def __sub__(self, other: "Spent") -> "Spent":
-        return self._with(other, -1)
+        return self + other.times(-1)
 
     def times(self, number: float) -> "Spent":
         """Return a multiple; calls and tokens are whole numbers."""
         return Spent(**{name: type(value)(value * number) for name, value in self})
-
-    def _with(self, other: "Spent", sign: int) -> "Spent":
-        return Spent(**{name: value + sign * getattr(other, name) for name, value in self})
 
 
 class ExpectedCalls(Frozen):

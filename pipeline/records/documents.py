@@ -161,7 +161,7 @@ def match_corrections_by_id(workspace: Workspace, documents: Iterable[str], inhe
     if not workspace.corrections.entries:
         return {}
     try:
-        return match_corrections(workspace.corrections, _describable(workspace, documents, inherited)).by_id
+        return match_corrections(workspace.corrections, _describable(workspace, documents, inherited))
     except CorrectionsError as error:
         file = workspace.corpus.captions.corrections
         raise UserError(*(f"{file}: {mistake}" for mistake in error.args)) from error

@@ -196,10 +196,9 @@ def _sent_figures(
     for passage_number, hit in enumerate(sent_hits, 1):
         for figure in hit.figures:
             digits = aliases_by_figure[figure.figure_id]
-            earlier_part = figures.get(digits)
-            cited = [*earlier_part.citations, passage_number] if earlier_part else [passage_number]
+            earlier_citations = figures[digits].citations if digits in figures else []
             tag = tags.get(figure.number) or TagTemplate().write(figure.number)
-            figures[digits] = figure_part(figure, tag, cited)
+            figures[digits] = figure_part(figure, tag, [*earlier_citations, passage_number])
     return figures
 
 
@@ -271,12 +270,9 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int, *
 
 def _fill(template: str, values: Mapping[str, str]) -> str:
     """Fill in a template and drop lines whose placeholders are all empty."""
-    kept_lines = []
-    for line in template.splitlines():
-        names = string.Template(line).get_identifiers()
-        if not names or any(values[name] for name in names):
-            kept_lines.append(line)
-    return re.sub(r"\n{3,}", "\n\n", string.Template("\n".join(kept_lines)).substitute(values)).strip()
+    names_by_line = ((line, string.Template(line).get_identifiers()) for line in template.splitlines())
+    lines = [line for line, names in names_by_line if not names or any(values[name] for name in names)]
+    return re.sub(r"\n{3,}", "\n\n", string.Template("\n".join(lines)).substitute(values)).strip()
 
 
 DIGITS = 5
@@ -368,15 +364,11 @@ def _edit_signatures(name: str) -> Iterator[str]:
         yield name[:position] + name[position + 1 :]  # one insertion and one deletion
 
 
-def _difference(first: str, second: str) -> int:
-    return sum(a != b for a, b in zip(first, second, strict=True))
-
-
 def _one_edit(first: str, second: str) -> bool:
     """Return whether one insertion, deletion or replacement turns one text into the other."""
     if abs(len(first) - len(second)) > 1:
         return False
     if len(first) == len(second):
-        return _difference(first, second) == 1
+        return sum(a != b for a, b in zip(first, second, strict=True)) == 1
     short, long = sorted((first, second), key=len)
     return any(long[:position] + long[position + 1 :] == short for position in range(len(long)))

@@ -106,7 +106,7 @@ def gather(
     nearest = index.dense(vector, AGREED, filters, NEARNESS.name)
     lexical = index.bm25(query.words, AGREED, filters)
     texts = [[hit.text[start:end] for start, end in sentences(hit.text)] for hit in best]
-    weights = {word: word_score(word, filters) for word in _distinct_words(query.words)}
+    weights = {word: word_score(word, filters) for word in dict.fromkeys(folded_words(content_words(query.words)))}
     evidence = _word_evidence(weights, analyse, texts, lexical[0][1] if lexical else 0.0)
     evidence |= _absences(query.words, weights, hits)
     evidence |= {"pictured": pictured, "absent_type": float(lacks_type)}
@@ -163,10 +163,6 @@ def _absences(question: str, weight_by_word: Mapping[str, float | None], hits: S
 
 def _mean(flags: Sequence[bool]) -> float:
     return sum(flags) / len(flags) if flags else 0.0
-
-
-def _distinct_words(question: str) -> list[str]:
-    return list(dict.fromkeys(folded_words(content_words(question))))
 
 
 def _share(presence: Sequence[bool], weights: Sequence[float]) -> float:

@@ -100,13 +100,9 @@ class QuestionBatches:
                 question.then.set_result(functools.partial(embed_alone, question.text))
             return embed_alone(own_question.text)
         for question, vector in zip(other_questions, vectors[1:], strict=True):
-            question.then.set_result(functools.partial(_identity, vector))
+            question.then.set_result(functools.partial(np.asarray, vector))
         first: Vector = vectors[0]
         return first
-
-
-def _identity(vector: Vector) -> Vector:
-    return vector
 
 
 _MODELS = 8

@@ -131,7 +131,10 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
             checked.append(part)
             continue
         claim = _MARKER.sub("", part.text, count=1)
-        details = _details(claim) - {*_NUMBER.findall(question), *_WORD.findall(question.casefold())}
+        details = {word.casefold() for word in (*_NUMBER.findall(claim), *_NAME.findall(claim))} - {
+            *_NUMBER.findall(question),
+            *_WORD.findall(question.casefold()),
+        }
         if not details and _restates(claim, question):
             checked.append(part.model_copy(update={"citations": []}))
             continue
@@ -181,11 +184,6 @@ def _sentences(part: Part) -> Iterator[Part]:
         between = part.text[spans[index - 1][1] : start] if index else ""
         continues = "\n\n" not in between if index else part.continues
         yield part.model_copy(update={"text": part.text[start:end], "continues": continues})
-
-
-def _details(text: str) -> set[str]:
-    """Return the numbers and names of a text."""
-    return {word.casefold() for word in (*_NUMBER.findall(text), *_NAME.findall(text))}
 
 
 def _likeness(claim: str, passage_sentences: Sequence[str], question: str = "") -> tuple[float, str]:

@@ -19,26 +19,7 @@ _ASKING = frozenset(
 )
 """English words without content; kept in a question that has no others."""
 
-_ABBREVIATIONS = (
-    "al",
-    "cf",
-    "e.g",
-    "i.e",
-    "vs",
-    "Fig",
-    "Figs",
-    "Eq",
-    "Eqs",
-    "Sec",
-    "No",
-    "Nos",
-    "Dr",
-    "Mr",
-    "Mrs",
-    "Ms",
-    "St",
-    "U.S",
-)
+_ABBREVIATIONS = re.findall(r"\S+", "al cf e.g i.e vs Fig Figs Eq Eqs Sec No Nos Dr Mr Mrs Ms St U.S")
 _END = re.compile(
     r"(?=[.!?…])(?<!\A\w)(?<!\A\d\d)(?<!\n\w)(?<!\n\d\d)(?<![.!?…])"
     + "".join(rf"(?<!\b{re.escape(word)})" for word in _ABBREVIATIONS)

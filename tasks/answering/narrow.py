@@ -59,22 +59,17 @@ def both(first: Filters, second: Filters) -> Filters | None:
     """Return the intersection of two resolved filters; None if it is empty."""
     fields: dict[str, object] = {}
     for name in Filters.model_fields:
-        first_value, second_value = getattr(first, name), getattr(second, name)
-        match name:
-            case "since":
-                fields[name] = max(filter(None, (first_value, second_value)), default=None)
-            case "until":
-                fields[name] = min(filter(None, (first_value, second_value)), default=None)
-            case _ if first_value == second_value or not _is_set(second_value):
-                fields[name] = first_value
-            case _ if not _is_set(first_value):
-                fields[name] = second_value
-            case "has_figure":
-                return None
-            case _:
-                fields[name] = [value for value in first_value if value in second_value]
-                if not fields[name]:
-                    return None
+        ours, theirs = getattr(first, name), getattr(second, name)
+        if theirs in (None, [], ours):
+            continue
+        if ours is None or ours == []:
+            fields[name] = theirs
+        elif name in ("since", "until"):
+            fields[name] = (max if name == "since" else min)(ours, theirs)
+        elif name == "has_figure" or not (common := [value for value in ours if value in theirs]):
+            return None
+        else:
+            fields[name] = common
     return first.model_copy(update=fields)
 
 
@@ -89,10 +84,6 @@ def with_filters(plan: Plan, resolve_filters: Callable[[Filters], Filters]) -> P
     if plan.documents is not None:
         changes["documents"] = plan.documents.model_copy(update={"by": narrowed(plan.documents.by)})
     return plan.model_copy(update=changes)
-
-
-def _is_set(value: object) -> bool:
-    return value is not None and value != []
 
 
 def _matching_documents(globs: Sequence[str], sources: _Sources) -> set[str]:

@@ -60,7 +60,7 @@ _UNFINISHED = re.compile(
     re.IGNORECASE,
 )
 _CLOSES_NESTED = re.compile(rf"\s?{_CLOSE}")
-_ENDS_THINKING = "</think>"
+_ENDS_THINKING = re.compile("</think>", re.IGNORECASE)
 _PASSAGES = re.compile(r"P\s?\d{1,4}(?:[\s,;&+]*(?:and\s|[-–]\s?)?P?\s?\d{1,4})*", re.IGNORECASE)
 _NUMBERS = re.compile(r"\d{1,3}(?:\s?[,;]\s?\d{1,3})*")
 _FIGURE = re.compile(r"(?:IMG|IMAGE)[\W_]*(\w{1,12})", re.IGNORECASE)
@@ -120,10 +120,10 @@ class ReplyReader:
     def _read(self, *, last: bool) -> Iterator[Event]:
         while self._pending and not self.says_no_answer:
             if self._is_thinking:
-                text_before, has_ended, text_after = _partition(self._pending, _ENDS_THINKING)
-                self._pending = text_after if has_ended else text_before[-len(_ENDS_THINKING) :]
-                self._is_thinking = not has_ended
-                if not has_ended:
+                thought, *rest_of_reply = _ENDS_THINKING.split(self._pending, maxsplit=1)
+                self._is_thinking = not rest_of_reply
+                self._pending = rest_of_reply[0] if rest_of_reply else thought[-len("</think>") :]
+                if self._is_thinking:
                     return
             if not self._has_begun and self._waits_for_no_answer(last):
                 return
@@ -475,11 +475,6 @@ def _uncited(part: Part) -> int:
     if not isinstance(part, TextPart) or part.citations or part.style not in ("prose", "item"):
         return 0
     return sum(not part.text[start:end].rstrip().endswith(":") for start, end in sentences(part.text))
-
-
-def _partition(text: str, closing: str) -> tuple[str, bool, str]:
-    start = text.lower().find(closing)
-    return (text, False, "") if start < 0 else (text[:start], True, text[start + len(closing) :])
 
 
 def with_uncited(counts: AnswerCounts, parts: Sequence[Part]) -> AnswerCounts:

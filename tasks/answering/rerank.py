@@ -15,7 +15,7 @@ from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.search import NO_WORDS, STOP_WORDS, Ranked, Search, ids, shortened, without
 from tasks.answering.trace import StepRecord
-from tasks.enriching.spaces import search_text, searched_words
+from tasks.enriching.spaces import RowText, searched_text
 
 
 def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranked) -> Ranked:
@@ -45,7 +45,12 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
             case Scored():
                 return record.keep(reordered(ranked, _scored(search, step.model or step.by, query, pool)))
             case Pages(words=words, further=further):
-                rows = {name: _page_of(row) for name, row in search.rows(pool).items()}
+                rows = {
+                    name: PageRow(
+                        row["doc_id"], row["page"], searched_text(RowText(**{key: row[key] for key in _SEARCHED}))
+                    )
+                    for name, row in search.rows(pool).items()
+                }
                 question_words = without(query.words, STOP_WORDS)
                 scores = judge_pages(question_words, ranked[: step.pool], rows, words=words, further=further)
                 return record.keep(reordered(ranked, scores))
@@ -130,6 +135,7 @@ K1, B = 1.2, 0.75
 """Parameters of BM25: saturation of term frequency, and weight of the page's length."""
 
 _WORD = re.compile(r"\w+")
+_SEARCHED = ("modality", "title", "section_path", "text", "description")
 
 
 class PageRow(NamedTuple):
@@ -179,8 +185,3 @@ def _bm25(terms: Sequence[str], pages: Sequence[Counter[str]]) -> NDArray[np.flo
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
-
-
-def _page_of(row: Mapping[str, Any]) -> PageRow:
-    words = searched_words(row["modality"], row["text"], row.get("description"))
-    return PageRow(row["doc_id"], row["page"], search_text(row["title"], row["section_path"], words))

@@ -121,7 +121,7 @@ class Unfolded:
         while stop < len(blocks) and blocks[stop].style == "figure":
             stop += 1
         self.procedure = range(procedure.start, stop)
-        is_long = sum(len(blocks[block_number].text.split()) for block_number in self.procedure) > 2 * SCREEN
+        is_long = self._words(self.procedure) > 2 * SCREEN
         for block_number in self.procedure:
             if not (is_long and blocks[block_number].style == "code"):
                 self._show(block_number, [0] if is_long and blocks[block_number].style in ("item", "prose") else None)
@@ -165,8 +165,9 @@ class Unfolded:
         if candidate.sentence == 0 and previous is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
             self._show(previous, [len(blocks[previous].sentences) - 1])
         for run in lists:
-            if candidate.block in (run.start - 1, run.stop) and len(run) > 1:
-                self._show_short_list(run)
+            is_adjacent = candidate.block in (run.start - 1, run.stop) and len(run) > 1
+            if is_adjacent and self._words(run) <= PARAGRAPH:
+                self._show_all(run)
         after = candidate.block + 1
         if block.text.rstrip().endswith(":") and after < len(blocks):
             following = next((run for run in lists if run.start == after), None)
@@ -177,34 +178,27 @@ class Unfolded:
             elif blocks[after].style == "prose":
                 self._show(after, _short_paragraph(blocks[after], 0))
 
-    def _show_short_list(self, run: range) -> None:
-        if sum(len(self.passage.blocks[block_number].text.split()) for block_number in run) <= PARAGRAPH:
-            for block_number in run:
-                self._show(block_number)
+    def _words(self, block_numbers: range) -> int:
+        return sum(len(self.passage.blocks[block_number].text.split()) for block_number in block_numbers)
+
+    def _show_all(self, block_numbers: range) -> None:
+        for block_number in block_numbers:
+            self._show(block_number)
 
     def _show_list(self, run: range, candidate: Candidate, most_words: int = PARAGRAPH) -> None:
         """Show a list whole if it is numbered or has few words, or else the item that answers."""
         blocks = self.passage.blocks
-        length = sum(len(blocks[block_number].text.split()) for block_number in run)
-        has_code = any(blocks[block_number].style == "code" for block_number in run)
-        is_short = length <= (SCREEN if blocks[run.start].number is not None and not has_code else most_words)
+        is_numbered = blocks[run.start].number is not None and all(blocks[number].style != "code" for number in run)
         first, stop = run.start, run.stop
-        if not is_short:
-            first = next(
-                block_number
-                for block_number in range(candidate.block, run.start - 1, -1)
-                if blocks[block_number].style == "item"
-            )
-            stop = next(
-                (block_number for block_number in range(first + 1, run.stop) if blocks[block_number].style == "item"),
-                run.stop,
-            )
-        if sum(len(blocks[block_number].text.split()) for block_number in range(first, stop)) > SCREEN:
+        if self._words(run) > (SCREEN if is_numbered else most_words):
+            items = [number for number in run if blocks[number].style == "item"]
+            first = max(number for number in items if number <= candidate.block)
+            stop = min((number for number in items if number > first), default=run.stop)
+        if self._words(range(first, stop)) > SCREEN:
             self._show(first, [0])
             self._show(candidate.block, _short_paragraph(blocks[candidate.block], candidate.sentence))
             return
-        for block_number in range(first, stop):
-            self._show(block_number)
+        self._show_all(range(first, stop))
         self._show_introduction(run.start)
 
     def _show_code(self, candidate: Candidate) -> None:

@@ -95,18 +95,15 @@ def describe(
     for piece in chunks:
         result = results.get(description_subject(piece), DescriptionResult())
         if piece.placement is not None and piece.figure_id is not None:
-            composed_chunks.append(replace(piece, text=cut_to_fit(_of_figure(piece, placed[piece.placement], result))))
+            figure, beside = placed[piece.placement], piece.tagged_text.removeprefix(placeholder(piece.figure_id))
+            text = cut_to_fit(compose(beside, result.text, figure.inner_text, figure.section_path))
+            composed_chunks.append(replace(piece, text=text))
         elif piece.modality == Modality.PAGE:
             text = cut_to_fit(as_one_line(result.text) or piece.tagged_text or "Page without words")
             composed_chunks.append(replace(piece, text=text, tagged_text=text))
         else:
             composed_chunks.append(piece)
     return composed_chunks
-
-
-def _of_figure(piece: Chunk, figure: PlacedFigure, result: DescriptionResult) -> str:
-    beside = piece.tagged_text.removeprefix(placeholder(piece.figure_id or ""))
-    return compose(beside, result.text, figure.inner_text, figure.section_path)
 
 
 def compose(caption: str, description: str, inner_text: str, section_path: Sequence[str]) -> str:

@@ -97,17 +97,13 @@ of tables.
 
 def repeats(words: Sequence[str]) -> bool:
     """Return whether words form a loop, perhaps with counting numbers, or hardly differ."""
-    if any(len(set(part)) < _LEAST_DISTINCT * _WINDOW for part in _windows(words)):
+    starts = range(0, len(words) - _WINDOW + 1, _WINDOW // 2)
+    if any(len(set(words[start : start + _WINDOW])) < _LEAST_DISTINCT * _WINDOW for start in starts):
         return True
     last = words[-_LOOKED_AT:]
     counted = ["0" if word[0].isdecimal() else word for word in last]
     periods = range(1, min(_LONGEST_TURN, len(last) // _LOOP_TURNS) + 1)
     return any(_turns(last, period) or _turns(counted, period, numbers=False) for period in periods)
-
-
-def _windows(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(words) - _WINDOW + 1, _WINDOW // 2):
-        yield words[start : start + _WINDOW]
 
 
 def _turns(words: Sequence[str], period: int, *, numbers: bool = True) -> bool:

@@ -91,9 +91,7 @@ def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) 
     for block in blocks:
         if block.kind is BlockKind.MARGIN or not block.text.strip():
             continue
-        previous = groups[-1][-1] if groups else None
-        bound = previous is not None and block.placement is not None and previous.placement == block.placement
-        if bound:
+        if groups and block.placement is not None and groups[-1][-1].placement == block.placement:
             groups[-1].append(block)
         else:
             groups.append([block])

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,14 +57,6 @@ class Corrections:
         return key(corrections=self.texts)
 
 
-@dataclass(frozen=True, slots=True)
-class Corrected:
-    """Descriptions by id, and the corrections that match nothing."""
-
-    by_id: Mapping[str, str]
-    unmatched: tuple[Correction, ...]
-
-
 def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemplate) -> Corrections:
     """Read corrections from a YAML mapping, or CSV with the columns ``figure`` and ``description``.
 
@@ -86,8 +78,8 @@ def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemp
     return Corrections(tuple(corrections_by_figure.values()))
 
 
-def match_corrections(corrections: Corrections, describable: Iterable[tuple[str, int | None]]) -> Corrected:
-    """Match corrections with ids, perhaps repeated, of figures (with their SHA-1 as an integer, or its end), pages and texts.
+def match_corrections(corrections: Corrections, describable: Iterable[tuple[str, int | None]]) -> dict[str, str]:
+    """Return descriptions by id: corrections matched with ids, perhaps repeated, of figures, pages and texts.
 
     Raises ``CorrectionsError`` if a name is ambiguous, or two names of one figure have different descriptions.
     """
@@ -119,8 +111,7 @@ def match_corrections(corrections: Corrections, describable: Iterable[tuple[str,
             )
     if mistakes:
         raise CorrectionsError(*mistakes[:_MOST_MISTAKES])
-    unmatched = tuple(entry for entry in corrections.entries if entry.figure not in fitting)
-    return Corrected({describable_id: entry.text for describable_id, entry in by_id.items()}, unmatched)
+    return {describable_id: entry.text for describable_id, entry in by_id.items()}
 
 
 def _named(name: str, template: TagTemplate) -> str:

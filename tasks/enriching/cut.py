@@ -288,15 +288,11 @@ class _TableCutter:
         return self._count_all([text])[0] + self._line_end * text.count("\n")
 
     def _lines(self, rows: Sequence[Sequence[str]]) -> list[int]:
-        return [count + self._line_end for count in self._count_all([_line(row) for row in rows])]
+        return [count + self._line_end for count in self._count_all([markdown([row]).split("\n", 1)[0] for row in rows])]
 
 
 def _head(caption: str, rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(filter(None, (caption, markdown(rows))))
-
-
-def _line(row: Sequence[str]) -> str:
-    return markdown([row]).split("\n", 1)[0]
 
 
 def _with_cell(row: Sequence[str], column: int, cell: str) -> list[str]:

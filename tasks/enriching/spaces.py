@@ -33,15 +33,6 @@ def search_text(title: str, section_path: Sequence[str], text: str) -> str:
     return f"{heading}\n{text}" if heading else text
 
 
-_WRITTEN = frozenset({"text", "table"})
-"""Modalities of rows with text of their own; importing the enum would import Arrow."""
-
-
-def searched_words(modality: str, text: str, description: str | None) -> str:
-    """Return the searched text of a row: its text, or the summary of it."""
-    return description if description and modality in _WRITTEN else text
-
-
 def text_id(text: str) -> str:
     """Return the id of a text in caches."""
     return sha256(text.encode())[:32]
@@ -83,12 +74,9 @@ def check_vectors(
         elif (off := np.abs(np.linalg.norm(rows, axis=1) - 1)).max() > NORM_TOLERANCE:
             wrong = f"a vector whose length is {float(off.max()):.2g} off 1"
         if wrong:
-            raise ContractError(f"{model} made {wrong}, of {_shown(content)}; its vectors can't be used")
-
-
-def _shown(content: EmbeddingInput) -> str:
-    descriptions = [f"figure {content.picture}"] if content.picture else []
-    return " with ".join([*descriptions, *([repr(content.text[:60])] if content.text is not None else [])])
+            texts = [] if content.text is None else [repr(content.text[:60])]
+            inputs = " with ".join([*([f"figure {content.picture}"] if content.picture else []), *texts])
+            raise ContractError(f"{model} made {wrong}, of {inputs}; its vectors can't be used")
 
 
 class RowText(NamedTuple):
@@ -146,9 +134,13 @@ class Space:
         return self.embeds is Embeds.PATCHES
 
 
+_WRITTEN = frozenset({"text", "table"})
+"""Modalities of rows with text of their own; importing the enum would import Arrow."""
+
+
 def searched_text(row: RowText) -> str:
-    """Return the text of a row that BM25 and text models see."""
-    words = searched_words(row.modality, row.text, row.description)
+    """Return the text of a row that BM25 and text models see: its text, or the summary of it, under its titles."""
+    words = row.description if row.description and row.modality in _WRITTEN else row.text
     return search_text(row.title, row.section_path, words)
 
 
@@ -156,18 +148,8 @@ def _words(row: RowText) -> EmbeddingInput:
     return EmbeddingInput(text=searched_text(row))
 
 
-def _tagged_words(row: RowText) -> EmbeddingInput:
-    return EmbeddingInput(text=search_text(row.title, row.section_path, with_ordinals(row.tagged_text)))
-
-
 def _picture(row: RowText) -> EmbeddingInput | None:
     return None if row.figure_id is None else EmbeddingInput(picture=row.figure_id)
-
-
-def _table_model(options: EmbeddingOptions) -> ModelName | None:
-    if (tables := options.tables) is None:
-        return None
-    return tables.named(tables.model, "embeddings.tables")
 
 
 def _image_model(options: EmbeddingOptions, **extra_settings: str | float) -> ModelName | None:
@@ -175,12 +157,6 @@ def _image_model(options: EmbeddingOptions, **extra_settings: str | float) -> Mo
         return None
     image_settings = settings(weights=image.weights, precision=_precision(image), **extra_settings)
     return ModelName(image.model, image.revision, image_settings, "embeddings.image")
-
-
-def _unified_model(options: EmbeddingOptions) -> ModelName | None:
-    if (unified := options.unified) is None:
-        return None
-    return _image_model(options, combine=unified.combine, image_weight=unified.image_weight)
 
 
 def _late_model(options: EmbeddingOptions) -> ModelName | None:
@@ -201,7 +177,7 @@ TABLES = Space(
     name="tables",
     version=EMBED_VERSION,
     content=lambda row: _words(row) if row.modality == _TABLE else None,
-    model=_table_model,
+    model=lambda options: options.tables.named(options.tables.model, "embeddings.tables") if options.tables else None,
     option="embeddings.tables",
     pool=lambda options: options.tables or options,
 )
@@ -233,7 +209,7 @@ UNIFIED = Space(
     name="unified",
     version="1",
     content=lambda row: None if row.figure_id is None else EmbeddingInput(text=row.text, picture=row.figure_id),
-    model=_unified_model,
+    model=lambda options: _image_model(options, **options.unified.model_dump()) if options.unified else None,
     embeds=Embeds.PAIRS,
     option="embeddings.unified",
     pool=lambda options: options.image or options,
@@ -285,7 +261,14 @@ DESCRIPTIONS_AND_TEXTS = _of_part(
 SUMMARIES = _of_part("summaries", lambda row: _text_input(row.description) if row.figure_id is None else None)
 """Summaries of texts and tables alone."""
 
-TAGGED_TEXTS = _of_part("tagged_texts", lambda row: _tagged_words(row) if row.figure_id is None else None)
+TAGGED_TEXTS = _of_part(
+    "tagged_texts",
+    lambda row: (
+        EmbeddingInput(text=search_text(row.title, row.section_path, with_ordinals(row.tagged_text)))
+        if row.figure_id is None
+        else None
+    ),
+)
 """Text of texts and tables with the tags of their figures in place, as in "RAG Beyond Text"."""
 
 SPACES: dict[str, Space] = {

@@ -2,8 +2,8 @@
 
 import math
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from schemas.corpus.models import ModelCaptioner, ModelConfig, Price
 from schemas.corpus.operations import Spend
@@ -58,47 +58,38 @@ def spent_on(descriptions: Sequence[Description]) -> Spent:
     )
 
 
-@dataclass(frozen=True)
-class _Limit:
-    limit: Spend
-    before: Spent
-
-    def holds(self, spent: Spent) -> bool:
-        total, limit = self.before + spent, self.limit
-        pairs = (
-            (total.calls, limit.calls),
-            (total.input_tokens + total.output_tokens, limit.tokens),
-            (total.money, limit.money),
-        )
-        return all(maximum is None or value <= maximum for value, maximum in pairs)
+def _holds(limit: Spend, total: Spent) -> bool:
+    pairs = (
+        (total.calls, limit.calls),
+        (total.input_tokens + total.output_tokens, limit.tokens),
+        (total.money, limit.money),
+    )
+    return all(maximum is None or value <= maximum for value, maximum in pairs)
 
 
 class Budget:
     """The budget of a refresh, and of all of a corpus, which spent ``before``; running calls count with their maximum cost."""
 
     def __init__(self, refresh: Spend, corpus: Spend, before: Spent) -> None:
-        self._limits = _Limit(refresh, Spent()), _Limit(corpus, before)
+        self._refresh, self._corpus, self._before = refresh, corpus, before
         self._spent = self._reserved = Spent()
         self._lock = threading.Lock()
+
+    def _allows(self, cost: Spent) -> bool:
+        total = self._spent + self._reserved + cost
+        return _holds(self._refresh, total) and _holds(self._corpus, self._before + total)
 
     def reserve(self, cost: Spent) -> bool:
         """Reserve the maximum cost of a call; False if it exceeds the budget."""
         with self._lock:
-            if not all(limit.holds(self._spent + self._reserved + cost) for limit in self._limits):
-                return False
-            self._reserved += cost
-            return True
+            is_allowed = self._allows(cost)
+            if is_allowed:
+                self._reserved += cost
+            return is_allowed
 
     def calls_left(self, cost_a_call: Spent, most_calls: int) -> int:
         """Return how many calls of a cost the budget holds, at most ``most_calls``."""
-        affordable, beyond = 0, most_calls + 1
-        while beyond - affordable > 1:
-            middle = (affordable + beyond) // 2
-            if all(limit.holds(self._spent + self._reserved + cost_a_call.times(middle)) for limit in self._limits):
-                affordable = middle
-            else:
-                beyond = middle
-        return affordable
+        return bisect_left(range(1, most_calls + 1), True, key=lambda calls: not self._allows(cost_a_call.times(calls)))
 
     def settle(self, reserved: Spent, spent: Spent) -> None:
         """Replace a reservation by the actual cost."""

@@ -103,20 +103,17 @@ def regroup_lines(lines: Sequence[PageLine], regions: Sequence[PageRegion], rota
 
 def _by_number(blocks: Sequence[_Block]) -> Iterator[_Block]:
     """Yield blocks, each run of numbered items in the order of their numbers: a PDF may write their columns row by row."""
-    numbered = [(_item_number(block), block) for block in blocks]
-    for has_number, run in groupby(numbered, key=lambda pair: pair[0] is not None):
+    for is_numbered, run in groupby(blocks, key=lambda block: _item_number(block) >= 0):
         items = list(run)
-        if has_number:
-            in_order = sorted(items, key=lambda pair: pair[0] or 0)
-            numbers = [number for number, _ in in_order]
-            items = in_order if numbers == list(range(numbers[0] or 0, (numbers[0] or 0) + len(numbers))) else items
-        yield from (block for _, block in items)
+        in_order = sorted(items, key=_item_number)
+        is_consecutive = all(_item_number(after) == _item_number(item) + 1 for item, after in pairwise(in_order))
+        yield from in_order if is_numbered and is_consecutive else items
 
 
-def _item_number(block: _Block) -> int | None:
-    """Return the number of an item; None for other blocks."""
+def _item_number(block: _Block) -> int:
+    """Return the number of an item; -1 for other blocks."""
     match = _ITEM_NUMBER.match(block[2][0].line.text)
-    return int(match[1]) if match else None
+    return int(match[1]) if match else -1
 
 
 def _position(lines: Sequence[PageLine], order: dict[int, int]) -> float:

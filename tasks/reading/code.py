@@ -71,8 +71,8 @@ def is_typewritten(lines: Sequence[Line]) -> bool:
 def find_code(lines: Sequence[Line], left_out: Set[Line] = frozenset()) -> list[tuple[Line, ...]]:
     """Return the code of an upright page, one block of lines each.
 
-    Code is rows in monospace alone: one or two with two words in one, or three of any. A row that is part of a sentence isn't
-    code, nor are addresses, list items, terms beside their description, and one or two rows of a table.
+    Code is rows in monospace alone: one or two with two words in one, three of any, or a single word that is indented below a
+    colon. A row that is part of a sentence isn't code, nor are addresses, list items, and one or two rows of a table.
 
     Args:
         lines: In MuPDF's order.
@@ -178,12 +178,17 @@ def _is_code(rows: Sequence[_Row], run: range) -> bool:
     texts = [row.text for row in code_rows]
     if all(map(_ADDRESSES.fullmatch, texts)):
         return False
-    before = rows[run.start - 1] if run.start else None
-    after = rows[run.stop] if run.stop < len(rows) else None
     if len(code_rows) >= FEWEST_ROWS:
         return True
-    return any(len(text.split()) > 1 for text in texts) and not any(
-        _is_part_of_table(code_rows, adjacent_row) for adjacent_row in (before, after) if adjacent_row is not None
+    before = rows[run.start - 1] if run.start else None
+    after = rows[run.stop] if run.stop < len(rows) else None
+    is_introduced = (
+        before is not None
+        and before.text.endswith(":")
+        and code_rows[0].bbox.x0 - before.bbox.x0 > INDENT_EM * code_rows[0].size
+    )
+    return (is_introduced or any(len(text.split()) > 1 for text in texts)) and not any(
+        _is_part_of_table(code_rows, row) for row in (before, after) if row is not None
     )
 
 
@@ -191,8 +196,7 @@ def _is_part_of_table(code_rows: Sequence[_Row], adjacent_row: _Row) -> bool:
     """Return whether a row before or behind is level with one of the rows, or has cells right above or below cells of theirs."""
     if any(is_level(row.bbox, adjacent_row.bbox) for row in code_rows):
         return True
-    first, last = code_rows[0], code_rows[-1]
-    is_next = _is_below(last, adjacent_row) or _is_below(adjacent_row, first)
+    is_next = _is_below(code_rows[-1], adjacent_row) or _is_below(adjacent_row, code_rows[0])
     return is_next and len(adjacent_row.parts) > 1 and any(len(row.parts) > 1 for row in code_rows)
 
 

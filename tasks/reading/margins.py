@@ -32,7 +32,7 @@ _FEWEST_LETTERS = 4
 _PROSE_CHARACTERS = 20
 
 FEWEST_PAGES = 3
-"""Minimum pages with the same running head, with lines at one height, or with a number that doesn't change. Of 1,014 pages 30
+"""Minimum pages with the same running head, or with lines at one height. Of 1,014 pages 30
 change at 2 (titles of two slides become running heads), 6 at 4 (heads of short documents become text).
 """
 PAGES_A_REPEAT = 50
@@ -47,8 +47,6 @@ EVERYWHERE_SHARE = 0.25
 """Share of a document's pages with a line at one edge from which on it is a head or foot whatever the model calls it."""
 MOST_PAGES_BY_LABEL = 2
 """Maximum pages of a document in which nothing is repeated, so that the layout model alone decides."""
-NEXT_OF_HAND_PAGES = 2
-"""From a left page to the next left one."""
 LARGER_PT = 0.5
 """How much larger than the text a running head may be set."""
 NEAR_PAGES = 4
@@ -276,17 +274,11 @@ def _number(line: Line, side: int) -> _Number | None:
 
 
 def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[Line]:
-    """Return the lines that are page numbers.
-
-    They have the word for it, or the total of pages; or they increase with the pages near them; or, with none near, they are the
-    number of their page, a cover counted or not. A number that is the same at the same height page after page is a chapter's.
-    """
+    """Return the lines that are page numbers: by their words, their neighbours' numbers, or the number of their page."""
     forms: dict[str, set[int]] = defaultdict(set)
-    same: dict[tuple[str, int], list[int]] = defaultdict(list)  # by text and height
     by_page: dict[int, list[_Number]] = defaultdict(list)
     for number in numbers:
         forms[number.form].add(number.line.page)
-        same[number.line.text, round(number.line.bbox.y0)].append(number.line.page)
         by_page[number.line.page].append(number)
 
     def counts_pages(number: _Number) -> bool:
@@ -308,21 +300,9 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
         ):
             return True
         by_itself = len(pages) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)
-        return by_itself or counts_pages(number) or _is_in_run(same[number.line.text, round(number.line.bbox.y0)], page)
+        return by_itself or counts_pages(number)
 
     return {number.line for number in numbers if is_page_number(number)}
-
-
-def _is_in_run(pages: Sequence[int], page: int) -> bool:
-    """Return whether a page is in a run of several that follow each other, or of left or right ones; ``pages`` are sorted."""
-    run: list[int] = []
-    for at in dict.fromkeys(pages):
-        if run and at - run[-1] > NEXT_OF_HAND_PAGES:
-            if page in run:
-                break
-            run = []
-        run.append(at)
-    return page in run and len(run) >= FEWEST_PAGES
 
 
 def _pattern(text: str) -> str:

@@ -32,7 +32,7 @@ from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.read import ParsedPage, is_unreadable, read_outline, read_page
 from tasks.tables.promised import layout_tables
 from tasks.tables.rows import rotation_of
-from tasks.tables.tabulate import Grid, holds, lines_of_tables, tabulate, with_placeholders
+from tasks.tables.tabulate import Grid, holds, tabulate, with_placeholders
 
 _LEAST_CHARACTERS = 4
 """Minimum length of a title in metadata: shorter ones are leftovers."""
@@ -55,7 +55,7 @@ _WRITTEN = re.compile(r"(?:D:)?(\d{4})(\d{2})?(\d{2})?")
 FIRST_YEAR = 1993
 """Year of the first PDF: an earlier date is an unset clock (1970, 1904, 1601)."""
 
-PARSE_VERSION = "32"
+PARSE_VERSION = "33"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which the PDF library's cache is emptied."""
@@ -246,26 +246,23 @@ class _Reading:
         lines = _with_their_pictures(content, placed)
         self.lines.extend(lines)
         promised = layout_tables(content.regions or (), located.tables, content.texts, content.marks, content.letters)
-        tables = [*located.tables, *promised]
-        if tables:
-            self._add_tables(content, tables, lines_of_tables(tables, lines, placed), placed)
+        if tables := [*located.tables, *promised]:
+            self._add_tables(content, tables, lines, placed)
 
     def _add_tables(
-        self,
-        content: ParsedPage,
-        tables: Sequence[Ruling],
-        lines_by_table: Sequence[Sequence[Line]],
-        placed: Sequence[Placement],
+        self, content: ParsedPage, tables: Sequence[Ruling], lines: Sequence[Line], placed: Sequence[Placement]
     ) -> None:
         page = content.page
         right_to_left = runs_right_to_left("".join([line.text for line in content.texts]))
         tagged = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
-        for ruling, lines in zip(tables, lines_by_table, strict=True):
+        for ruling in tables:
+            box = ruling.bbox
+            pictures = {picture.order for picture in placed if holds(box, picture.bbox) and not holds(picture.bbox, box)}
+            words = [line for line in lines if line.inside not in pictures]  # without the labels of pictures in cells
             try:
                 with rejecting("a table can't be read", FailureCode.PAGE_UNREADABLE, page.page):
-                    inner = [line for line in lines if holds(ruling.bbox, line.bbox)]
-                    rotation = rotation_of(inner, page.rotation)
-                    grid = tabulate(ruling, lines, content.letters, rotation, right_to_left=right_to_left, pictures=tagged)
+                    rotation = rotation_of([line for line in words if holds(box, line.bbox)], page.rotation)
+                    grid = tabulate(ruling, words, content.letters, rotation, right_to_left=right_to_left, pictures=tagged)
             except BadInputError as error:
                 self._fail(page.page, error)
             else:

@@ -301,20 +301,10 @@ class _PageText:
         step = self._lines_of(read_with.step)
         if under < over:
             return self._before(min(spot.step for spot in below), step)
-        return self._behind(self._end_of(max(spot.step for spot in above), box), step)
+        return self._behind(max(spot.step for spot in above), step)
 
     def _before(self, step: int, read_with: Sequence[tuple[int, int]] = ()) -> PicturePlace:
         return PicturePlace(self._steps[step][0].at, tuple(read_with))
-
-    def _end_of(self, step: int, box: BBox) -> int:
-        """Return the step after which a picture below a step is placed: brackets and the like may be in between."""
-        while (
-            step + 1 < len(self._steps)
-            and not any(spot.is_text for spot in self._steps[step + 1])
-            and self._boxes[step].y0 < self._boxes[step + 1].y1 <= box.y0 + TOUCH_PT
-        ):
-            step += 1
-        return step
 
     def _behind(self, step: int, read_with: Sequence[tuple[int, int]] = ()) -> PicturePlace:
         return PicturePlace(self._following[self._steps[step][-1].at], tuple(read_with))

@@ -50,7 +50,7 @@ from tasks.reading.set_tables import join_continued, with_tables, with_tables_of
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "36"
+STRUCTURE_VERSION = "37"
 
 
 def build_document(

@@ -1,7 +1,6 @@
 """Read the cells of a table between rules; assign a page's lines and figures to its tables."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -387,32 +386,6 @@ def _levels(span: _Span, pieces: Sequence[BBox]) -> int:
             levels.append((middle, set()))
         levels[-1][1].add(_column_of(box, span.sides))
     return sum(len(columns) > 1 for _, columns in levels)
-
-
-_LABEL_CHARACTERS = 100
-"""Characters up to which the words inside a picture are its labels; more of them are text on a background. Of 409 pages none
-changes at 50 or 200.
-"""
-
-
-def lines_of_tables(tables: Sequence[Ruling], lines: Sequence[Line], placed: Sequence[Placement]) -> list[list[Line]]:
-    """Return the lines that may belong to each table: all but the labels of a picture in one of its cells.
-
-    Too many words to be labels are the cell's text, on a background that was taken for a picture.
-    """
-    lengths: Counter[int | None] = Counter()
-    for line in lines:
-        lengths[line.inside] += len(line.text)
-    labelled = [placement for placement in placed if lengths[placement.order] <= _LABEL_CHARACTERS]
-    lines_by_table: list[list[Line]] = []
-    for table in tables:
-        inner = {
-            placement.order
-            for placement in labelled
-            if holds(table.bbox, placement.bbox) and not holds(placement.bbox, table.bbox)
-        }
-        lines_by_table.append([line for line in lines if line.inside not in inner])
-    return lines_by_table
 
 
 def with_placeholders(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegion:

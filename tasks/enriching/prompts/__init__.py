@@ -4,6 +4,7 @@ Files have YAML front matter between lines of ``---``, and placeholders of ``str
 """
 
 import functools
+import re
 import string
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -142,25 +143,13 @@ class Prompt:
         """
         values = {name: " ".join(strip(value).split()) for name, value in asdict(around).items()}
         values["language"] = values["language"] or OF_THE_DOCUMENT
-        lines = [
-            string.Template(line).substitute(values)
-            for line in self.body.splitlines()
-            if all(values[name] for name in _names(line))
-        ]
-        return _closed_up(lines)
+        lines = (line for line in self.body.splitlines() if all(values[name] for name in _names(line)))
+        filled = "\n".join(string.Template(line).substitute(values).rstrip() for line in lines)
+        return re.sub(r"\n{3,}", "\n\n", filled).strip()
 
 
 def _names(text: str) -> list[str]:
     return string.Template(text).get_identifiers()
-
-
-def _closed_up(lines: Sequence[str]) -> str:
-    """Join lines, with at most one blank line between them and none at the ends."""
-    joined_lines: list[str] = []
-    for line in lines:
-        if line.strip() or (joined_lines and joined_lines[-1]):
-            joined_lines.append(line.rstrip())
-    return "\n".join(joined_lines).strip()
 
 
 def no_picture(name: str) -> bytes:
@@ -269,15 +258,9 @@ def surroundings_of_text(title: str, piece: Chunk, *, language: str = "") -> Sur
 
 def _neighbouring_text(figure: PlacedFigure, chunks: Iterable[Chunk]) -> tuple[str, str]:
     """Return the text before and after a figure in its row; if it is in several, in the row on its page."""
-    mark = placeholder(figure.placement.figure_id or "")
+    mark, page = placeholder(figure.placement.figure_id or ""), figure.placement.page
     holding = [piece for piece in chunks if piece.modality == Modality.TEXT and mark in piece.tagged_text]
-    if not holding:
-        return "", ""
-    page = figure.placement.page
-    nearest = next((piece for piece in holding if any(part.page == page for part in piece.regions)), holding[0])
-    before, _, after = nearest.tagged_text.partition(mark)
-    return _one_line(before), _one_line(after)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(strip(text).split())
+    on_page = (piece for piece in holding if any(part.page == page for part in piece.regions))
+    nearest = next(on_page, holding[0] if holding else None)
+    before, _, after = nearest.tagged_text.partition(mark) if nearest else ("", "", "")
+    return " ".join(strip(before).split()), " ".join(strip(after).split())

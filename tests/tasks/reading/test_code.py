@@ -62,7 +62,9 @@ def test_a_listing_keeps_its_numbers_also_of_empty_lines() -> None:
     ("before", "row", "left", "is_code"),
     [
         ("Then write", "make install", 90, True),
-        ("Then write:", "make", 90, False),
+        ("Then write:", "make", 90, True),
+        ("Then write:", "make", 72, False),
+        ("Then write", "make", 90, False),
         ("Ask", "jane@example.org, {tom,ann}@example.org", 90, False),
         ("See", "https://example.org/a", 90, False),
         ("Choose", "• fast mode", 90, False),

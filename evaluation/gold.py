@@ -21,10 +21,8 @@ Placed = Mapping[str, Sequence[tuple[str, int, BBox]]]
 class Gold:
     """What a question wants from one version.
 
-    Attributes:
-        question: The question.
-        figures: For each of its figures the ids at that place; empty if the version has none there.
-        names: File names of the gold documents by document id.
+    ``figures`` has for each of its figures the ids at that place, empty if the version has none there; ``names`` file names of
+    the gold documents by id.
     """
 
     question: Question

@@ -105,12 +105,11 @@ class PageRegion:
 
 
 class Line(NamedTuple):
-    """A line of text; ``block`` numbers its paragraph, item or heading on the page, in reading order.
+    """A line of text, escaped; ``block`` numbers its paragraph, item or heading on the page, in reading order.
 
-    ``text`` is escaped: it holds no tag or placeholder. ``inside`` is the order of the placement that the line is part of,
-    such as a vector drawing's label. ``mono`` means that its letters are all as wide, as a program's are. ``label`` is a layout
-    model's name of the block, None if none ran; ``font`` names the font of nearly all letters,
-    "" if there are several.
+    ``inside`` is the order of the placement that the line is part of, such as a vector drawing's label; ``mono``: its letters are
+    all as wide, as a program's are; ``label`` is a layout model's name of the block, None if none ran; ``font`` that of nearly
+    all letters, "" if there are several.
     """
 
     page: int
@@ -138,11 +137,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One occurrence of a figure.
+    """One occurrence of a figure; ``order`` counts the document's placements.
 
-    ``figure_id`` is None if there are no pixels (too large, a background); ``reason`` explains the role, or the missing
-    pixels. ``order`` counts the document's placements. ``raw_sha1`` digests the embedded stream if the figure is exactly
-    one image.
+    ``figure_id`` is None if there are no pixels (too large, a background); ``reason`` explains that, or the role. ``raw_sha1``
+    digests the embedded stream if the figure is exactly one image.
     """
 
     page: int
@@ -201,10 +199,7 @@ class TableRegion:
 
 @dataclass(frozen=True, slots=True)
 class DrawnPage:
-    """The picture of a page, by its figure's id; None if the page is blank, or can't be drawn for the given reason.
-
-    ``id`` is the document's, a slash, and the page's number.
-    """
+    """The picture of a page (document's id, slash, number), by its figure's id; None if it is blank, or can't be drawn."""
 
     id: str
     figure_id: str | None
@@ -235,8 +230,7 @@ class PageFailure:
 class ParsedDocument:
     """The content of a PDF before any model has run.
 
-    ``date`` is the document's own, such as 2024-03-31; ``labels`` are the PDF's page labels, such as iv; () if they are the
-    numbers.
+    ``date`` is the document's own, such as 2024-03-31; ``labels`` are the PDF's page labels, () if they are the numbers.
     """
 
     doc_id: str
@@ -331,9 +325,8 @@ class Block:
 
     ``text`` has a placeholder for each figure; a table's is Markdown, under its caption. ``placement`` is the order of a
     figure block's placement, and for a caption that of its figure. ``level`` is a heading's, or the depth of a list item.
-    ``mentions`` are the figure ids that the text refers to.
-    ``rows``, ``parts`` and ``spans`` are a table's; a table over several pages is one block, on its first page. ``furniture`` is
-    the role of a margin; None for a notice or caption that a continued table repeats.
+    ``mentions`` are figure ids that the text refers to. ``rows``, ``parts`` and ``spans`` are a table's; one over several pages
+    is one block, on its first. ``furniture`` is a margin's role; None for a notice or caption that a continued table repeats.
     """
 
     order: int

@@ -74,10 +74,7 @@ class Image:
 
 
 class Mark(NamedTuple):
-    """A piece of a drawing.
-
-    ``strokes`` counts curves and slanted lines; ``frame`` is its clip, ``colour`` its fill.
-    """
+    """A piece of a drawing with its clip and fill; ``strokes`` counts curves and slanted lines."""
 
     bbox: BBox
     strokes: int

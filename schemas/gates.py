@@ -83,10 +83,7 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedGate(Gate):
-    """A gate on counts of a version, perhaps compared with the live version.
-
-    ``measure`` maps the counts of both, None for no live version, to value and finding; ``allowed`` formats the bound.
-    """
+    """A gate on counts of a version and perhaps of the live one, of which ``measure`` gives value and finding."""
 
     measure: "Callable[[Counts, Counts | None], tuple[float, str]]"
     allowed: str = "{:.0%} allowed"
@@ -289,10 +286,7 @@ _UNKNOWN = "a document that isn't in the version ({})"
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violation of an invariant.
-
-    ``doc_id`` is None if no single document is to blame; ``page`` counts from 1, and is None or 0 without a page.
-    """
+    """A violation of an invariant; ``doc_id`` is None if no single document is to blame, ``page`` None or 0 without one."""
 
     doc_id: str | None
     page: int | None

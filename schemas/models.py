@@ -84,10 +84,7 @@ class Embeds(StrEnum):
 
 @dataclass(frozen=True)
 class Model(Generic[Loaded]):
-    """A model that is loaded on demand: planning needs only its card.
-
-    ``load`` takes the maximum batch size, which no output depends on.
-    """
+    """A model that is loaded on demand, for a maximum batch size, which no output depends on: planning needs only its card."""
 
     card: "Callable[[], ModelCard]"
     load: Callable[[int], Loaded]
@@ -95,10 +92,7 @@ class Model(Generic[Loaded]):
 
 @dataclass(frozen=True)
 class TextModel(Model[_Embedder]):
-    """A text embedder.
-
-    ``token_counter`` loads only the tokenizer. ``languages`` are ISO 639-1; None if unknown.
-    """
+    """A text embedder; its counter loads only the tokenizer, ``languages`` are ISO 639-1, None if unknown."""
 
     token_counter: Callable[[], TokenCounter]
     languages: frozenset[str] | None = None
@@ -169,10 +163,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A stored reply: the unchecked description of one figure, page or text, or the failure.
-
-    ``money`` is its cost at the prices of its time.
-    """
+    """A stored reply: the unchecked description of one figure, page or text, or the failure; ``money`` by prices of its time."""
 
     id: str
     text: str

@@ -67,10 +67,7 @@ _SILENT_ASCII = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 def same_title(first: str, second: str) -> bool:
-    """Return whether two titles are equal but for case, white space, stops and their number.
-
-    Each is compared with and without its apparent number: in "2.6.1 X Axis" the X isn't one.
-    """
+    """Return whether two titles are equal but for case, space, stops and their apparent number: in "2.6.1 X Axis" X isn't one."""
     return not {title_letters(first), without_number(first)}.isdisjoint({title_letters(second), without_number(second)})
 
 

@@ -34,10 +34,9 @@ class Status(StrEnum):
 class LedgerRow:
     """A source and its state.
 
-    ``stamp`` is the modification time in nanoseconds, or the ETag: equal size and stamp mean unchanged. ``attempt`` is the
-    key of the last try, limits included: a quarantined document is retried only when it changes. ``doc_id`` is "" if the
-    bytes can't be read. ``newer`` is the SHA-256 of the source's bytes where the document of earlier bytes is kept; ``message``
-    says why.
+    ``stamp`` is the modification time in nanoseconds, or the ETag: equal size and stamp mean unchanged. ``attempt`` is the key of
+    the last try, limits included: a quarantined document is retried only when it changes. ``doc_id`` is "" if the bytes can't be
+    read. ``newer`` is the SHA-256 of the source's bytes if, for a reason in ``message``, the document of earlier ones is kept.
     """
 
     source: str
@@ -82,10 +81,7 @@ FAILURES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A PDF in its source's listing; ``source`` is its path below the corpus's source.
-
-    ``problem`` says why it can't be read, if the listing shows that.
-    """
+    """A PDF in its source's listing, by its path below it; ``problem``, if the listing shows it, says why it can't be read."""
 
     source: str
     size: int
@@ -302,11 +298,9 @@ class Pointer(Frozen):
 
 
 class Lease(Frozen):
-    """The current refresh of a corpus, and its expiry. ``fence`` grows with each holder, so that a late writer is detected.
+    """The current refresh of a corpus, "" if there is none, and its expiry; ``format`` as in the pointer.
 
-    ``format`` is that of the store, as the pointer has it.
-
-    ``run_id`` is empty if there is none. ``host`` is a host name and an id of its boot.
+    ``fence`` grows with each holder, so that a late writer is detected; ``host`` is a host name and an id of its boot.
     """
 
     format: int = Field(FORMAT, exclude_if=lambda found: found == 1)

@@ -29,7 +29,7 @@ from schemas.tags import TagTemplate
 from schemas.versions import Calibration, Counts, Status
 from tasks.answering.cite import localise
 from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, default_calibration
-from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.embedded_query import EmbeddedQuery, SentenceVectors
 from tasks.answering.fuse import GROUPED, BestOfGroup, group
 from tasks.answering.highlight import content_words, highlights, nearest_sentences
 from tasks.answering.narrow import NOTHING, resolve, with_filters
@@ -37,7 +37,6 @@ from tasks.answering.passages import RowPosition
 from tasks.answering.retrieve import lacking_models, lacking_rows, retrieve
 from tasks.answering.retrievers import holding, neighbours, without_pages
 from tasks.answering.search import POOL, ContentsRow, Resources
-from tasks.answering.sentence_vectors import SentenceVectors
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
 from workers.draw_pages import Drawing

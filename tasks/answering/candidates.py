@@ -98,9 +98,9 @@ def is_how_to(question: str) -> bool:
 
 
 class Candidate(NamedTuple):
-    """A sentence, table row or figure that may answer.
+    """A sentence, by its index in the block, table row or figure that may answer, with its section's heading, and without tags.
 
-    ``sentence`` is its index in the block; ``text`` has no tags; ``heading`` is its section's; ``is_step``: in a numbered list.
+    ``is_step``: it is in a numbered list.
     """
 
     passage: int

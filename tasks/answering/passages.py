@@ -69,10 +69,7 @@ class PassageBlock:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Consecutive rows of one section, and their blocks.
-
-    ``found_rows`` are the indices of the rows found; ``rank`` is the best one's, from 0.
-    """
+    """Consecutive rows of one section, and their blocks; ``found_rows`` are indices, ``rank`` is the best one's, from 0."""
 
     rows: tuple[Hit, ...]
     found_rows: frozenset[int]

@@ -37,6 +37,11 @@ _POINTS_AT_PICTURE = re.compile(
     r"\b(?:figures?|fig\.|images?|pictures?|screenshots?|diagrams?|charts?|plots?|shown|drawing|illustrat\w+|looks? like)\b",
     re.IGNORECASE,
 )
+_POINTS_AT_CODE = re.compile(
+    r"\b(?:here|above|(?:this|these|the preceding|the previous) (?:examples?|codes?|commands?|programs?|scripts?|functions?|"
+    r"lines?|statements?|listings?|snippets?|declarations?|settings?))\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass
@@ -202,7 +207,7 @@ class Unfolded:
         self._show_introduction(run.start)
 
     def _show_code(self, candidate: Candidate) -> None:
-        """Show the code that a sentence introduces, and the sentence before code that answers."""
+        """Show the code that a sentence introduces or is about, and the sentence before code that answers."""
         blocks = self.passage.blocks
         block, shown_sentences = blocks[candidate.block], self.sentences.get(candidate.block, set())
         last = len(block.sentences) - 1
@@ -215,6 +220,11 @@ class Unfolded:
             following += 1
         if block.style == "code" and (previous := paragraph_before(blocks, candidate.block)) is not None:
             self._show(previous, [len(blocks[previous].sentences) - 1])
+        before = next((n for n in range(candidate.block - 1, -1, -1) if blocks[n].style != "figure"), None)
+        if block.style == "prose" and before is not None and blocks[before].style == "code":
+            texts = {number: block.text[slice(*block.sentences[number])] for number in shown_sentences}
+            if any(_POINTS_AT_CODE.search(text) or (number == 0 and _REFERS.match(text)) for number, text in texts.items()):
+                self._show(before)
 
     def _show_figures(self, asked_figures: Collection[str]) -> None:
         """Show the figures asked for, those between unfolded blocks, and those beside a sentence that refers to a picture."""

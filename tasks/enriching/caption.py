@@ -19,10 +19,7 @@ CAPTION_VERSION = "2"
 
 @dataclass(frozen=True, slots=True)
 class DescriptionResult:
-    """A usable description, or the reasons why there is none.
-
-    ``by`` is a captioner's name, or ``PERSON``; ``text`` is "" without a usable description; ``flags`` are its doubts.
-    """
+    """A usable description by a captioner or ``PERSON``, or "" and the reasons why there is none; ``flags`` are its doubts."""
 
     by: str = CONTEXT
     text: str = ""

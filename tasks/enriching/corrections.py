@@ -30,10 +30,7 @@ class CorrectionsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A person's description.
-
-    ``figure`` is its id, a prefix of that, or the number of a figure's tag; ``line`` counts from 1.
-    """
+    """A person's description of a figure: its id, a prefix of that, or its tag's number; ``line`` counts from 1."""
 
     figure: str
     text: str

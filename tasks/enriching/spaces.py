@@ -80,10 +80,7 @@ def check_vectors(
 
 
 class RowText(NamedTuple):
-    """The embeddable content of a row; ``figure_id`` is its picture's, ``caption`` what is printed.
-
-    ``tagged_text`` has placeholders or tags.
-    """
+    """The embeddable content of a row; ``figure_id`` is its picture's, ``caption`` as printed, tags may be placeholders."""
 
     modality: str
     title: str
@@ -97,16 +94,10 @@ class RowText(NamedTuple):
 
 @dataclass(frozen=True)
 class Space:
-    """Vectors of one model, compared by cosine.
+    """Vectors of one model, compared by cosine; ``version`` goes up when other content of rows is embedded.
 
-    Attributes:
-        name: Lower-case name.
-        version: Goes up when other content of rows is embedded.
-        content: A row's embedded content; None for no vector.
-        model: The model in a corpus file; None for no such space.
-        embeds: The inputs of its models.
-        option: The corpus file's key of the model.
-        pool: The options of its actors.
+    ``content`` is a row's, None for no vector; ``model`` that of a corpus file, None for no such space, with ``option`` its key
+    there and ``pool`` the options of its actors.
     """
 
     name: str

@@ -226,6 +226,23 @@ def test_code_keeps_its_line_breaks_and_stands_with_the_sentence_before_it() -> 
     assert [(part.style, part.text) for part in shown] == [("prose", "To draw a line, write:"), ("code", code)]
 
 
+def test_code_and_its_picture_stand_before_the_paragraph_about_them() -> None:
+    code = "filldraw(circle^^wide,evenodd);\nshipout();"
+    fenced = f"```\n{code}\n```"
+    about = "The even-odd rule here fills the ring between the circles."
+    pictures = f"{TAGS[1]}\n\n{LONG}\n\n{TAGS[2]}\n\n{LONG}\n\n{TAGS[0]}"
+    answer = _ask(
+        "What fills the ring?", [_hit("a", f"{LONG}\n\n{fenced}\n\n{TAGS[1]}\n\n{about}\n\n{LONG}\n\n{pictures}")]
+    )
+    assert _unfolded(answer) == [code, "f2", about]
+
+
+def test_code_that_a_paragraph_does_not_speak_of_stays_folded() -> None:
+    about = "The ring between the circles is filled by the even-odd rule."
+    answer = _ask("What fills the ring?", [_hit("a", f"{LONG}\n\n```\nstop();\n```\n\n{about}\n\n{LONG}")])
+    assert _unfolded(answer) == [about]
+
+
 def test_code_stands_after_a_paragraph_that_introduces_it_in_another_sentence() -> None:
     code = "filldraw(circle^^reverse(wide));"
     about = "The even-odd rule fills the ring. The same effect can be achieved by alternating orientation:"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from schemas.ports import Vector
-from tasks.answering.sentence_vectors import SentenceVectors
+from tasks.answering.embedded_query import SentenceVectors
 
 
 class _Model:

@@ -54,11 +54,11 @@ from pipeline.stages import tag as tagging
 from pipeline.stages.assemble import assemble
 from pipeline.stages.build import build
 from pipeline.stages.check import check
-from pipeline.stages.enrich import enrich
+from pipeline.stages.enrich.stage import enrich
 from pipeline.stages.evaluate import evaluate
 from pipeline.upkeep.discard import discard, discard_lost_versions, is_live_damaged
 from pipeline.upkeep.forget import finish_forgetting
-from pipeline.upkeep.retain import sweep
+from pipeline.upkeep.prune import sweep
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.reports import RefreshResult
 from schemas.stages import ON_A_VERSION, Report, Stage, silent

@@ -12,8 +12,7 @@ from backends.models.pictures import open_picture
 from backends.models.registry import EMBEDDERS
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
-from ray_jobs.outcomes import Outcome, RowFailure
-from ray_jobs.pools import run_pool
+from ray_jobs.pools import Outcome, RowFailure, run_pool
 from schemas.base import batched
 from schemas.corpus.models import EmbeddingOptions
 from schemas.corpus.operations import RayOptions
@@ -66,7 +65,7 @@ class EmbedderActor:
             self._batch_size.starved(len(sub_batch))
             if len(sub_batch) == 1:
                 name, _ = sub_batch[0]
-                outcomes.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))
+                outcomes.append(Outcome(name, None, RowFailure(FailureCode.MEMORY_LIMIT, starved)))
         return outcomes
 
     def _vectors(self, contents: Sequence[EmbeddingInput]) -> Sequence[Vector]:

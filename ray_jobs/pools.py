@@ -1,4 +1,4 @@
-"""Run batches on a pool of Ray actors that survives the death of actors and nodes."""
+"""Run batches on a pool of Ray actors that survives the death of actors and nodes; every row yields one outcome."""
 
 import contextlib
 import gc
@@ -9,12 +9,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from ray_jobs.cluster import connected, is_this_machine
-from ray_jobs.outcomes import Outcome, RowFailure
 from schemas.corpus.operations import RayOptions
-from schemas.errors import FailureCode, InsetError, TransientError, UserError
+from schemas.errors import BadInputError, FailureCode, InsetError, TransientError, UserError
 from schemas.printing import line
 
 _logger = logging.getLogger(__name__)
@@ -38,6 +37,56 @@ _PLACED_WITHIN_S = 600.0
 _ADD_OR_ASK_LESS = "add such a node, or let actors take less in the corpus file (gpus: auto runs on CPUs)"
 _DEAD_ACTOR_S = 60.0
 """Seconds in which Ray notices that a call of a dead actor stays without an answer."""
+
+
+I = TypeVar("I")  # noqa: E741 -- input
+O = TypeVar("O")  # noqa: E741 -- output
+
+
+@dataclass(frozen=True)
+class RowFailure:
+    """Why a row has no output."""
+
+    code: FailureCode
+    message: str
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[O]):
+    """A row's value or failure."""
+
+    row_id: str
+    value: O | None
+    failure: RowFailure | None = None
+
+
+def attempt(rows: Sequence[tuple[str, I]], call: Callable[[I], O]) -> list[Outcome[O]]:
+    """Run ``call`` on each row; a ``BadInputError`` fails that row, any other error is raised."""
+    outcomes: list[Outcome[O]] = []
+    for row_id, row in rows:
+        try:
+            outcomes.append(Outcome(row_id, call(row)))
+        except BadInputError as error:
+            outcomes.append(Outcome(row_id, None, RowFailure(error.code, error.message)))
+    return outcomes
+
+
+def outcomes_of_batch(rows: Sequence[tuple[str, Any]], value: O) -> list[Outcome[O]]:
+    """Return the outcomes of rows that have one value together: the first has it, the others None."""
+    return [Outcome(row_id, value if index == 0 else None) for index, (row_id, _) in enumerate(rows)]
+
+
+@contextlib.contextmanager
+def errors_as_bad_input(task: str) -> Iterator[None]:
+    """Turn unexpected errors of pure work, and a lack of memory, into a ``BadInputError`` of its input."""
+    try:
+        yield
+    except InsetError:
+        raise
+    except MemoryError as error:
+        raise BadInputError(f"{task} takes more memory than there is", FailureCode.MEMORY_LIMIT) from error
+    except Exception as error:
+        raise BadInputError(f"{task} failed: {type(error).__name__}: {error}"[:300], FailureCode.CRASHED) from error
 
 
 class Actor(Protocol):
@@ -194,7 +243,7 @@ def _next_attempts(finished: _Finished) -> tuple[list[_Attempt], list[list[Outco
 
 def _failed(batch: Batch, code: FailureCode, message: str) -> list[Outcome[Any]]:
     row_id = batch[0][0]
-    return [Outcome(row_id, None, RowFailure(row_id, code, message))]
+    return [Outcome(row_id, None, RowFailure(code, message))]
 
 
 class _Host:

@@ -141,12 +141,8 @@ def prepare() -> None:
 def _context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # pyarrow imports pandas at its first table, if it is installed.
-    context.set_forkserver_preload(
-        [
-            *("workers.parse_shard", "workers.tag_shard", "workers.draw_pages", "workers.page_pictures"),
-            *(LIBRARY, "PIL.PngImagePlugin", "pandas", "scipy.ndimage"),
-        ]
-    )
+    modules = ("workers.parse_shard", "workers.tag_shard", "workers.draw_pages", LIBRARY)
+    context.set_forkserver_preload([*modules, "PIL.PngImagePlugin", "pandas", "scipy.ndimage"])
     with _STARTING, _safe_path():
         forkserver.ensure_running()
     return context

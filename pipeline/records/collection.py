@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.stores.objects import unless_damaged
-from backends.stores.temporary_tables import TemporaryTables
+from backends.stores.temporary_tables import KEYED, TemporaryTables, keyed
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.differences import Difference
@@ -24,7 +24,6 @@ from schemas.ports import ObjectStore, SearchIndex, Vector
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, VectorSpace
 from tasks.enriching.spaces import SPACES, EmbeddingInput, RowText, Space, searched_text
-from tasks.versions.repeat import KEYED, keyed
 
 
 def passages(evidence: pa.Table) -> list[RowText]:

@@ -27,8 +27,7 @@ from pipeline.records.ledger import (
 )
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.row_parts import Facts, new_rows, rows_of_documents, write_version_rows
-from ray_jobs.outcomes import Outcome, outcomes_of_batch
-from ray_jobs.pools import Batch, ordered_pool
+from ray_jobs.pools import Batch, Outcome, ordered_pool, outcomes_of_batch
 from schemas.base import batched
 from schemas.documents import PageFailure
 from schemas.errors import UNREAD_PAGES, ContractError, Failure, FailureCode

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from backends.expectations import RowBatch, RowFacts, RowSuite, UnchangedRows, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.objects import attempt
-from backends.stores.temporary_tables import KeyedTable, TemporaryTables
+from backends.stores.temporary_tables import KEYED, KeyedTable, TemporaryTables, keyed
 from pipeline.corpus.languages import known_languages
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import VectorJoin, open_vectors, passages
@@ -33,10 +33,17 @@ from pipeline.records.ledger import (
 )
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
-from pipeline.records.row_parts import DIGITS_OF_WORDS, Facts, VersionParts, read_documents, read_parts, rows_of_documents
+from pipeline.records.row_parts import (
+    DIGITS_OF_WORDS,
+    Facts,
+    VersionParts,
+    keyed_by_words,
+    read_documents,
+    read_parts,
+    rows_of_documents,
+)
 from pipeline.records.tagged_copies import list_copies
-from ray_jobs.outcomes import Outcome, outcomes_of_batch
-from ray_jobs.pools import Batch, Run, ordered_pool
+from ray_jobs.pools import Batch, Outcome, Run, ordered_pool, outcomes_of_batch
 from schemas.base import batched
 from schemas.errors import DamagedError, MissingError
 from schemas.evidence import EVIDENCE, VersionRows
@@ -62,7 +69,6 @@ from tasks.versions.check import (
     placed_figures,
     rows_reused,
 )
-from tasks.versions.repeat import KEYED, keyed, keyed_by_words
 
 
 @dataclass(frozen=True)

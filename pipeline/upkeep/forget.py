@@ -20,7 +20,7 @@ from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
 from pipeline.records.cache import spent_on_replies
 from pipeline.records.collection import fill, open_vectors
 from pipeline.records.descriptions import add_spent, read_spent
-from pipeline.records.evidence import evidence_parts, version_rows
+from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.lease import alone
 from pipeline.records.ledger import (
     Forgotten,
@@ -35,6 +35,7 @@ from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes
 from pipeline.records.publication import note_rewritten, this_person
 from pipeline.records.retention import update_alias
 from pipeline.records.row_parts import (
+    DocumentFacts,
     Facts,
     VersionParts,
     by_document,
@@ -43,10 +44,10 @@ from pipeline.records.row_parts import (
     read_parts,
     write_version_rows,
 )
-from pipeline.upkeep.prune import prune_all
-from pipeline.upkeep.retain import sweep
+from pipeline.upkeep.prune import prune_all, sweep
 from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import UserError
+from schemas.evidence import VersionRows
 from schemas.ids import key, sha256, version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
@@ -271,11 +272,13 @@ def _finish_version(workspace: Workspace, manifest: Manifest, deletion: _Deletio
 
 def _delete_rows(store: ObjectStore, version: str, doc_ids: Set[str]) -> tuple[dict[str, int], bool]:
     """Write a version's rows, as parts, without those of some documents; return its counts, and whether there were any."""
-    parts = read_parts(store, version)
-    documents = read_documents(store, version) if parts is not None else {}
-    remaining_rows = (
-        new_rows(by_document(rows.without(doc_ids))) for rows in (version_rows(store, version) if parts is None else ())
-    )
+    parts, documents = read_parts(store, version), dict[str, DocumentFacts]()
+    remaining_rows = []
+    if parts is None:  # of release 0.2.0
+        rows = VersionRows(pa.concat_tables(evidence_parts(store, version)), read_placements(store, version))
+        remaining_rows.append(new_rows(by_document(rows.without(doc_ids))))
+    else:
+        documents = read_documents(store, version)
     with TemporaryTables() as tables:
         facts = Facts(store, parts or VersionParts(), tables)
         counts = write_version_rows(

@@ -2,9 +2,11 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from types import TracebackType
+from typing import Generic, Self, TypeVar
 
 from pipeline.corpus.prompts import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
@@ -17,9 +19,8 @@ from pipeline.records.descriptions import (
     drawn_cache,
     open_descriptions,
 )
-from pipeline.stages.enrich.keep import Writer
 from ray_jobs.caption import Calls, CaptionRequest, caption
-from ray_jobs.outcomes import Outcome
+from ray_jobs.pools import Outcome
 from schemas.base import batched
 from schemas.errors import Failure, FailureCode
 from schemas.models import Description, Reply
@@ -27,6 +28,8 @@ from schemas.parquet import table_of
 from schemas.stages import Report, Step
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, cost, cost_of, maximum_cost, spent_on
+
+Record = TypeVar("Record")
 
 DOCUMENTS_AT_ONCE = 64
 """Documents that are looked up together."""
@@ -219,3 +222,47 @@ def _undescribed(
             message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh continues",
             run_id=run_id,
         )
+
+
+class Writer(Generic[Record]):
+    """Writes records in a background thread, in intervals; a context manager that writes the rest at its end, even on an error.
+
+    A failed write is tried once more at the end. ``write`` gets the records since its last call; calls don't overlap.
+    """
+
+    def __init__(self, write: Callable[[Sequence[Record]], None], *, every_s: float) -> None:
+        self._write, self._every_s = write, every_s
+        self._pending: list[Record] = []
+        self._lock, self._ends = threading.Lock(), threading.Event()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ends.set()
+        self._thread.join()
+        self._flush()
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Queue records; raises what an earlier write raised."""
+        if self._failure is not None:
+            raise self._failure
+        with self._lock:
+            self._pending += records
+
+    def _run(self) -> None:
+        while not self._ends.wait(self._every_s):
+            try:
+                self._flush()
+            except Exception as failure:  # noqa: BLE001  raised again by ``add``
+                self._failure = failure
+                return
+
+    def _flush(self) -> None:
+        if records := self._pending[:]:
+            self._write(records)
+            with self._lock:
+                del self._pending[: len(records)]

@@ -99,12 +99,9 @@ def refresh(
 ) -> RefreshResult:
     """Bring the live version up to date with its source, in this process.
 
-    A killed refresh leaves the live version unchanged; the next one continues from finished work.
-
-    Raises:
-        UserError: The source is missing.
-        TransientError: Another run is refreshing.
-        ContractError: Another version was published meanwhile.
+    A killed refresh leaves the live version unchanged; the next one continues from finished work. Raises ``UserError``
+    where the source is missing, ``TransientError`` where another run is refreshing, and ``ContractError`` where another
+    version was published meanwhile.
     """
     run = RefreshRun(workspace, run_id or f"cli-{uuid.uuid4().hex[:12]}", report, tied_to_process=True)
     with run.holding_lease():

@@ -108,19 +108,13 @@ def run_pool(
 ) -> Generator[list[Outcome[Any]], None, None]:
     """Yield the outcomes of each batch as it is finished, in no particular order.
 
-    Batches are taken as actors become free, and actors are started as there is work. Leaving the generator ends them.
+    ``batches`` have at least one row each, ``(row_id, input)``, and are taken as actors become free; ``workers`` is the
+    most actors, which are started as there is work. ``actor`` is a class that workers can import, ``arguments`` those of
+    its constructor, and CPUs and GPUs (perhaps a fraction) are those of each actor. Leaving the generator ends them.
 
     A dead actor is replaced, on another node if need be, and its batch is tried again. A batch that keeps killing actors is
     split, so that only the row at fault fails. A batch that runs out of memory, of a GPU or of the process, is halved, down
     to a row that fails with ``MEMORY_LIMIT``.
-
-    Args:
-        actor: A class with ``run(batch) -> list[Outcome]`` that workers can import.
-        arguments: Arguments of its constructor.
-        batches: Rows as ``(row_id, input)``, at least one in each batch.
-        workers: Most actors.
-        num_cpus: CPUs for each actor.
-        num_gpus: GPUs for each actor; may be a fraction.
 
     Raises:
         TransientError: An actor can't be started, or the cluster has no room for one.

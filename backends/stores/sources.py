@@ -63,8 +63,8 @@ def _resolved_links(path: Path) -> Path:
 class _FileSource:
     r"""Files below a base folder that match a pattern, by relative path.
 
-    ``**`` matches any folders except links. Bytes of a name that aren't UTF-8 become ``\xNN``, and so does a backslash that looks
-    like such an escape.
+    ``**`` matches any folders except links. Bytes of a name that aren't UTF-8 become ``\xNN``, and so does a backslash that
+    looks like such an escape.
     """
 
     def __init__(self, base: Path, pattern: tuple[str, ...], *, hidden: bool) -> None:
@@ -78,9 +78,8 @@ class _FileSource:
     def files(self) -> list[SourceFile]:
         """Return the PDFs, sorted by name, without reading them.
 
-        Raises:
-            UserError: The folder is missing, or one below it can't be read.
-            TransientError: A folder changed meanwhile, or its disk doesn't answer.
+        Raises ``UserError`` where a folder is missing or can't be read, ``TransientError`` where one changed meanwhile or
+        its disk doesn't answer.
         """
         return sorted(self._listed(), key=lambda file: file.source)
 
@@ -259,9 +258,7 @@ class S3Source:
     def files(self) -> list[SourceFile]:
         """Return the PDFs, sorted by name, without reading them; the stamp is the ETag.
 
-        Raises:
-            UserError: S3 refuses the listing.
-            TransientError: S3 doesn't answer, or breaks off.
+        Raises ``UserError`` where S3 refuses the listing, ``TransientError`` where it doesn't answer or breaks off.
         """
         source_files: list[SourceFile] = []
         with s3_errors(self._address, ""):

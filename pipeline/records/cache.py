@@ -98,8 +98,8 @@ def _hashes(names: Sequence[str]) -> NDArray[np.int64]:
 class RecordCache:
     """Records of one key in Parquet shards; the column ``id`` names a record.
 
-    Shards are written atomically, so work of a killed job is kept. Two shards may hold the same record with the same bytes. A
-    damaged shard counts as absent, and is deleted when the next one is written.
+    Shards are written atomically, so work of a killed job is kept. Two shards may hold the same record with the same bytes.
+    A damaged shard counts as absent, and is deleted when the next one is written.
     """
 
     def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:

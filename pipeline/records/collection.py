@@ -126,10 +126,9 @@ class VectorJoin:
         self._with_vectors += len(named_rows)
 
     def parts(self) -> Iterator[tuple[NDArray[np.int64], Vector, NDArray[np.int64]]]:
-        """Yield row numbers, all their vectors, and the number for each row, in the order of the cache; a row may come twice.
+        """Yield row numbers, all their vectors, and the number for each row, as the cache has them; a row may come twice.
 
-        Raises:
-            TransientError: A vector is missing.
+        Raises ``TransientError`` where a vector is missing.
         """
         has_vector = np.zeros(self._rows, bool)
         for shard in self._vectors.cache.shards() if self._with_vectors else ():

@@ -202,8 +202,9 @@ def expected_gpu_work(
 ) -> dict[str, GpuWork]:
     """Return the work of models to which the corpus file gives GPUs, by captioner, and as ``vectors image`` by space.
 
-    ``calls`` are those of captioners; ``documents`` are all of the refresh, ``changed`` those whose rows are made. A model that
-    ``auto`` may put on a GPU isn't counted. Minutes come from the throughput that ``bench.gpu`` measured (``gpu_time.json``).
+    ``calls`` are those of captioners; ``documents`` are all of the refresh, ``changed`` those whose rows are made. A model
+    that ``auto`` may put on a GPU isn't counted. Minutes come from the throughput that ``bench.gpu`` measured
+    (``gpu_time.json``).
     """
     work_by_label: dict[str, GpuWork] = {}
     for label, captioner in workspace.captioners.items():

@@ -28,8 +28,8 @@ Note = TypeVar("Note", bound=BaseModel)
 class StageNote(BaseModel):
     """The result of a stage: failures, gates, counts and seconds.
 
-    ``spent`` is the cost of generative models, by captioner. ``ranking``, ``judged_by`` (the preset's steps) and ``calibration``
-    come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``.
+    ``spent`` is the cost of generative models, by captioner. ``ranking``, ``judged_by`` (the preset's steps) and
+    ``calibration`` come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -133,8 +133,8 @@ class LastRefresh(Frozen):
 
     ``state`` is ``started`` until it ends, ``retrying`` or ``waiting`` for an answer meanwhile; a killed one stays so.
     ``listing`` digests the source's listing. ``message`` says why it is tried again, has failed or was rejected, or what it
-    asks; ``task`` is the one concerned, and ``until`` the time by which the answer, or the next try, is due. ``succeeded`` is
-    the end of the last refresh that neither failed nor was refused.
+    asks; ``task`` is the one concerned, and ``until`` the time by which the answer, or the next try, is due. ``succeeded``
+    is the end of the last refresh that neither failed nor was refused.
     """
 
     run_id: str

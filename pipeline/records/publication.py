@@ -180,19 +180,11 @@ def move_pointer(
     since: datetime,
     moved: AuditEvent | None = None,
 ) -> Pointer:
-    """Make a version live: the only commit of a refresh. The audit log gets an event.
+    """Make a finished version live: the only commit of a refresh. The audit log gets an event.
 
-    Args:
-        store: The corpus's store.
-        version: A finished version.
-        expected: The version that must be live now, None where none may be.
-        is_held: Later refreshes build without publishing.
-        lease: The publishing run's; None for an operator.
-        since: The time of the move.
-        moved: An operator's event for the audit log; None for a refresh.
-
-    Raises:
-        ContractError: Another version was published meanwhile, or a later run took over the lease.
+    ``expected`` is the version that must be live now, None where none may be; ``since`` is the time of the move.
+    ``is_held`` lets later refreshes build without publishing. A publishing run gives its ``lease``, an operator the event
+    ``moved``. Raises ``ContractError`` where another version was published meanwhile, or a later run took over the lease.
     """
     live, etag = _read_pointer(store)
     if (live.version if live else None) != expected:

@@ -352,17 +352,11 @@ def write_version_rows(
     *,
     joined: bool = False,
 ) -> dict[str, int]:
-    """Write the list of a version's parts, and those that differ from ``base``; return the version's counts.
+    """Write the parts of a version that differ from ``base``, those of an earlier one, and their list; return its counts.
 
-    Args:
-        store: The corpus's store.
-        version: The version.
-        base: The parts of an earlier version.
-        documents: The facts of the documents in them.
-        dropped: Documents whose rows in them are left out.
-        new_rows: New rows, by document id.
-        facts: The facts of ``base``.
-        joined: Join the files of facts, so that no trace of ``dropped`` documents is left in them.
+    ``documents`` are the facts of the documents in ``base``, of which ``dropped`` ones are left out, and ``facts`` those
+    that cross documents. ``new_rows`` come by document id. With ``joined``, the files of facts are joined, so that no trace
+    of ``dropped`` documents is left in them.
     """
     writer = _PartsWriter(store)
     facts_by_document = {doc_id: facts_of for doc_id, facts_of in documents.items() if doc_id not in dropped}

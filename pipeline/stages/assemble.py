@@ -60,11 +60,8 @@ def assemble(
     """Write evidence, placements, ledger and quarantine of a version.
 
     The same finished work gives the same bytes, however many workers made it. Rows of ``rebuild`` documents are made
-    although the live version has them. ``broken`` documents are quarantined for the laws that they break.
-
-    Raises:
-        ContractError: A document of the plan is neither parsed nor failed.
-        TransientError: Each worker died that read a document.
+    although the live version has them. ``broken`` documents are quarantined for the laws that they break. Raises
+    ``ContractError`` where a document of the plan is neither parsed nor failed.
     """
     started = time.monotonic()
     store, corpus = workspace.store, workspace.corpus

@@ -77,11 +77,9 @@ def forget(
 ) -> ForgetResult:
     """Delete every document that a source ever was in a kept version, or the one of a digest; or list what would go.
 
-    The lease is held meanwhile. ``reason`` is for the audit log.
-
-    Raises:
-        UserError: Neither a kept version nor the corpus's source knows the source.
-        TransientError: A refresh is running, the engine doesn't answer, or a version can't be read; refresh, and then repeat it.
+    The lease is held meanwhile. ``reason`` is for the audit log. Raises ``UserError`` where neither a kept version nor the
+    corpus's source knows the source, and ``TransientError`` where a refresh is running, the engine doesn't answer, or a
+    version can't be read: refresh, and then repeat it.
     """
     with alone(workspace.store, "forget"):
         deletion = _find(workspace, source)

@@ -29,15 +29,11 @@ _OBJECTS_A_BATCH = 10_000
 
 
 def mirror(workspace: Workspace, target: Workspace, version: str | None = None, report: Report = silent) -> MirrorResult:
-    """Copy a finished version to the store of another corpus file, without making it live there.
+    """Copy a finished version, by default the live one, to the store of another corpus file, without making it live there.
 
-    A killed mirror leaves an unfinished version, which the next mirror finishes and the next refresh removes. None means
-    the live version.
-
-    Raises:
-        UserError: Nothing is live, there is no such version, or both corpora share a store.
-        ContractError: An object that the version needs is missing.
-        TransientError: A store or engine doesn't answer, or the target is being refreshed.
+    A killed mirror leaves an unfinished version, which the next mirror finishes and the next refresh removes. Raises
+    ``UserError`` where there is no such version or both corpora share a store, and ``ContractError`` where an object that
+    the version needs is missing.
     """
     version = resolve_version(workspace.store, workspace.corpus.name, version or "live")
     manifest = named_manifest(workspace.store, workspace.corpus.name, version)

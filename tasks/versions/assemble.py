@@ -82,8 +82,7 @@ def number_version(
         digits: Digits of an unshared number.
         spill: Spills rows of ``NUMBERED``, grouped by their ending.
 
-    Returns:
-        The numbers, and the documents of ``earlier`` with a renumbered figure.
+    Returns the numbers, and the documents of ``earlier`` with a renumbered figure.
     """
     widened: set[str] = set()
     endings: set[str] = set()

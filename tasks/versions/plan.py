@@ -41,15 +41,9 @@ def compare(
     """Compare a listing with the live version's ledger, [] without one.
 
     Equal size and stamp mean unchanged; all other files are digested. A quarantined document is carried over while neither
-    its bytes nor ``attempt`` change, unless ``retry`` names it. Failures of the source are never carried over.
-
-    Args:
-        listed: The source's files.
-        ledger: The live version's.
-        attempt: Key of what would be tried on a document, limits included.
-        digest: Returns a source's document id; raises ``BadInputError``, or ``FileNotFoundError`` for a file that is gone.
-        retry: Document ids to retry in any case.
-        forgotten: Document ids that are left out.
+    its bytes nor ``attempt``, the key of what would be tried on it, change, unless ``retry`` names it. Failures of the
+    source are never carried over, and ``forgotten`` documents are left out. ``digest`` returns a source's document id; it
+    raises ``BadInputError``, or ``FileNotFoundError`` for a file that is gone.
     """
     rows_by_source = {row.source: row for row in ledger}
     comparison, present_sources = Comparison(), set[str]()

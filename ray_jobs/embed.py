@@ -130,17 +130,12 @@ _local_embedder = functools.lru_cache(maxsize=2)(EmbedderActor)
 
 def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions) -> bool:
     """Return whether inputs are embedded in this process: few ones without a GPU, or at an endpoint."""
-    if is_served(space, options):
+    if space.endpoint(options) is not None:
         return True
     gpus = space.pool(options).gpus
     if gpus and (ray.address or gpus != "auto"):
         return False
     return count <= (FEW_PICTURES if space.sees else FEW_TEXTS)
-
-
-def is_served(space: Space, options: EmbeddingOptions) -> bool:
-    """Return whether the model of a space runs behind an endpoint."""
-    return space.endpoint(options) is not None
 
 
 def embed(

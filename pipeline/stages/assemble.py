@@ -73,10 +73,16 @@ def assemble(
     new_ids = parsed_documents(workspace, planned_ids - inherited.documents - settled_ids)
     arguments = workspace, match_corrections_by_id(workspace, new_ids, inherited)
     with ordered_pool(RowsActor, arguments, corpus.ray, documents=len(new_ids)) as run, TemporaryTables() as tables:
-        survey, facts = _Survey(inherited), Facts(store, inherited.parts, tables)
-        figures = survey.figures(run(batched(((doc_id, None) for doc_id in new_ids), DOCUMENTS_A_SHARD)))
-        numbers, renumbered = _number(workspace, figures, inherited, facts, tables)
-        ledger = _ledger(plan, survey.pages, failed, workspace.keys.attempt)
+        facts, pages, page_failures = Facts(store, inherited.parts, tables), dict(inherited.pages), [*inherited.failures]
+
+        def figures() -> Iterator[pa.Table]:
+            for survey in run(batched(((doc_id, None) for doc_id in new_ids), DOCUMENTS_A_SHARD)):
+                pages.update(survey.pages)
+                page_failures.extend(survey.failures)
+                yield survey.figures
+
+        numbers, renumbered = _number(workspace, figures(), inherited, facts, tables)
+        ledger = _ledger(plan, pages, failed, workspace.keys.attempt)
         del plan  # frees the list of documents, which may be very long
         sources = indexed_sources(ledger)
         moved = _moved_documents(workspace, inherited, sources) - renumbered
@@ -89,7 +95,7 @@ def assemble(
         row_counts = write_version_rows(store, version, inherited.parts, inherited.facts, dropped, run(batches), facts)
     # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
-    failures = _failures(workspace, version, run_id, ledger, survey.failures)
+    failures = _failures(workspace, version, run_id, ledger, page_failures)
     write_failures(store, run_id, failures)
     partly = {
         failure.source for failure in failures if failure.code in UNREAD_PAGES or failure.code is FailureCode.EARLIER_KEPT
@@ -171,20 +177,6 @@ class _DocumentSurvey:
     pages: dict[str, int]
     failures: list[Failure]
     figures: pa.Table
-
-
-class _Survey:
-    """The numbers of pages of all documents of a version, and the failures of pages."""
-
-    def __init__(self, inherited: Inherited) -> None:
-        self.pages, self.failures = dict(inherited.pages), [*inherited.failures]
-
-    def figures(self, surveys: Iterable[_DocumentSurvey]) -> Iterator[pa.Table]:
-        """Add surveys of new documents, and yield their figures."""
-        for survey in surveys:
-            self.pages |= survey.pages
-            self.failures += survey.failures
-            yield survey.figures
 
 
 def _failed_documents(

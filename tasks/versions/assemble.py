@@ -51,14 +51,15 @@ class DocumentChunks:
 
 @dataclass(frozen=True)
 class TagNumbers:
-    """The numbers of a version's tags; figures that share theirs have longer ones."""
+    """The numbers of a version's tags: the last digits of figures' SHA-1; figures that share theirs have longer ones."""
 
     digits: int
     wider: Mapping[str, str]
 
     def of(self, figure: Figure) -> str:
         """Return a figure's number."""
-        return self.wider.get(figure.figure_id) or number_figure(int(figure.sha1, 16), self.digits)
+        digest = int(figure.sha1, 16)
+        return self.wider.get(figure.figure_id) or f"{digest % 10**self.digits:0{self.digits}d}"
 
 
 Pictures = tuple[Sequence[Figure], Sequence[Placement]]
@@ -122,11 +123,6 @@ def numbered_figures(pictures: Iterable[Pictures], digits: int) -> pa.Table:
         ),
         digits,
     )
-
-
-def number_figure(digest: int, digits: int = DIGITS_DEFAULT) -> str:
-    """Return the number of a figure with an unshared number: the last digits of its SHA-1, as an integer."""
-    return f"{digest % 10**digits:0{digits}d}"
 
 
 def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import tenacity
 
-from backends.stores.checksums import check_content, damage, sealed, unsealed
+from backends.stores.objects import check_content, damage, sealed, unsealed
 from schemas.errors import ContractError, DamagedError, MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.ports import ObjectStore

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import tenacity
 
-from backends.stores.checksums import damage, sealed
 from backends.stores.object_store import CheckedStore, checked_name, join
+from backends.stores.objects import damage, sealed
 from schemas.errors import MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.printing import without_secrets

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from backends.stores.objects import LISTED_AT_ONCE
 from backends.stores.s3_store import read_object, s3_client, s3_errors
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.ids import sha256
@@ -22,9 +23,6 @@ from schemas.ports import DocumentSource
 from schemas.versions import SourceFile
 
 _MAGIC = frozenset("*?[")
-
-LISTED_AT_ONCE = 1000
-"""Page size of S3 listings, which is S3's maximum."""
 
 
 def open_source(address: str) -> DocumentSource:

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.models.registry import language_model_card
-from backends.stores.checksums import damage
-from backends.stores.objects import read_part, read_table, reading
+from backends.stores.objects import damage, read_part, read_table, reading
 from schemas.corpus.models import ModelConfig
 from schemas.errors import DamagedError
 from schemas.ids import key

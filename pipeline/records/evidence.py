@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.stores.checksums import damage
-from backends.stores.objects import read_part, read_table, reading
+from backends.stores.objects import damage, read_part, read_table, reading
 from pipeline.records.row_parts import read_parts
 from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE, PLACEMENTS

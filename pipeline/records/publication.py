@@ -8,8 +8,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import partial
 
-from backends.stores.checksums import damage
-from backends.stores.objects import read_model, reading, unless_damaged
+from backends.stores.objects import damage, read_model, reading, unless_damaged
 from pipeline.records.manifests import (
     last_manifest,
     manifests,

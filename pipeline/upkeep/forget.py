@@ -89,14 +89,11 @@ def forget(
             if _has_documents(workspace.store, manifest.version, deletion)
         ]
         before = read_forgotten(workspace.store)
-        objects: dict[str, int] = {}
-        records: dict[str, int] = {}
+        objects, records = dict[str, int](), dict[str, int]()
         if not dry_run:
-            forgotten_at, forgotten_ids = datetime.now(UTC), before.doc_ids
-            added = [
-                ForgottenDocument(doc_id=doc_id, at=forgotten_at, by=this_person(), reason=(reason or "").strip() or None)
-                for doc_id in sorted(deletion.doc_ids - forgotten_ids)
-            ]
+            at, by, why = datetime.now(UTC), this_person(), (reason or "").strip() or None
+            added_ids = sorted(deletion.doc_ids - before.doc_ids)
+            added = [ForgottenDocument(doc_id=doc_id, at=at, by=by, reason=why) for doc_id in added_ids]
             record = Forgotten(
                 documents=[*before.documents, *added],
                 pending=sorted({*before.pending, *deletion.doc_ids}),
@@ -223,8 +220,10 @@ def _rewrite(workspace: Workspace, version: str, deletion: _Deletion, *, resumed
         changed |= _filter_table(store, version_file(version, file), deletion)
     if has_documents or resumed:
         changed |= _delete_reports(store, version)
+    # Files that name no document, or are written below.
+    separate_files = manifest_name(version), version_file(version, INDEX_FILE), f"{version_file(version, INDEX_FOLDER)}/"
     for name in store.names(version_file(version, "")):
-        if name.endswith(".json") and not _is_kept(version, name):
+        if name.endswith(".json") and not name.startswith(separate_files):
             changed |= _filter_json(store, name, deletion)
     if not (changed or resumed):
         return
@@ -295,12 +294,6 @@ def _delete_reports(store: ObjectStore, version: str) -> bool:
     for name in names:
         store.delete(name)
     return bool(names)
-
-
-def _is_kept(version: str, name: str) -> bool:
-    """Return whether a file of a version names no document, or is written by itself."""
-    separate_files = (manifest_name(version), version_file(version, INDEX_FILE))
-    return name in separate_files or name.startswith(f"{version_file(version, INDEX_FOLDER)}/")
 
 
 def _filter_table(store: ObjectStore, name: str, deletion: _Deletion) -> bool:

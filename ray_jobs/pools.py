@@ -314,10 +314,7 @@ class _Pool:
         return any(worker.queue for worker in self._workers)
 
     def feed(self, waiting: "deque[_Attempt]", *, last: bool) -> None:
-        """Give batches to actors, and start actors for the rest.
-
-        With ``last``, no batch is queued behind another, since a different actor may be free first.
-        """
+        """Give batches to actors, and start actors for the rest; the ``last`` aren't queued behind others, to share the work."""
         ready_workers = [worker for worker in self._workers if worker.is_ready]
         for depth in range(1 if last else _IN_FLIGHT):
             # Starting actors get one each before any gets a second.

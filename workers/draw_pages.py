@@ -255,10 +255,9 @@ class PageDrawer:
             self._finish(job, ChildError(TransientError("pages are no longer drawn here")))
 
     def _next(self) -> list[_Job]:
-        """Start the jobs whose turn it is.
+        """Start the jobs whose turn it is: documents with the lowest cost come first, one page of each at a time.
 
-        Documents with the lowest cost come first, one page of each at a time. Documents that exceeded a limit share one
-        child, so that others aren't blocked.
+        Documents that exceeded a limit share one child, so that others aren't blocked.
         """
         with self._lock:
             busy = {job.document for job in self._running.values()}

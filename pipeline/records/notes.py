@@ -167,10 +167,7 @@ def note_refresh(
     task: str = "",
     until: datetime | None = None,
 ) -> None:
-    """Record that a refresh is tried again, waits for an answer, goes on, or has failed; the listing is kept.
-
-    One that has published, or found nothing to publish, can only fail.
-    """
+    """Record how a refresh goes on; the listing is kept. One that has published, or found nothing to publish, can only fail."""
     before = read_last_refresh(store) or LastRefresh(
         run_id=run_id, at=datetime.now(UTC), state=state, version="", listing=""
     )

@@ -1,7 +1,4 @@
-"""Stage 4: write the rows of the new version from finished work, and number its tags.
-
-Documents are read, and their rows made, in shards by Ray where there are many; what crosses documents is done here.
-"""
+"""Stage 4: write the rows of the new version from finished work, by shards of documents, and number its tags."""
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set

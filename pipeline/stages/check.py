@@ -73,10 +73,7 @@ from tasks.versions.check import (
 
 @dataclass(frozen=True)
 class _Findings:
-    """Gates of a version, the documents that break laws with those laws, and documents whose figures are verified.
-
-    ``long`` is the number of rows whose text is too long.
-    """
+    """Gates of a version, broken laws by document, documents whose figures are verified, and the number of ``long`` texts."""
 
     gates: list[GateResult]
     broken: dict[str, str]

@@ -237,10 +237,7 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
 
 
 def _lost_too_much(workspace: Workspace, manifest: Manifest, live: str) -> bool:
-    """Return whether a version lacks too much of the live one, which wasn't live when gates judged it.
-
-    Such a version is built again from finished work, so that all gates compare it with the live one.
-    """
+    """Return whether a version lacks too much of the live one, which wasn't live when gates judged it: it is built again."""
     store, bounds = workspace.store, workspace.corpus.gates
     now = readable_manifest(store, live)
     if now is None or manifest.parent == live:

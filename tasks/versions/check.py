@@ -178,8 +178,7 @@ def rows_reused(
 ) -> GateVerdict:
     """Check that documents reused from the live version have as many rows and placements as there, and that no row is lost.
 
-    ``before`` and ``now`` are these numbers of the live version's documents and of this one's; ``rows_in_parts`` are the
-    rows of its parts.
+    ``before`` and ``now`` are these numbers by document; ``rows_in_parts`` are the rows of the version's parts.
     """
     violations = []
     for index, kind in enumerate(("rows", "placements")):

@@ -1,7 +1,4 @@
-"""Stage 3: recognise text in pictures, segment page scans, structure and chunk documents, describe and embed rows.
-
-Finished work is never repeated.
-"""
+"""Stage 3: look at pictures, structure and chunk documents, describe and embed rows; finished work is never repeated."""
 
 import contextlib
 import time
@@ -310,11 +307,7 @@ class _Embedding:
         self.count, self.paid = 0, dict[str, Spent]()
 
     def embed(self, rows: Iterable[RowText]) -> None:
-        """Embed rows, some at a time, space by space.
-
-        Raises:
-            UserError: The budget doesn't hold the calls of an endpoint; what it held is kept.
-        """
+        """Embed rows, some at a time, space by space; raises ``UserError`` where the budget doesn't hold an endpoint's calls."""
         spaces = open_vectors(self._workspace.store, self._workspace.spaces)
         for group in batched(rows, ROWS_AT_ONCE):
             for vectors in spaces:

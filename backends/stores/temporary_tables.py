@@ -4,7 +4,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import duckdb
@@ -41,9 +40,7 @@ class TemporaryTables:
     def __enter__(self) -> "TemporaryTables":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._database.close()
         shutil.rmtree(self.folder)
 

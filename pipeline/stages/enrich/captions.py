@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from pipeline.corpus.prompts import CaptionerInUse
@@ -88,7 +87,13 @@ class _Work:
 
     def __iter__(self) -> Iterator[CaptionRequest]:
         requested_ids: set[bytes] = set()
-        for targets, missing in self.missing():
+        for group in batched(self._documents, DOCUMENTS_AT_ONCE):
+            targets: dict[str, CaptionTarget] = {}
+            for doc_id in group:
+                targets = self._targets(doc_id) | targets
+            self._documents_read += len(group)
+            with self._lock:  # a model may take requests from its own thread
+                missing = self._cache.missing(targets)
             for missed in missing:
                 name = bytes.fromhex(missed)[:16]
                 if name in requested_ids:
@@ -105,17 +110,6 @@ class _Work:
                     yield request
                 else:
                     self.over_budget += 1
-
-    def missing(self) -> Iterator[tuple[dict[str, CaptionTarget], list[str]]]:
-        """Yield the targets of some documents, by id of their description, and the ids that have no description yet."""
-        for group in batched(self._documents, DOCUMENTS_AT_ONCE):
-            targets: dict[str, CaptionTarget] = {}
-            for doc_id in group:
-                targets = self._targets(doc_id) | targets
-            self._documents_read += len(group)
-            with self._lock:  # a model may take requests from its own thread
-                missing = self._cache.missing(targets)
-            yield targets, missing
 
     def _targets(self, doc_id: str) -> dict[str, CaptionTarget]:
         """Return what of a document the captioner can describe."""
@@ -222,7 +216,7 @@ class Writer(Generic[Record]):
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._ends.set()
         self._thread.join()
         self._flush()

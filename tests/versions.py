@@ -77,7 +77,8 @@ def assemble(
         for rows in earlier
         for doc_id, own in by_document(rows.without(again))
     ]
-    parts = [rows for _, rows in sorted([*make_rows(ordered, numbers, template), *taken], key=lambda pair: pair[0])]
+    made = [(document.doc_id, make_rows(document, numbers, template)) for document in ordered]
+    parts = [rows for _, rows in sorted([*made, *taken], key=lambda pair: pair[0])]
     return VersionRows(
         pa.concat_tables([EVIDENCE.empty_table(), *(part.evidence for part in parts)]).combine_chunks(),
         pa.concat_tables([PLACEMENTS.empty_table(), *(part.placements for part in parts)]).combine_chunks(),
@@ -91,7 +92,9 @@ def content_conserved(
     documents: Iterable[check.DocumentContent], evidence: pa.Table, placements: pa.Table, names: check.Names
 ) -> list[GateVerdict]:
     law = check.ContentConserved()
-    law.look(documents, VersionRows(evidence, placements))
+    rows = VersionRows(evidence, placements)
+    for document in documents:
+        law.look(document, rows.of([document.doc_id]))
     return law.verdicts(names)
 
 

@@ -155,7 +155,7 @@ class RowsActor:
                 doc_type = self._workspace.corpus.doc_type(order.sources)
                 yield doc_id, with_sources(earlier[doc_id], order.sources, doc_type)
             else:
-                yield from make_rows([self._reader.read(doc_id, order.sources)], order.numbers, self._template)
+                yield doc_id, make_rows(self._reader.read(doc_id, order.sources), order.numbers, self._template)
 
 
 @dataclass(frozen=True)

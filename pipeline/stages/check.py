@@ -247,7 +247,7 @@ class CheckActor:
         for doc_id, document in documents.items():
             if document.is_new:
                 content = self._content_of(doc_id)
-                laws.content.look([content], rows_by_document.get(doc_id, VersionRows.joined(())))
+                laws.content.look(content, rows_by_document.get(doc_id, VersionRows.joined(())))
                 if content.by_text:
                     by_text.append((doc_id, content.by_text))
         laws.placed.look(rows)

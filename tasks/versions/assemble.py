@@ -161,16 +161,14 @@ def _renumbered(placements: Iterable[pa.Table], wider: Mapping[str, str], digits
     return {row["doc_id"] for row in rows if wider.get(row[_FIGURE], row[_NUMBER][-digits:]) != row[_NUMBER]}
 
 
-def make_rows(
-    documents: Iterable[DocumentChunks], numbers: TagNumbers, template: TagTemplate
-) -> Iterator[tuple[str, VersionRows]]:
-    """Yield the rows of each document, with its id."""
-    for document in documents:
-        figures = {figure.figure_id: figure for figure in document.figures}
-        tags = _tags(document, figures, numbers, template)
-        evidence = pa.Table.from_pylist(list(_evidence(document, tags)), schema=EVIDENCE)
-        placements = pa.Table.from_pylist(list(_placements(document, figures, numbers, tags)), schema=PLACEMENTS)
-        yield document.doc_id, VersionRows(evidence, placements)
+def make_rows(document: DocumentChunks, numbers: TagNumbers, template: TagTemplate) -> VersionRows:
+    """Return the rows of a document."""
+    figures = {figure.figure_id: figure for figure in document.figures}
+    tags = _tags(document, figures, numbers, template)
+    evidence = pa.Table.from_pylist(list(_evidence(document, tags)), schema=EVIDENCE)
+    return VersionRows(
+        evidence, pa.Table.from_pylist(list(_placements(document, figures, numbers, tags)), schema=PLACEMENTS)
+    )
 
 
 def with_sources(rows: VersionRows, sources: Sequence[str], doc_type: str | None) -> VersionRows:

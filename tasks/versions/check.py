@@ -127,34 +127,23 @@ class ContentConserved:
     def __init__(self) -> None:
         self._pages, self._figures = _Fates(), _Fates()
 
-    def look(self, documents: Iterable[DocumentContent], rows: VersionRows = _NO_ROWS) -> None:
-        """Examine documents and all of their rows; rows of others are ignored."""
-        pages_with_rows: dict[str, set[int]] = defaultdict(set)
-        figures_with_rows: dict[str, set[str]] = defaultdict(set)
-        contents = list(documents)
-        if not contents:
-            return
-        document_rows = rows.of([document.doc_id for document in contents])
-        pages_with_picture: dict[str, set[int]] = defaultdict(set)
-        for row in _rows(document_rows.evidence, "doc_id", "modality", "regions", "figure_id"):
+    def look(self, document: DocumentContent, rows: VersionRows = _NO_ROWS) -> None:
+        """Examine a document and all of its rows."""
+        pages_with_rows, pages_with_picture, figures_with_rows = set[int](), set[int](), set[str | None]()
+        for row in _rows(rows.evidence, "modality", "regions", "figure_id"):
             pages = (region["page"] for region in row["regions"])
             if row["modality"] == Modality.PAGE:
-                pages_with_picture[row["doc_id"]].update(pages)
+                pages_with_picture.update(pages)
             else:
-                pages_with_rows[row["doc_id"]].update(pages)
-                figures_with_rows[row["doc_id"]].add(row["figure_id"])
-        placement_rows = {
-            (row["doc_id"], row["order"]): row
-            for row in _rows(document_rows.placements, "doc_id", "order", "role", "number", "reason")
-        }
-        for document in contents:
-            for page in document.pages:
-                fate = _fate_of_page(page, document, pages_with_rows[document.doc_id], pages_with_picture[document.doc_id])
-                self._pages.add(fate, document.doc_id, page.page)
-            for placement in document.placements:
-                placement_row = placement_rows.get((document.doc_id, placement.order))
-                fate = _fate_of_figure(placement, placement_row, document, figures_with_rows[document.doc_id])
-                self._figures.add(fate, document.doc_id, placement.page)
+                pages_with_rows.update(pages)
+                figures_with_rows.add(row["figure_id"])
+        placement_rows = {row["order"]: row for row in _rows(rows.placements, "order", "role", "number", "reason")}
+        for page in document.pages:
+            fate = _fate_of_page(page, document, pages_with_rows, pages_with_picture)
+            self._pages.add(fate, document.doc_id, page.page)
+        for placement in document.placements:
+            fate = _fate_of_figure(placement, placement_rows.get(placement.order), document, figures_with_rows)
+            self._figures.add(fate, document.doc_id, placement.page)
 
     def merge(self, other: "ContentConserved") -> None:
         """Add what another one examined."""

@@ -65,7 +65,7 @@ def expected_calls(
         counted, undrawn = _missing(workspace, captioner, structured_ids, cache)
         unread = sizes.keys() - set(structured_ids)
         by_pages = sum(pages[doc_id] for doc_id in unread & pages.keys()) * _per_page(subject, live)
-        by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * _per_byte(subject, live)
+        by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * per_byte(subject, live)
         estimated = undrawn + round(by_pages + by_bytes)
         cost_of_one, items = _cost_of_call(captioner, cache), counted + estimated
         calls_by_captioner[label] = ExpectedCalls(
@@ -128,32 +128,29 @@ def expected_rows(
 
 def _rows_per_byte(space: Space, live: Manifest | None) -> float:
     """Return how many rows of which a space has a vector come from a byte of PDF."""
-    rows = [name for name in ("text", "table", "figure", "page") if space.content(_row_of(name)) is not None]
+    modalities = []
+    for modality in ("text", "table", "figure", "page"):
+        picture = "0" if modality in ("figure", "page") else None
+        row = RowText(
+            modality, "", (), "words", figure_id=picture, description="words", caption="words", tagged_text="words"
+        )
+        modalities += [modality] if space.content(row) is not None else []
     size = live.sizes.get("sources", 0) if live else 0
     if live is None or not size:
-        subjects: set[Subject] = {"figure" if name == "figure" else "text" for name in rows if name != "page"}
+        subjects: set[Subject] = {"figure" if name == "figure" else "text" for name in modalities if name != "page"}
         return sum(PER_MEBIBYTE[subject] for subject in subjects) / (1 << 20)
-    return sum(live.counts.rows_by_modality.get(name, 0) for name in rows) / size
-
-
-def _row_of(modality: str) -> RowText:
-    picture = "0" if modality in ("figure", "page") else None
-    return RowText(modality, "", (), "words", figure_id=picture, description="words", caption="words", tagged_text="words")
+    return sum(live.counts.rows_by_modality.get(name, 0) for name in modalities) / size
 
 
 def _per_page(subject: Subject, live: Manifest | None) -> float:
     """Return how many figures with a row, pages, or rows of text a page has."""
     if live is None or not live.counts.pages or not live.sizes.get("sources"):
         return PER_MEBIBYTE[subject] / PER_MEBIBYTE["page"]
-    return _per_byte(subject, live) * live.sizes["sources"] / live.counts.pages
+    return per_byte(subject, live) * live.sizes["sources"] / live.counts.pages
 
 
-def pages_per_byte(live: Manifest | None) -> float:
-    """Return how many pages a byte of PDF has, in the live version or in corpora at hand."""
-    return _per_byte("page", live)
-
-
-def _per_byte(subject: Subject, live: Manifest | None) -> float:
+def per_byte(subject: Subject, live: Manifest | None) -> float:
+    """Return how many figures with a row, pages, or rows of text a byte of PDF has, in the live version or in corpora at hand."""
     size = live.sizes.get("sources", 0) if live else 0
     if live is None or not size:
         return PER_MEBIBYTE[subject] / (1 << 20)

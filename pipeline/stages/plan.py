@@ -15,7 +15,7 @@ from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
-from pipeline.records.expected_calls import expected_calls, expected_embeddings, expected_gpu_work, pages_per_byte
+from pipeline.records.expected_calls import expected_calls, expected_embeddings, expected_gpu_work, per_byte
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
 from pipeline.records.manifests import judge_gates_again, manifests, read_override, readable_manifest, rejection_of
 from pipeline.records.publication import read_pointer
@@ -172,7 +172,7 @@ def _with_pages(
     workspace: Workspace, summary: PlanSummary, to_parse: Mapping[str, int], pages: Mapping[str, int], live: Manifest | None
 ) -> PlanSummary:
     """Return a summary with pages and minutes; both are guessed where PDFs weren't opened."""
-    estimated = round(sum(size for doc_id, size in to_parse.items() if doc_id not in pages) * pages_per_byte(live))
+    estimated = round(sum(size for doc_id, size in to_parse.items() if doc_id not in pages) * per_byte("page", live))
     number = sum(pages.values()) + estimated
     seconds = SECONDS_A_PAGE + (SECONDS_OF_OCR_A_PAGE if workspace.recogniser is not None else 0.0)
     parsed = live.work.get("pages_parsed", 0) if live else 0

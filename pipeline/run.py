@@ -47,10 +47,9 @@ from pipeline.records.publication import (
     restore_pointer,
 )
 from pipeline.records.retention import update_alias
-from pipeline.stages import parse as parsing
 from pipeline.stages import plan as planning
 from pipeline.stages import publish as publishing
-from pipeline.stages import tag as tagging
+from pipeline.stages import shards as by_shards
 from pipeline.stages.assemble import assemble
 from pipeline.stages.build import build
 from pipeline.stages.check import check
@@ -177,8 +176,8 @@ class RefreshRun:
         with self.holding_lease():
             self._check_unfinished(version)
             if shards is None:
-                return parsing.parse(self.workspace, version, report=self._report)
-            return join_notes([parsing.parse(self.workspace, version, shard, self._report) for shard in shards])
+                return by_shards.parse(self.workspace, version, report=self._report)
+            return join_notes([by_shards.parse(self.workspace, version, shard, self._report) for shard in shards])
 
     def work(self, stage: Stage, version: str) -> StageNote:
         """Run one of ``ON_A_VERSION`` on an unfinished version."""
@@ -189,17 +188,20 @@ class RefreshRun:
 
     def tag_shards(self, version: str) -> int:
         """Return into how many shards the tagged copies of an assembled version are cut; 0 where none are wanted."""
-        return tagging.count_shards(self.workspace, version)
+        return by_shards.count_shards(self.workspace, version)
 
     def tag(self, version: str, shard: int | None = None, shards: int = 0) -> StageNote:
         """Write the tagged copies of one of ``shards`` shards of an assembled, unfinished version; None means all."""
         with self.holding_lease():
             self._check_unfinished(version)
             if shard is not None:
-                return tagging.tag(self.workspace, version, shard, shards, self._report)
+                return by_shards.tag(self.workspace, version, shard, shards, self._report)
             shards = self.tag_shards(version)
             return join_notes(
-                [tagging.tag(self.workspace, version, shard_number, shards, self._report) for shard_number in range(shards)]
+                [
+                    by_shards.tag(self.workspace, version, shard_number, shards, self._report)
+                    for shard_number in range(shards)
+                ]
             )
 
     def is_in_vain(self, version: str) -> bool:

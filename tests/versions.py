@@ -1,7 +1,6 @@
 """A version's rows in memory: read, assembled, and held to laws, as the stages do it with files."""
 
-import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -117,11 +116,8 @@ def one_figure_a_number(placements: pa.Table, names: check.Names) -> GateVerdict
 
 
 def figures_are_their_names(
-    placements: pa.Table, load: Callable[[str], bytes], names: check.Names, *, verified: Collection[str] | Set[str] = ()
+    placements: pa.Table, faults: Mapping[str, str | None], names: check.Names, *, verified: Collection[str] | Set[str] = ()
 ) -> GateVerdict:
-    """Judge; ``verified`` are documents whose figures were looked at before."""
-
-    def faults_of(figure_ids: Sequence[str]) -> dict[str, str | None]:
-        return {figure_id: check.pixel_fault(figure_id, functools.partial(load, figure_id)) for figure_id in figure_ids}
-
-    return check.figures_are_their_names([check.placed_figures(placements, verified)], faults_of, names)
+    """Judge; ``verified`` are documents whose figures were looked at before, ``faults`` those of the others."""
+    placed = check.placed_figures(placements, verified)
+    return check.figures_are_their_names([placed], lambda figures: {name: faults[name] for name in figures}, names)

@@ -3,7 +3,6 @@
 Invariants of single documents take some documents at a time; those of figures take placements grouped by figure or number.
 """
 
-import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from PIL import Image
 
 from schemas.documents import TAGGED, Page, Placement, Role
 from schemas.evidence import PLACEMENTS, VersionRows
@@ -28,7 +26,6 @@ from schemas.gates import (
     Violation,
     describe_violations,
 )
-from schemas.ids import figure_id
 from schemas.tags import TagTemplate, is_disarmed
 from schemas.versions import LedgerRow, Plan, Status
 
@@ -357,8 +354,8 @@ def figures_are_their_names(
 ) -> GateVerdict:
     """Check that every stored figure decodes to the pixels that its id digests; ``known`` ones were checked before.
 
-    The tables hold rows of ``PLACED``, grouped by figure. ``faults_of`` returns the ``pixel_fault`` of each of some
-    figures.
+    The tables hold rows of ``PLACED``, grouped by figure. ``faults_of`` returns what is wrong with some figures, None where
+    nothing is.
     """
     total = decoded = 0
     faults: dict[str, list[Violation]] = {}
@@ -427,18 +424,6 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
         bounds,
         f"{message}, {allowed}{examples}{remainder}",
     )
-
-
-def pixel_fault(name: str, load: Callable[[], bytes]) -> str | None:
-    """Return why a stored figure isn't what its id says, if so; ``load`` raises ``FileNotFoundError`` for a missing one."""
-    try:
-        with Image.open(io.BytesIO(load())) as image:
-            actual_id = figure_id(image.width, image.height, image.convert("RGB").tobytes())
-    except FileNotFoundError:
-        return "is not stored"
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return f"can't be decoded ({type(error).__name__})"
-    return None if actual_id == name else f"has other pixels, those of {actual_id[:12]}"
 
 
 def _rows(table: pa.Table, *columns: str) -> list[dict[str, Any]]:
